@@ -1,0 +1,1 @@
+"""Seqferry moves sequencing data between S3 buckets: fast, durable, observable, provable."""

@@ -1,0 +1,269 @@
+"""Typed picture of ``crates/py``; verified against the compiled module by stubtest in ``make lint``."""
+
+from typing import final
+
+__version__: str
+
+class EngineError(Exception):
+    """args: (message, error_class, error_code, operation, job_wide)."""
+
+@final
+class Endpoint:
+    """Where to talk to and as whom. Credentials come from the AWS chain (environment, profile, SSO, ...), never from here."""
+
+    def __new__(
+        cls,
+        *,
+        endpoint_url: str | None = None,
+        region: str | None = None,
+        profile: str | None = None,
+        anonymous: bool = False,
+    ) -> Endpoint: ...
+
+@final
+class ObjectInfo:
+    @property
+    def key(self) -> str: ...
+    @property
+    def size(self) -> int:
+        """Bytes."""
+    @property
+    def etag(self) -> str:
+        """Without quotes."""
+    @property
+    def last_modified(self) -> float:
+        """Seconds since the epoch."""
+    @property
+    def version_id(self) -> str | None: ...
+    @property
+    def storage_class(self) -> str | None: ...
+
+@final
+class CopyPolicy:
+    def __new__(
+        cls,
+        *,
+        source: Endpoint,
+        source_bucket: str,
+        target: Endpoint,
+        target_bucket: str,
+        if_exists: str = "same",
+        verify: str = "auto",
+        part_size: int | None = None,
+        copy_threshold: int | None = None,
+        storage_class: str | None = None,
+        resumed: bool = False,
+        since: float = 0.0,
+    ) -> CopyPolicy:
+        """What holds for all items of a job.
+
+        Args:
+            if_exists: ``same`` | ``skip`` | ``overwrite`` | ``fail``.
+            verify: ``auto`` | ``checksum`` | ``content``.
+            part_size: bytes; None lets the engine choose per object.
+            copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).
+            resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
+            since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold no part are aborted.
+
+        Raises:
+            ValueError: for a word that is none of the above.
+        """
+
+@final
+class CopyItem:
+    def __new__(
+        cls,
+        *,
+        id: int,
+        source_key: str,
+        target_key: str,
+        size: int,
+        etag: str,
+        version_id: str | None = None,
+        target_absent: bool = False,
+        upload_id: str | None = None,
+        part_size: int | None = None,
+    ) -> CopyItem:
+        """One object. ``upload_id`` and ``part_size`` are what was recorded from an earlier MultipartBegun, if anything was."""
+
+@final
+class MultipartBegun:
+    """An upload was created. Record it, then ``Job.acknowledge`` it: no part is copied before."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def upload_id(self) -> str: ...
+    @property
+    def part_size(self) -> int: ...
+
+@final
+class Outcome:
+    """The end of one object in this run."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def state(self) -> str:
+        """``done`` | ``skipped`` | ``failed`` | ``cancelled``."""
+    @property
+    def method(self) -> str:
+        """``copy`` | ``multipart`` | ``none``."""
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def ended_at(self) -> float: ...
+    @property
+    def attempts(self) -> int:
+        """How often the object was begun in this run (1 normally, 2 when its source changed under us)."""
+    @property
+    def retries(self) -> int:
+        """Requests sent again for this object."""
+    @property
+    def target_etag(self) -> str | None: ...
+    @property
+    def target_version_id(self) -> str | None: ...
+    @property
+    def checksum_algorithm(self) -> str | None: ...
+    @property
+    def checksum(self) -> str | None:
+        """Base64, as S3 writes it."""
+    @property
+    def verified(self) -> str:
+        """``checksum`` | ``etag`` | ``content`` | ``size`` | ``none``: the evidence the target rests on."""
+    @property
+    def not_carried(self) -> list[str]:
+        """What the target lacks of the source, one sentence each (empty nearly always)."""
+    @property
+    def error_class(self) -> str | None: ...
+    @property
+    def error_code(self) -> str | None: ...
+    @property
+    def error_operation(self) -> str | None: ...
+    @property
+    def error_message(self) -> str | None: ...
+
+@final
+class ActiveObject:
+    @property
+    def id(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def bytes_done(self) -> int: ...
+    @property
+    def seconds(self) -> float:
+        """Since this object was begun."""
+
+@final
+class Progress:
+    """A snapshot, cheap to take from any thread."""
+
+    @property
+    def bytes_done(self) -> int:
+        """Bytes copied by this job, those of parts of unfinished objects included."""
+    @property
+    def bytes_in_progress(self) -> int:
+        """Bytes of parts of objects that have not ended."""
+    @property
+    def objects_done(self) -> int: ...
+    @property
+    def objects_failed(self) -> int: ...
+    @property
+    def objects_skipped(self) -> int: ...
+    @property
+    def objects_active(self) -> int: ...
+    @property
+    def requests(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def retries(self) -> int: ...
+    @property
+    def throttled(self) -> int: ...
+    @property
+    def slowest(self) -> list[ActiveObject]:
+        """At most 5, the longest-running first."""
+
+@final
+class Failure:
+    """Why a job was stopped as a whole."""
+
+    @property
+    def error_class(self) -> str: ...
+    @property
+    def error_code(self) -> str: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+@final
+class Job:
+    def wait(self, timeout: float) -> list[MultipartBegun | Outcome]:
+        """Events in bulk.
+
+        Returns at once when a MultipartBegun is there; else when 500 events are there, the job has finished, or
+        ``timeout`` seconds are over. Releases the GIL.
+        """
+    def finished(self) -> bool:
+        """True when every item has ended (or the job was stopped) and all events were handed out by ``wait``."""
+    def failure(self) -> Failure | None:
+        """Set when a job-wide error stopped the job: items without an Outcome were not attempted to their end."""
+    def progress(self) -> Progress: ...
+    def acknowledge(self, ids: list[int]) -> None:
+        """The upload ids of these items are on disk: their parts may start."""
+    def cancel(self, abort_uploads: bool) -> None:
+        """Stop within a second.
+
+        With ``abort_uploads`` every open upload of the job's items is aborted and each unfinished item ends as
+        ``cancelled``; without, uploads stay open and unfinished items get no Outcome, so that a later job resumes them.
+        """
+
+@final
+class Listing:
+    def next(self, timeout: float) -> list[ObjectInfo] | None:
+        """The next page, ``[]`` after ``timeout`` seconds without one, None at the end. Pages come in no order.
+
+        Raises:
+            EngineError: the listing failed; it is not complete.
+        """
+    def close(self) -> None:
+        """Stop listing; the rest is dropped."""
+
+@final
+class EngineStats:
+    @property
+    def requests(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def throttled(self) -> int: ...
+    @property
+    def retries(self) -> int: ...
+    @property
+    def max_requests(self) -> int: ...
+
+@final
+class Engine:
+    """One per process: one runtime, one budget. All calls release the GIL."""
+
+    def __new__(
+        cls,
+        *,
+        max_requests: int = 512,
+        memory: int = 268435456,
+        max_bandwidth: int | None = None,
+        threads: int | None = None,
+    ) -> Engine: ...
+    def check_bucket(self, endpoint: Endpoint, bucket: str) -> None:
+        """HeadBucket: raises EngineError when the bucket cannot be used."""
+    def head(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> list[ObjectInfo | None]:
+        """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
+    def list(self, endpoint: Endpoint, bucket: str, prefix: str, *, limit: int | None = None) -> Listing:
+        """All objects whose key starts with ``prefix``, listed in parallel; ``limit`` stops after about so many (one page at least)."""
+    def start(self, policy: CopyPolicy, items: list[CopyItem]) -> Job: ...
+    def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None: ...
+    def stats(self) -> EngineStats: ...

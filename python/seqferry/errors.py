@@ -1,0 +1,78 @@
+"""The exception tree of Seqferry.
+
+    SeqferryError
+    ├── UsageError            what was asked makes no sense; nothing was started            exit code 2
+    ├── ConfigError           settings or the state folder cannot be used                   exit code 1
+    ├── NotFoundError         no such transfer                                              exit code 1
+    ├── ConflictError         the transfer is in a state that does not allow the act        exit code 1
+    ├── WorkerBusyError       another worker holds the state folder (SQLite)                exit code 1
+    └── StorageError          the storage said no, or could not be reached                  exit code 1
+
+Every message is one sentence or two for a person: the operation, the thing it was about, the cause, and what to do next.
+All of them survive pickling (they may cross a DBOS step): one message argument, further facts as attributes set after.
+"""
+
+from __future__ import annotations
+
+
+class SeqferryError(Exception):
+    """Base of all errors that are meant for a person. ``code`` is stable and machine-readable."""
+
+    code = "error"
+    exit_code = 1
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0]) if self.args else self.code
+
+
+class UsageError(SeqferryError):
+    code = "usage"
+    exit_code = 2
+
+
+class ConfigError(SeqferryError):
+    code = "config"
+
+
+class NotFoundError(SeqferryError):
+    code = "not_found"
+
+
+class ConflictError(SeqferryError):
+    code = "conflict"
+
+
+class WorkerBusyError(SeqferryError):
+    code = "worker_busy"
+
+
+class StorageError(SeqferryError):
+    """A failure of the object storage, classified once by the engine.
+
+    Attributes:
+        error_class: one of ``models.ERROR_CLASSES``.
+        error_code: the service's own code, for example ``AccessDenied``.
+        operation: the S3 operation, for example ``HeadBucket``.
+        job_wide: True when no other object of the job can fare better.
+    """
+
+    code = "storage"
+
+    def __init__(
+        self,
+        message: str,
+        error_class: str = "retry",
+        error_code: str = "",
+        operation: str = "",
+        job_wide: bool = False,
+    ) -> None:
+        # All arguments go to args, so that pickling (which calls cls(*args)) brings them back.
+        super().__init__(message, error_class, error_code, operation, job_wide)
+        self.error_class = error_class
+        self.error_code = error_code
+        self.operation = operation
+        self.job_wide = job_wide
+
+    def __str__(self) -> str:
+        return self.message

@@ -1,0 +1,179 @@
+"""Values that cross layers. Frozen; no behaviour beyond what follows from their own fields."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+IfExists = Literal["same", "skip", "overwrite", "fail"]
+Verify = Literal["auto", "checksum", "content"]
+
+TransferState = Literal["queued", "planning", "running", "cancelling", "cancelled", "done", "failed"]
+"""``done``: all objects have ended, whatever their outcome. ``failed``: a job-wide error stopped it."""
+
+ENDED_TRANSFER_STATES: Final[frozenset[str]] = frozenset({"cancelled", "done", "failed"})
+
+ObjectState = Literal["pending", "active", "done", "skipped", "failed", "cancelled"]
+OPEN_OBJECT_STATES: Final[tuple[str, ...]] = ("pending", "active")
+
+ERROR_CLASSES: Final[tuple[str, ...]] = (
+    "retry",  # would have passed on another try, and did not within the retries
+    "throttle",  # the service asked for less, for too long
+    "credentials",  # expired, and could not be refreshed
+    "redirect",  # wrong region, and the right one could not be learned
+    "source_changed",  # overwritten or deleted while it was copied
+    "object",  # this object cannot be copied as asked
+    "person",  # needs a person: permissions, archived objects, missing buckets
+    "capability",  # the service lacks what was asked for
+    "mismatch",  # what arrived is not what was sent
+    "exists",  # the target exists, and --if-exists fail was given
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in object storage: ``s3://bucket/key`` as seen through an endpoint. Holds no secret."""
+
+    bucket: str
+    key: str = ""
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    anonymous: bool = False
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSpec:
+    """What was asked. Stored as JSON in the ``transfer`` row and never changed.
+
+    Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object ``source.key``;
+    else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed by what follows
+    ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``, ``target.key`` itself.
+    """
+
+    source: Location
+    target: Location
+    strip: str = ""
+    single: bool = False
+    keys: tuple[str, ...] | None = None
+    if_exists: IfExists = "same"
+    verify: Verify = "auto"
+    part_size: int | None = None
+    copy_threshold: int | None = None
+    storage_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    objects: int = 0
+    bytes: int = 0
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    bytes_done: int = 0
+    """Bytes of done and skipped objects, plus parts of unfinished ones while a worker is at it."""
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.skipped + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveObject:
+    key: str
+    size: int
+    bytes_done: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the workers at it reported within the last seconds, summed; all zero when no worker is at it."""
+
+    workers: int = 0
+    bytes_per_second: float = 0.0
+    in_flight: int = 0
+    requests: int = 0
+    retries: int = 0
+    throttled: int = 0
+    slowest: tuple[ActiveObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One transfer, now. Times are seconds since the epoch."""
+
+    id: str
+    state: TransferState
+    spec: TransferSpec
+    totals: Totals
+    planned: bool
+    """False while the source is still being listed, so that the totals still grow."""
+    created_at: float
+    created_by: str
+    started_at: float | None = None
+    ended_at: float | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    live: Live = field(default_factory=Live)
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED_TRANSFER_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRecord:
+    """The fate of one object. ``row`` orders objects within a transfer and serves as the paging cursor."""
+
+    row: int
+    source_key: str
+    target_key: str
+    size: int
+    etag: str
+    version_id: str | None
+    state: ObjectState
+    attempts: int
+    retries: int
+    method: str | None
+    started_at: float | None
+    ended_at: float | None
+    target_etag: str | None
+    target_version_id: str | None
+    checksum_algorithm: str | None
+    checksum: str | None
+    verified: str | None
+    not_carried: tuple[str, ...]
+    error_class: str | None
+    error_code: str | None
+    error_operation: str | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Failed objects with the same cause."""
+
+    error_class: str
+    error_code: str
+    operation: str
+    message: str
+    """Of the first of them."""
+    count: int
+    keys: tuple[str, ...]
+    """At most as many as were asked for, in key order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    number: int
+    at: float
+    kind: str
+    actor: str
+    data: dict[str, Any]
+    hash: str

@@ -1,0 +1,26 @@
+"""Names that are shared by the API, the worker and the database.
+
+They are stored in rows, so they are treated like a schema: renamed only by a migration, with an ADR.
+"""
+
+from typing import Final
+
+APPLICATION: Final = "seqferry"
+"""Owner stamped by DBOS on every workflow row."""
+
+WORKFLOW_SHAPE: Final = "1"
+"""DBOS application version. Raise it only when the order or the kind of steps of a workflow changes."""
+
+QUEUE_TRANSFERS: Final = "transfers"
+QUEUE_BATCHES: Final = "batches"
+
+WORKFLOW_TRANSFER: Final = "transfer"
+WORKFLOW_BATCH: Final = "batch"
+
+TOPIC_BATCHES_DONE: Final = "batches-done"
+"""Message that the last batch of a transfer sends to the transfer's workflow."""
+
+
+def batch_workflow_id(transfer_id: str, number: int) -> str:
+    """The DBOS workflow id of a batch: derived, so that it can be addressed and is enqueued once."""
+    return f"{transfer_id}:b{number:06d}"
