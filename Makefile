@@ -1,0 +1,127 @@
+# Seqferry: what a developer and the continuous integration run. `make help` lists the targets.
+#
+# Everything that is made lives in the checkout and is ignored by git: .venv (Python packages and the `seqferry`
+# command), .tools (servers and instruments for tests and benches), target (Rust). `make clean` removes it all.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+CARGO ?= cargo
+GO ?= go
+VENV := .venv
+BIN := $(VENV)/bin
+TOOLS := .tools/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+VERSITYGW_VERSION := v1.8.0
+
+# The workspace without the bindings: those are compiled by maturin, which links them for Python.
+RUST_PACKAGES := --workspace --exclude seqferry-py
+
+rust_sources = $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 22
+
+# --- setting up -----------------------------------------------------------------------------------------------------
+
+.PHONY: build
+build: $(VENV)/.stamp-native ## make .venv with the `seqferry` command in it (release build)
+
+$(VENV)/.stamp-packages: requirements.lock
+	@tools/require $(PYTHON) "Python 3.11 or newer (or name it: make PYTHON=/path/to/python3 ...)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11: name a newer one with make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(VENV)/.stamp-native: $(VENV)/.stamp-packages $(rust_sources) pyproject.toml
+	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
+	@tools/require cc "a C compiler and linker (Debian: build-essential)"
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet --release --locked
+	@touch $@
+
+.PHONY: tools
+tools: $(TOOLS)/versitygw $(TOOLS)/s3proxy ## make the servers and instruments that the tests need
+
+$(TOOLS)/versitygw:
+	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a versitygw $(VERSITYGW_VERSION) binary at $@"
+	GOBIN=$(abspath $(TOOLS)) $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+
+# Through a module of its own, so that go.sum pins what is compiled.
+$(TOOLS)/s5cmd: tools/s5cmd/go.mod tools/s5cmd/go.sum
+	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl)"
+	@mkdir -p $(TOOLS)
+	cd tools/s5cmd && $(GO) build -mod=mod -o $(abspath $@) github.com/peak/s5cmd/v2
+	@touch $@
+
+# Compiled as part of the whole workspace, so that the tests find every dependency compiled with the same features.
+$(TOOLS)/s3proxy: $(rust_sources)
+	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
+	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --bins
+	@mkdir -p $(TOOLS)
+	cp $(TARGET)/release/s3proxy $@.new && mv $@.new $@
+
+# --- using ----------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: build ## mirror a delivery between two buckets, with a kill half-way: the whole story in a minute
+	$(BIN)/seqferry demo
+
+# --- checking -------------------------------------------------------------------------------------------------------
+
+.PHONY: test test-rust test-python
+test: test-rust test-python ## run every test: cargo, then pytest
+
+test-rust: $(VENV)/.stamp-packages $(TOOLS)/versitygw ## run the Rust tests
+	$(CARGO) test --release --locked $(RUST_PACKAGES)
+
+test-python: build tools ## run the Python and whole-system tests
+	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
+	$(BIN)/python -m pytest
+
+.PHONY: lint lint-rust lint-python lint-arrows lint-stubs
+lint: lint-rust lint-python lint-arrows lint-stubs ## run every static check
+
+lint-rust: $(VENV)/.stamp-packages
+	$(CARGO) fmt --all --check
+	PYO3_PYTHON=$(abspath $(BIN)/python) $(CARGO) clippy --release --locked --workspace --all-targets --quiet -- -D warnings
+
+lint-python: $(VENV)/.stamp-packages
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+
+# What may depend on what, and under which licences, for Python modules and for crates.
+lint-arrows: $(VENV)/.stamp-packages
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_crates.py
+
+# The typed picture of the native module against the module itself.
+lint-stubs: build
+	$(BIN)/python -m mypy.stubtest seqferry._native
+
+.PHONY: fmt
+fmt: $(VENV)/.stamp-packages ## format everything
+	$(CARGO) fmt --all
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+.PHONY: bench-copy
+bench-copy: build tools $(TOOLS)/s5cmd ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")
+	$(BIN)/python benches/copy.py $(ARGS)
+
+# --- tidying --------------------------------------------------------------------------------------------------------
+
+.PHONY: clean
+clean: ## remove everything that was made
+	rm -rf $(VENV) .tools target dist benches/results .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find python crates -name '*.so' -delete
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
