@@ -1,0 +1,45 @@
+"""``seqferry resume`` and ``seqferry cancel``."""
+
+from __future__ import annotations
+
+from seqferry.cli import exits, options
+from seqferry.cli.session import actor, open_session
+
+
+def resume(
+    transfer: options.TransferId,
+    max_requests: options.MaxRequests = None,
+    max_bandwidth: options.MaxBandwidth = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    no_progress: options.NoProgress = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
+    with open_session(
+        as_json=as_json,
+        quiet=quiet,
+        progress=not no_progress,
+        state_dir=state_dir,
+        max_requests=max_requests,
+        max_bandwidth=max_bandwidth,
+    ) as session:
+        found = session.service.status(transfer)
+        return session.see_through(found.id, session.display())
+
+
+def cancel(
+    transfer: options.TransferId,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    no_progress: options.NoProgress = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Cancel a transfer. Finished objects stay; uploads that are open are aborted."""
+    with open_session(as_json=as_json, quiet=quiet, progress=not no_progress, state_dir=state_dir) as session:
+        found = session.service.status(transfer)
+        session.service.cancel(found.id, actor=actor())
+        # The worker aborts open uploads; without one anywhere, this process is it.
+        code = session.see_through(found.id, session.display())
+        end = session.service.status(found.id)
+        return exits.OK if end.state == "cancelled" else code

@@ -1,0 +1,159 @@
+"""``seqferry cp``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from seqferry.cli import display, exits, options, text
+from seqferry.cli.session import Session, actor, open_session
+from seqferry.models import IfExists, TransferSpec, Verify
+from seqferry.spec import build_spec
+
+
+def cp(
+    source: Annotated[
+        str, typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (everything below) or s3://bucket/key.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="DST", help="s3://bucket/prefix/ or, for one object, s3://bucket/key.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would be copied.")
+    ] = False,
+    if_exists: Annotated[
+        IfExists,
+        typer.Option(
+            "--if-exists",
+            envvar="SEQFERRY_IF_EXISTS",
+            help="An object that exists at the target: same = skip when identical, else copy; skip = leave it; "
+            "overwrite = copy always; fail = report it as failed.",
+        ),
+    ] = "same",
+    verify: Annotated[
+        Verify,
+        typer.Option(
+            "--verify",
+            envvar="SEQFERRY_VERIFY",
+            help="auto = the strongest evidence without a second read; checksum = checksums or failure; "
+            "content = read and compare both sides.",
+        ),
+    ] = "auto",
+    part_size: Annotated[
+        int | None,
+        typer.Option(
+            "--part-size",
+            envvar="SEQFERRY_PART_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Part size of big objects, as 64MiB. Default: chosen per object.",
+        ),
+    ] = None,
+    copy_threshold: Annotated[
+        int | None,
+        typer.Option(
+            "--copy-threshold",
+            envvar="SEQFERRY_COPY_THRESHOLD",
+            metavar="SIZE",
+            parser=options.size,
+            help="Objects up to this size are copied in one request. Default: 128MiB.",
+        ),
+    ] = None,
+    storage_class: Annotated[
+        str | None,
+        typer.Option(
+            "--storage-class", envvar="SEQFERRY_STORAGE_CLASS", metavar="NAME", help="Storage class of the copies."
+        ),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
+    ] = False,
+    max_requests: options.MaxRequests = None,
+    max_bandwidth: options.MaxBandwidth = None,
+    endpoint_url: options.EndpointUrl = None,
+    source_endpoint_url: options.SourceEndpointUrl = None,
+    target_endpoint_url: options.TargetEndpointUrl = None,
+    profile: options.Profile = None,
+    source_profile: options.SourceProfile = None,
+    target_profile: options.TargetProfile = None,
+    region: options.Region = None,
+    source_region: options.SourceRegion = None,
+    target_region: options.TargetRegion = None,
+    no_sign_request: options.NoSignRequest = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    no_progress: options.NoProgress = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Copy objects from one S3 place to another, durably and verified.
+
+    The data never passes through this machine: the storage itself copies it.
+    """
+    spec = build_spec(
+        source,
+        target,
+        endpoint_url=endpoint_url,
+        source_endpoint_url=source_endpoint_url,
+        target_endpoint_url=target_endpoint_url,
+        region=region,
+        source_region=source_region,
+        target_region=target_region,
+        profile=profile,
+        source_profile=source_profile,
+        target_profile=target_profile,
+        no_sign_request=no_sign_request,
+        if_exists=if_exists,
+        verify=verify,
+        part_size=part_size,
+        copy_threshold=copy_threshold,
+        storage_class=storage_class,
+    )
+    with open_session(
+        as_json=as_json,
+        quiet=quiet,
+        progress=not no_progress,
+        state_dir=state_dir,
+        max_requests=max_requests,
+        max_bandwidth=max_bandwidth,
+    ) as session:
+        session.service.check(spec)
+        if dry_run:
+            return _preview(session, spec)
+        transfer_id = session.service.submit(spec, actor=actor())
+        if detach:
+            return _detached(session, transfer_id)
+        show = session.display()
+        show.submitted(transfer_id)
+        return session.see_through(transfer_id, show)
+
+
+def _detached(session: Session, transfer_id: str) -> int:
+    if session.as_json:
+        display.emit("submitted", id=transfer_id)
+    else:
+        print(transfer_id, flush=True)
+    if not session.quiet:
+        display.say("Recorded. A running `seqferry worker` or `seqferry serve` does it; if none runs, start one.")
+        display.say(f"  watch:  {session.command('status', transfer_id, '--watch')}")
+        display.say(f"  cancel: {session.command('cancel', transfer_id)}")
+    return exits.OK
+
+
+def _preview(session: Session, spec: TransferSpec) -> int:
+    """Shows what would be looked at. What is identical at the target is found out only by the transfer itself."""
+    objects = total = 0
+    for planned in session.service.preview(spec):
+        objects += 1
+        total += planned.size
+        if session.as_json:
+            display.emit("planned", source_key=planned.source_key, target_key=planned.target_key, size=planned.size)
+        elif not session.quiet:
+            source = text.printable(f"s3://{spec.source.bucket}/{planned.source_key}")
+            target = text.printable(f"s3://{spec.target.bucket}/{planned.target_key}")
+            print(f"(dry run) copy {source} to {target}")
+    if session.as_json:
+        display.emit("dry_run", objects=objects, bytes=total)
+    elif not session.quiet:
+        display.say(f"Dry run: {text.count(objects, 'object')}, {text.size(total)}. Nothing was copied or recorded.")
+    return exits.OK if objects else exits.NOTHING

@@ -1,0 +1,60 @@
+"""The one place where an error becomes what the user sees: one line on stderr and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Final
+
+from typer.exceptions import TyperException
+
+from seqferry.cli import display, exits, text
+from seqferry.errors import SeqferryError
+
+_DEBUG: Final = "SEQFERRY_DEBUG"
+
+
+def report(error: BaseException, *, as_json: bool) -> int:
+    """Tell the user about ``error``; returns the exit code. With ``as_json`` also an ``error`` event on stdout."""
+    if isinstance(error, TyperException):
+        code, message, exit_code = "usage", _usage(error), exits.USAGE
+    elif isinstance(error, SeqferryError):
+        code, message, exit_code = error.code, error.message, error.exit_code
+    elif isinstance(error, KeyboardInterrupt):
+        code, message, exit_code = "interrupted", "interrupted", exits.INTERRUPTED
+    else:
+        debug = "" if _debugging() else f" (set {_DEBUG}=1 to see where)"
+        kind = type(error).__name__
+        code, message, exit_code = "internal", f"unexpected {kind}: {_first_line(error)}{debug}", exits.FAILED
+    if _debugging():
+        traceback.print_exception(error)
+    display.say(f"seqferry: {text.printable(message)}")
+    if as_json:
+        facts = {
+            name: getattr(error, name) for name in ("error_class", "error_code", "operation") if hasattr(error, name)
+        }
+        display.emit("error", code=code, message=message, exit_code=exit_code, **facts)
+    return exit_code
+
+
+def _debugging() -> bool:
+    return os.environ.get(_DEBUG, "") not in {"", "0"}
+
+
+def _usage(error: TyperException) -> str:
+    """Typer's message with the way to the help of the command it is about."""
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "seqferry"
+    return f"{error.format_message().rstrip('.')}. See `{where} --help`."
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else "(no message)"
+
+
+def close_broken_pipe() -> int:
+    """The reader of stdout went away (``| head``): nothing more can be said there, and that is not worth a message."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives until the process ends
+    return exits.FAILED

@@ -1,0 +1,33 @@
+"""The exit codes of ``seqferry``: one table, and the one rule that maps the end of a transfer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from seqferry.models import FailureGroup, Status
+
+OK: Final = 0
+"""Everything asked for was done; all objects are verified."""
+FAILED: Final = 1
+"""Some objects failed, the transfer was stopped or cancelled, or the command could not do its work."""
+USAGE: Final = 2
+"""What was asked makes no sense; nothing was started."""
+MISMATCH: Final = 3
+"""At least one object arrived different from its source (and counts as failed)."""
+NOTHING: Final = 4
+"""No object matched."""
+INTERRUPTED: Final = 130
+"""Stopped by Ctrl-C; the work can be resumed."""
+
+
+def of_transfer(status: Status, failures: Iterable[FailureGroup]) -> int:
+    """The exit code for a transfer that has ended. A cancelled or stopped transfer never gives 0."""
+    groups = list(failures)
+    if any(group.error_class == "mismatch" for group in groups):
+        return MISMATCH
+    if status.state != "done" or groups or status.totals.failed or status.totals.cancelled:
+        return FAILED
+    if status.totals.objects == 0:
+        return NOTHING
+    return OK

@@ -1,0 +1,94 @@
+"""``seqferry ls``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from seqferry.cli import display, exits, options, text
+from seqferry.cli.session import open_session
+from seqferry.models import Location
+from seqferry.spec import parse_uri
+
+if TYPE_CHECKING:
+    from seqferry.engine import ObjectInfo
+
+_SORTED_AT_MOST: Final = 100_000
+"""Entries held to print them in order. Beyond, they are printed as they come, so that memory stays flat."""
+
+
+def ls(
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="Everything below, with full keys.")
+    ] = False,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    no_sign_request: options.NoSignRequest = False,
+    as_json: options.Json = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """List objects with date (UTC), size in bytes and name."""
+    bucket, key = parse_uri(place)
+    location = Location(
+        bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
+    )
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        objects = (each for page in session.service.list(location) for each in page)
+        entries: Iterable[ObjectInfo | str] = objects if recursive else _one_level(objects, key)
+        shown = 0
+        for entry in _in_order(entries):
+            shown += 1
+            _show(entry, key, recursive=recursive, as_json=as_json)
+    return exits.OK if shown else exits.NOTHING
+
+
+def _one_level(objects: Iterable[ObjectInfo], prefix: str) -> Iterator[ObjectInfo | str]:
+    """Objects directly at ``prefix``, and each "folder" below it once, as its full prefix."""
+    seen: set[str] = set()
+    for each in objects:
+        head, slash, _ = each.key[len(prefix) :].partition("/")
+        if not slash:
+            yield each
+        elif (folder := prefix + head + slash) not in seen:
+            seen.add(folder)
+            yield folder
+
+
+def _in_order(entries: Iterable[ObjectInfo | str]) -> Iterator[ObjectInfo | str]:
+    held: list[ObjectInfo | str] = []
+    rest = iter(entries)
+    for entry in rest:
+        held.append(entry)
+        if len(held) >= _SORTED_AT_MOST:
+            break
+    held.sort(key=lambda entry: (entry if isinstance(entry, str) else entry.key).encode("utf-8", "surrogateescape"))
+    yield from held
+    yield from rest
+
+
+def _show(entry: ObjectInfo | str, prefix: str, *, recursive: bool, as_json: bool) -> None:
+    if isinstance(entry, str):
+        if as_json:
+            display.emit("prefix", prefix=entry)
+        else:
+            print(f"{'PRE':>31} {text.printable(entry[prefix.rfind('/') + 1 :])}")
+        return
+    if as_json:
+        display.emit(
+            "listed",
+            key=entry.key,
+            size=entry.size,
+            etag=entry.etag,
+            last_modified=text.timestamp(entry.last_modified, milliseconds=True),
+            version_id=entry.version_id,
+            storage_class=entry.storage_class,
+        )
+        return
+    name = entry.key if recursive else entry.key[prefix.rfind("/") + 1 :]
+    moment = datetime.fromtimestamp(entry.last_modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    print(f"{moment} {entry.size:>11} {text.printable(name)}")

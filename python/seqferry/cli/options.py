@@ -1,0 +1,98 @@
+"""The options that several commands share, each with its environment twin ``SEQFERRY_*``.
+
+There is deliberately none for keys or secrets: those come from the AWS environment, profiles and roles, and so never
+show in the process list or the shell history.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from seqferry.config import parse_size
+
+Json = Annotated[bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events on stdout.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", envvar="SEQFERRY_QUIET", help="Print errors only."),
+]
+NoProgress = Annotated[
+    bool,
+    typer.Option("--no-progress", envvar="SEQFERRY_NO_PROGRESS", help="No progress, only the summary."),
+]
+
+EndpointUrl = Annotated[
+    str | None,
+    typer.Option("--endpoint-url", envvar="SEQFERRY_ENDPOINT_URL", metavar="URL", help="S3 endpoint other than AWS."),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", envvar="SEQFERRY_PROFILE", metavar="NAME", help="AWS profile to use."),
+]
+Region = Annotated[
+    str | None,
+    typer.Option("--region", envvar="SEQFERRY_REGION", metavar="NAME", help="AWS region."),
+]
+NoSignRequest = Annotated[
+    bool,
+    typer.Option(
+        "--no-sign-request", envvar="SEQFERRY_NO_SIGN_REQUEST", help="Read the source anonymously (public buckets)."
+    ),
+]
+
+
+def _of_side(side: str, option: str, metavar: str) -> object:
+    return typer.Option(
+        f"--{side}-{option}",
+        envvar=f"SEQFERRY_{side}_{option}".upper().replace("-", "_"),
+        metavar=metavar,
+        help=f"--{option} for the {side} only.",
+    )
+
+
+SourceEndpointUrl = Annotated[str | None, _of_side("source", "endpoint-url", "URL")]
+TargetEndpointUrl = Annotated[str | None, _of_side("target", "endpoint-url", "URL")]
+SourceProfile = Annotated[str | None, _of_side("source", "profile", "NAME")]
+TargetProfile = Annotated[str | None, _of_side("target", "profile", "NAME")]
+SourceRegion = Annotated[str | None, _of_side("source", "region", "NAME")]
+TargetRegion = Annotated[str | None, _of_side("target", "region", "NAME")]
+
+MaxRequests = Annotated[
+    int | None,
+    typer.Option(
+        "--max-requests",
+        envvar="SEQFERRY_MAX_REQUESTS",
+        metavar="N",
+        min=1,
+        help="Requests in flight at most, when this process does the work.",
+    ),
+]
+MaxBandwidth = Annotated[
+    str | None,
+    typer.Option(
+        "--max-bandwidth",
+        envvar="SEQFERRY_MAX_BANDWIDTH",
+        metavar="SIZE",
+        help="Bytes per second through this process at most, as 200MiB.",
+    ),
+]
+
+TransferId = Annotated[str, typer.Argument(metavar="ID", help="A transfer's id, or the start of it.")]
+StateDir = Annotated[
+    str | None,
+    typer.Option(
+        "--state-dir",
+        envvar="SEQFERRY_STATE_DIR",
+        metavar="DIR",
+        help="Where transfers are recorded. Default: $XDG_STATE_HOME/seqferry.",
+    ),
+]
+
+
+def size(written: str) -> int:
+    """Parses an option that is a size."""
+    try:
+        return parse_size(written)
+    except ValueError as why:
+        raise typer.BadParameter(f"{why}.") from None

@@ -1,0 +1,56 @@
+"""``seqferry serve`` and ``seqferry worker``: the processes that stay."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from seqferry.cli import exits, options
+from seqferry.config import Settings
+
+
+def serve(
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            envvar="SEQFERRY_HOST",
+            help="Address to listen on. Beyond loopback, SEQFERRY_TOKEN must be set.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", envvar="SEQFERRY_PORT", min=0, max=65535, help="Port; 0 picks a free one.")
+    ] = 8080,
+    allow_crash: Annotated[
+        bool,
+        typer.Option(
+            "--allow-crash",
+            envvar="SEQFERRY_ALLOW_CRASH",
+            help="Offer POST /crash_application, which kills this process. For tests only.",
+        ),
+    ] = False,
+    max_requests: options.MaxRequests = None,
+    max_bandwidth: options.MaxBandwidth = None,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Run the HTTP API and a worker until Ctrl-C."""
+    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth)
+    # Imported here: FastAPI and DBOS take longer to import than `seqferry status` may take as a whole.
+    from seqferry.api.server import serve as run
+
+    run(settings, host=host, port=port, allow_crash=allow_crash)
+    return exits.OK
+
+
+def worker(
+    max_requests: options.MaxRequests = None,
+    max_bandwidth: options.MaxBandwidth = None,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Do the recorded work until Ctrl-C: the one worker on SQLite, one of many on Postgres."""
+    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth)
+    from seqferry.worker import run
+
+    run(settings)
+    return exits.OK

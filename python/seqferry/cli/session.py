@@ -1,0 +1,123 @@
+"""What the commands about transfers share: settings, the service, the display, and how the end is reported."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+import socket
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from seqferry.cli import display, exits, follow, summary
+from seqferry.cli.display import Display
+from seqferry.config import Settings
+from seqferry.models import ObjectRecord, Status
+
+if TYPE_CHECKING:
+    from seqferry.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One command at work.
+
+    Attributes:
+        state_dir: as given by ``--state-dir``, so that the commands we suggest find the same state.
+    """
+
+    settings: Settings
+    service: Service
+    as_json: bool
+    quiet: bool
+    progress: bool
+    state_dir: str | None
+
+    def display(self) -> Display:
+        return display.choose(as_json=self.as_json, quiet=self.quiet, progress=self.progress)
+
+    def command(self, verb: str, transfer_id: str, *options: str) -> str:
+        """The command line that does ``verb`` to this transfer."""
+        place = () if self.state_dir is None else ("--state-dir", self.state_dir)
+        return shlex.join(["seqferry", verb, transfer_id, *options, *place])
+
+    def see_through(self, transfer_id: str, show: Display, *, work: bool = True) -> int:
+        """Follow the transfer to its end and report it; returns the exit code."""
+        with follow.interruptible() as stop:
+            try:
+                end = follow.follow(self.service, self.settings, transfer_id, show, work=work, stop=stop)
+            except follow.Interrupted as interruption:
+                return self._interrupted(transfer_id, going_on=interruption.going_on)
+            return self.report_end(end)
+
+    def report_end(self, status: Status) -> int:
+        """The summary of a transfer that has ended; returns the exit code."""
+        result = self.result(status)
+        code = exits.of_transfer(status, result.failures)
+        if self.as_json:
+            if result.failures:
+                self.emit_objects(status.id, state="failed")
+            display.emit("summary", **summary.facts(result, code))
+        elif code != exits.OK or not self.quiet:
+            for line in self.summary_lines(result):
+                display.say(line)
+        return code
+
+    def result(self, status: Status) -> summary.Result:
+        failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
+        return summary.Result(status, self.service.evidence(status.id), failures)
+
+    def summary_lines(self, result: summary.Result) -> list[str]:
+        return summary.lines(result, status_command=self.command("status", result.status.id))
+
+    def objects(self, transfer_id: str, *, state: str | None = None) -> Iterator[ObjectRecord]:
+        """All objects (in ``state``), read a page at a time."""
+        after = 0
+        while page := self.service.objects(transfer_id, state=state, after=after, limit=1000):
+            yield from page
+            after = page[-1].row
+
+    def emit_objects(self, transfer_id: str, *, state: str | None = None) -> None:
+        for record in self.objects(transfer_id, state=state):
+            display.emit("object", id=transfer_id, **summary.object_facts(record))
+
+    def _interrupted(self, transfer_id: str, *, going_on: bool) -> int:
+        resume, cancel = self.command("resume", transfer_id), self.command("cancel", transfer_id)
+        if self.as_json:
+            display.emit("interrupted", id=transfer_id, going_on=going_on, resume=resume, cancel=cancel)
+        if going_on:
+            display.say("Stopped watching; the transfer goes on in another process.")
+            display.say(f"  watch again:  {self.command('status', transfer_id, '--watch')}")
+        else:
+            display.say("Interrupted. Nothing finished is lost, and parts already copied are kept.")
+            display.say(f"  go on with:   {resume}")
+        display.say(f"  give up with: {cancel}")
+        return exits.INTERRUPTED
+
+
+@contextmanager
+def open_session(
+    *, as_json: bool = False, quiet: bool = False, progress: bool = True, state_dir: str | None = None, **settings: Any
+) -> Generator[Session]:
+    """Settings from the environment and ``settings``, and an open service.
+
+    Raises:
+        ConfigError: the settings make no sense, or the state folder or the database cannot be used.
+    """
+    # Imported here: `seqferry --help` need not wait for SQLAlchemy and the engine.
+    from seqferry.service import Service
+
+    loaded = Settings.load(state_dir=state_dir, **settings)
+    with Service.open(loaded) as service:
+        yield Session(loaded, service, as_json, quiet, progress, state_dir)
+
+
+def actor() -> str:
+    """Who asks, for the record: ``user@host``."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = f"uid{os.getuid()}"  # a container without an entry in /etc/passwd
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,122 @@
+"""``seqferry status``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from seqferry.cli import display, exits, options, text
+from seqferry.cli.session import Session, open_session
+from seqferry.models import Status
+
+
+def status(
+    transfer: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A transfer's id, or the start of it. Without: the recent ones."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", envvar="SEQFERRY_WATCH", help="Follow it until it ends.")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", envvar="SEQFERRY_FAILED", help="List every failed object with its cause.")
+    ] = False,
+    objects: Annotated[
+        bool, typer.Option("--objects", envvar="SEQFERRY_OBJECTS", help="List every object with its fate.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", envvar="SEQFERRY_LIMIT", min=1, help="Without ID: how many transfers.")
+    ] = 20,
+    as_json: options.Json = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Show transfers, or one of them. Watching never does the work; `seqferry resume` does."""
+    for option, given in (("--watch", watch), ("--failed", failed), ("--objects", objects)):
+        if given and transfer is None:
+            raise typer.BadParameter("needs the ID of a transfer.", param_hint=option)
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        if transfer is None:
+            _recent(session, limit)
+            return exits.OK
+        found = session.service.status(transfer)
+        if watch and not found.ended:
+            return session.see_through(found.id, session.display(), work=False)
+        _show(session, found)
+        if failed or objects:
+            _list_objects(session, found, failed_only=not objects)
+        return exits.OK
+
+
+def _recent(session: Session, limit: int) -> None:
+    found = session.service.transfers(limit)
+    if session.as_json:
+        for each in found:
+            display.emit("status", **status_facts(each))
+        return
+    if not found:
+        display.say("No transfers yet. Start one with: seqferry cp s3://from/prefix/ s3://to/prefix/")
+        return
+    rows = [("ID", "STATE", "OBJECTS", "FAILED", "BYTES", "CREATED", "FROM", "TO")]
+    for each in found:
+        totals = each.totals
+        rows.append(
+            (
+                each.id,
+                each.state,
+                f"{totals.ended}/{totals.objects}{'' if each.planned or each.ended else '+'}",
+                str(totals.failed),
+                text.size(totals.bytes),
+                text.timestamp(each.created_at),
+                text.printable(each.spec.source.uri),
+                text.printable(each.spec.target.uri),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _show(session: Session, found: Status) -> None:
+    if session.as_json:
+        display.emit("status", **status_facts(found))
+        return
+    spec = found.spec
+    print(f"transfer  {found.id}")
+    print(f"from      {text.printable(spec.source.uri)}")
+    print(f"to        {text.printable(spec.target.uri)}")
+    print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
+    if found.ended:
+        print("\n".join(session.summary_lines(session.result(found))))
+        return
+    print(display.progress_line(found))
+    if found.live.workers == 0:
+        print(f"No worker is at it. Go on with: {session.command('resume', found.id)}")
+
+
+def _list_objects(session: Session, found: Status, *, failed_only: bool) -> None:
+    state = "failed" if failed_only else None
+    if session.as_json:
+        session.emit_objects(found.id, state=state)
+        return
+    for record in session.objects(found.id, state=state):
+        key = text.printable(record.source_key)
+        if failed_only:
+            cause = record.error_code or record.error_class or "unknown"
+            print(f"{cause}\t{key}\t{text.printable(record.error_message or '')}")
+        else:
+            print(f"{record.state}\t{record.verified or '-'}\t{record.size}\t{key}")
+
+
+def status_facts(found: Status) -> dict[str, Any]:
+    """The ``status`` event."""
+    spec = found.spec
+    return {
+        **display.progress_facts(found),
+        "source": spec.source.uri,
+        "target": spec.target.uri,
+        "created_at": text.timestamp(found.created_at, milliseconds=True),
+        "created_by": found.created_by,
+        "started_at": text.optional_timestamp(found.started_at),
+        "ended_at": text.optional_timestamp(found.ended_at),
+        "error_code": found.error_code,
+        "error_message": found.error_message,
+    }

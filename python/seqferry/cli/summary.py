@@ -1,0 +1,174 @@
+"""What is said when a transfer has ended: figures, the evidence, and failures grouped by cause with a next step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from seqferry.cli import display, text
+from seqferry.models import Evidence, FailureGroup, ObjectRecord, Status
+
+KEYS_PER_GROUP: Final = 20
+"""Failed keys that are named per cause; ``status --failed`` names them all."""
+
+_AGAIN: Final = "run the same cp again: objects that are already there are skipped"
+
+_NEXT_STEP: Final[dict[str, str]] = {
+    "retry": f"The storage kept failing for longer than the retries last: {_AGAIN}.",
+    "throttle": f"The storage asked for fewer requests for too long: lower --max-requests, and {_AGAIN}.",
+    "credentials": f"Renew the credentials (with SSO: `aws sso login`) and {_AGAIN}.",
+    "redirect": "Give the region of the bucket with --source-region or --target-region and run the same cp again.",
+    "source_changed": f"The source was written to while it was copied: once it is quiet, {_AGAIN}.",
+    "object": f"These objects cannot be copied as asked; change what the message names, and {_AGAIN}.",
+    "person": f"Somebody has to allow or restore these objects (the message says what); after that, {_AGAIN}.",
+    "capability": "The storage cannot do what was asked; the message names the option to leave out.",
+    "mismatch": "Do not use these copies. Run the same cp again; if it repeats, the storage alters data.",
+    "exists": "The target exists and --if-exists fail was given: use --if-exists same or overwrite to replace it.",
+}
+
+_TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
+
+
+def next_step(error_class: str) -> str:
+    return _NEXT_STEP.get(error_class, f"Look at the message and {_AGAIN}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All there is to tell about a transfer that has ended."""
+
+    status: Status
+    evidence: list[Evidence]
+    failures: list[FailureGroup]
+
+    @property
+    def seconds(self) -> float:
+        """From the first act of a worker to the end; waiting for a worker does not count."""
+        if self.status.started_at is None:
+            return 0.0
+        return max((self.status.ended_at or time.time()) - self.status.started_at, 0.0)
+
+    @property
+    def bytes_copied(self) -> int:
+        return sum(each.bytes for each in self.evidence if each.state == "done")
+
+    @property
+    def retries(self) -> int:
+        return sum(each.retries for each in self.evidence)
+
+    @property
+    def not_carried(self) -> int:
+        return sum(each.not_carried for each in self.evidence)
+
+    def verified(self) -> dict[str, int]:
+        """Objects that are verified (copied ones and those found identical), by kind of evidence."""
+        found: dict[str, int] = {}
+        for each in self.evidence:
+            if each.state in {"done", "skipped"}:
+                found[each.verified] = found.get(each.verified, 0) + each.objects
+        return found
+
+
+def lines(result: Result, *, status_command: str) -> list[str]:
+    """The summary for a person; every line is printable as it is. ``status_command`` shows this transfer."""
+    status = result.status
+    title = _TITLE.get(status.state, status.state)
+    out = [f"{title}: {text.count(status.totals.objects, 'object')} in {text.duration(result.seconds)}"]
+    if status.error_message:
+        out.append(f"  why       {text.printable(status.error_message)}")
+    if status.totals.objects:
+        out += _figures(result, status_command)
+    elif status.state == "done":
+        out.append(f"  nothing is at {text.printable(status.spec.source.uri)}")
+    for group in result.failures:
+        out += ["", *_group(group, status_command)]
+    return out
+
+
+def _figures(result: Result, status_command: str) -> list[str]:
+    totals = result.status.totals
+    copied = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
+    if totals.done and result.seconds > 0:
+        copied += f", {text.rate(result.bytes_copied / result.seconds)} on average"
+    out = [f"  copied    {copied}"]
+    if totals.skipped:
+        out.append(f"  skipped   {text.count(totals.skipped, 'object')} already there")
+    if totals.failed:
+        out.append(f"  failed    {text.count(totals.failed, 'object')}")
+    if totals.cancelled:
+        out.append(f"  cancelled {text.count(totals.cancelled, 'object')}")
+    verified = ", ".join(f"{number:,} by {kind}" for kind, number in result.verified().items() if kind != "none")
+    if verified:
+        out.append(f"  verified  {verified}")
+    if result.retries:
+        out.append(f"  retried   {text.count(result.retries, 'request')}")
+    if result.not_carried:
+        lacking = text.count(result.not_carried, "object")
+        out.append(
+            f"  note      {lacking} copied without all of its tags or headers: {status_command} --objects --json"
+        )
+    return out
+
+
+def _group(group: FailureGroup, status_command: str) -> list[str]:
+    what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
+    out = [
+        f"{text.count(group.count, 'object')} failed: {text.printable(what)}",
+        f"  {text.printable(group.message)}",
+        f"  Next: {next_step(group.error_class)}",
+    ]
+    out += [f"    {text.printable(key)}" for key in group.keys[:KEYS_PER_GROUP]]
+    rest = group.count - len(group.keys[:KEYS_PER_GROUP])
+    if rest > 0:
+        out.append(f"    … and {rest:,} more: {status_command} --failed")
+    return out
+
+
+def facts(result: Result, exit_code: int) -> dict[str, Any]:
+    """The ``summary`` event: raw bytes, seconds, RFC 3339 times."""
+    status = result.status
+    return {
+        "id": status.id,
+        "state": status.state,
+        "source": status.spec.source.uri,
+        "target": status.spec.target.uri,
+        **display.totals_facts(status.totals),
+        "bytes_copied": result.bytes_copied,
+        "created_at": text.optional_timestamp(status.created_at),
+        "started_at": text.optional_timestamp(status.started_at),
+        "ended_at": text.optional_timestamp(status.ended_at),
+        "seconds": round(result.seconds, 3),
+        "verified": result.verified(),
+        "retries": result.retries,
+        "not_carried": result.not_carried,
+        "error_code": status.error_code,
+        "error_message": status.error_message,
+        "failures": [{**asdict(group), "next_step": next_step(group.error_class)} for group in result.failures],
+        "exit_code": exit_code,
+    }
+
+
+def object_facts(record: ObjectRecord) -> dict[str, Any]:
+    """One object as an ``object`` event."""
+    return {
+        "source_key": record.source_key,
+        "target_key": record.target_key,
+        "size": record.size,
+        "state": record.state,
+        "attempts": record.attempts,
+        "retries": record.retries,
+        "method": record.method,
+        "started_at": text.optional_timestamp(record.started_at),
+        "ended_at": text.optional_timestamp(record.ended_at),
+        "etag": record.etag,
+        "target_etag": record.target_etag,
+        "checksum_algorithm": record.checksum_algorithm,
+        "checksum": record.checksum,
+        "verified": record.verified,
+        "not_carried": list(record.not_carried),
+        "error_class": record.error_class,
+        "error_code": record.error_code,
+        "error_operation": record.error_operation,
+        "error_message": record.error_message,
+    }

@@ -1,0 +1,114 @@
+"""How values are written for a person: names that cannot harm a terminal, sizes, rates, times.
+
+Object keys are data from elsewhere: they may hold newlines, terminal escapes or direction marks. ``printable`` is the
+one place that makes them safe to print; everything that prints a key goes through it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import UTC, datetime
+from typing import Final
+
+_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Controls, format and direction marks, lone surrogates, private and unassigned code points, line separators."""
+
+_IEC: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, without anything a terminal would act upon.
+
+    Unsafe characters are written as ``\\n``, ``\\x1b`` or ``\\u202e``. Plain text, accents and CJK stay as they are.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(character, first=index == 0) for index, character in enumerate(text))
+
+
+def _escaped(character: str, *, first: bool) -> str:
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
+    category = unicodedata.category(character)
+    # A combining mark in front would hang on to whatever was printed before the name.
+    if category not in _UNSAFE_CATEGORIES and not (first and category in {"Mn", "Me"}):
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def shorten(text: str, width: int) -> str:
+    """``text`` made printable and cut in the middle to at most ``width`` terminal cells."""
+    from rich.cells import cell_len
+
+    safe = printable(text)
+    if cell_len(safe) <= width:
+        return safe
+    if width <= 1:
+        return "…"[:width]
+    # The end of a name (lane, read, extension) tells more than its start: it gets the larger half.
+    head_width = (width - 1) // 2
+    tail_width = width - 1 - head_width
+    return _fitting(safe, head_width) + "…" + _fitting(safe[::-1], tail_width)[::-1]
+
+
+def _fitting(text: str, width: int) -> str:
+    from rich.cells import cell_len
+
+    used = 0
+    for index, character in enumerate(text):
+        used += cell_len(character)
+        if used > width:
+            return text[:index]
+    return text
+
+
+def size(count: float) -> str:
+    """Bytes in IEC units: ``17 B``, ``1.4 GiB``."""
+    if count < 1024:
+        return f"{int(count)} B"
+    value = float(count)
+    for unit in _IEC:
+        value /= 1024
+        # 1023.95 would round to "1024.0".
+        if value < 1023.95:
+            return f"{value:.1f} {unit}"
+    return f"{value:.1f} {_IEC[-1]}"
+
+
+def rate(bytes_per_second: float) -> str:
+    return f"{size(bytes_per_second)}/s"
+
+
+def duration(seconds: float) -> str:
+    """``4.2 s``, ``3 min 07 s``, ``2 h 05 min``, ``3 d 04 h``."""
+    seconds = max(seconds, 0.0)
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours:02d} h"
+
+
+def timestamp(epoch: float, *, milliseconds: bool = False) -> str:
+    """RFC 3339 in UTC."""
+    moment = datetime.fromtimestamp(epoch, UTC)
+    return moment.isoformat(timespec="milliseconds" if milliseconds else "seconds").replace("+00:00", "Z")
+
+
+def count(number: int, noun: str) -> str:
+    """``1 object``, ``1,204 objects``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def optional_timestamp(epoch: float | None) -> str | None:
+    """RFC 3339 in UTC with milliseconds, for JSON."""
+    return None if epoch is None else timestamp(epoch, milliseconds=True)
