@@ -1,0 +1,152 @@
+"""What a person or a program is shown while a transfer runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+from rich.console import Console
+from statuses import status
+
+from seqferry.cli import display
+from seqferry.cli.live import LiveDisplay, picture
+from seqferry.models import ActiveObject, Live
+
+MIB = 1024**2
+
+MOVING = status(
+    objects=60,
+    done=30,
+    skipped=2,
+    failed=2,
+    bytes=1024 * MIB,
+    bytes_done=512 * MIB,
+    live=Live(
+        workers=1,
+        bytes_per_second=128.0 * MIB,
+        in_flight=4,
+        requests=90,
+        retries=3,
+        throttled=1,
+        slowest=(ActiveObject("fastq/\x1b[31m[bold]evil[/bold]\nname.fastq.gz", 160 * MIB, 40 * MIB, 3.2),),
+    ),
+)
+
+
+def drawn(width: int, shown: object = None) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    console.print(picture(MOVING if shown is None else shown, width))  # type: ignore[arg-type]
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_picture_tells_bytes_objects_rate_eta_and_trouble() -> None:
+    shown = drawn(110)
+
+    for figure in ("50 %", "512.0 MiB of 1.0 GiB", "34 of 60 objects", "128.0 MiB/s", "ETA 4.0 s"):
+        assert figure in shown
+    for trouble in ("2 failed", "3 retries", "1 throttled", "2 already there", "4 in flight"):
+        assert trouble in shown
+
+
+def test_keys_are_neither_markup_nor_terminal_escapes() -> None:
+    shown = drawn(110)
+
+    assert "\\x1b[31m[bold]evil[/bold]\\nname.fastq.gz" in shown
+    assert "\x1b[31m" not in shown
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 110])
+def test_the_picture_fits_the_terminal(width: int) -> None:
+    lines = drawn(max(width, 48)).splitlines()
+
+    assert max(len(line) for line in lines) <= max(width, 48)
+    # One line each: headline, bar, figures, one object in flight.
+    assert len(lines) == 4
+
+
+def test_growing_totals_are_marked_while_listing() -> None:
+    listing = status("planning", planned=False, objects=1000, bytes=5 * MIB, live=Live(workers=1, bytes_per_second=1.0))
+
+    assert "0 of 1,000+ (still listing) objects" in drawn(110, listing)
+    assert "ETA" not in drawn(110, listing)
+    assert "0 of 1,000+ objects, 0 B of 5.0 MiB+" in display.progress_line(listing)
+
+
+def test_no_trouble_is_not_mentioned() -> None:
+    line = display.progress_line(status(objects=2, done=1, bytes=4 * MIB, bytes_done=MIB, live=Live(workers=1)))
+
+    assert line == "running: 1 of 2 objects, 1.0 MiB of 4.0 MiB (25 %)"
+
+
+def test_a_hundred_percent_only_when_all_is_there() -> None:
+    assert display.percent(status(bytes=10**12, bytes_done=10**12 - 1).totals) == 99
+    assert display.percent(status(bytes=10**12, bytes_done=10**12).totals) == 100
+    assert display.percent(status().totals) is None
+
+
+def test_plain_lines_come_on_state_changes_not_on_every_look(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = display.PlainDisplay()
+
+    for state in ("queued", "planning", "planning", "running", "running", "running"):
+        plain.update(status(state, objects=3))
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.findall(r"Z (\w+):", err) == ["queued", "planning", "running"]
+    assert "\x1b" not in err
+
+
+def test_json_events_are_one_object_per_line_with_raw_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    events = display.JsonDisplay()
+
+    events.submitted("some-id")
+    events.update(MOVING)
+    events.update(MOVING)
+
+    out, err = capsys.readouterr()
+    assert err == ""
+    submitted, progress = (json.loads(line) for line in out.splitlines())
+    assert (submitted["event"], submitted["id"]) == ("submitted", "some-id")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", submitted["at"])
+    assert progress["bytes_done"] == 512 * MIB
+    assert progress["slowest"][0]["key"] == "fastq/\x1b[31m[bold]evil[/bold]\nname.fastq.gz"
+    assert "\x1b" not in out
+
+
+def test_the_display_is_chosen_by_the_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert isinstance(display.choose(as_json=False, quiet=False, progress=True), LiveDisplay)
+    assert isinstance(display.choose(as_json=False, quiet=True, progress=True), display.QuietDisplay)
+    assert isinstance(display.choose(as_json=True, quiet=False, progress=True), display.JsonDisplay)
+    assert isinstance(display.choose(as_json=False, quiet=False, progress=False), display.PlainDisplay)
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    assert isinstance(display.choose(as_json=False, quiet=False, progress=True), display.PlainDisplay)
+
+
+def test_the_live_display_leaves_the_terminal_as_it_was() -> None:
+    file = io.StringIO()
+    live = LiveDisplay(Console(file=file, force_terminal=True, width=80))
+
+    live.submitted("some-id")
+    live.update(MOVING)
+    live.close()
+    live.close()
+
+    written = file.getvalue()
+    assert "transfer some-id" in written
+    assert written.count("\x1b[?25l") == written.count("\x1b[?25h") == 1
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=80)
+
+    console.print(picture(MOVING, 80))
+
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", file.getvalue())

@@ -1,0 +1,42 @@
+"""The exit code of each way a transfer can end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from statuses import status
+
+from seqferry.cli import exits
+from seqferry.models import FailureGroup
+
+DENIED = FailureGroup("person", "AccessDenied", "CopyObject", "no", 1, ("a",))
+MISMATCH = FailureGroup("mismatch", "BadDigest", "CompleteMultipartUpload", "differs", 1, ("b",))
+
+
+@pytest.mark.parametrize(
+    ("state", "totals", "failures", "code"),
+    [
+        ("done", {"objects": 2, "done": 1, "skipped": 1}, [], 0),
+        ("done", {"objects": 2, "done": 1, "failed": 1}, [DENIED], 1),
+        ("done", {"objects": 2, "failed": 2}, [DENIED, MISMATCH], 3),
+        ("done", {}, [], 4),
+        ("failed", {}, [], 1),
+        ("failed", {"objects": 2, "done": 1}, [], 1),
+        ("failed", {"objects": 2, "failed": 1}, [MISMATCH], 3),
+        ("cancelled", {"objects": 2, "done": 2}, [], 1),
+        ("cancelled", {}, [], 1),
+        # A count without a group must not turn into success.
+        ("done", {"objects": 1, "failed": 1}, [], 1),
+    ],
+)
+def test_exit_code_tells_how_it_ended(
+    state: str, totals: dict[str, int], failures: list[FailureGroup], code: int
+) -> None:
+    assert exits.of_transfer(status(state, **totals), failures) == code
+
+
+def test_the_table_is_what_the_documentation_says() -> None:
+    table: dict[str, Any] = {name: getattr(exits, name) for name in dir(exits) if name.isupper()}
+
+    assert table == {"OK": 0, "FAILED": 1, "USAGE": 2, "MISMATCH": 3, "NOTHING": 4, "INTERRUPTED": 130}

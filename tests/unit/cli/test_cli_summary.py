@@ -1,0 +1,85 @@
+"""What is said at the end of a transfer."""
+
+from __future__ import annotations
+
+import pytest
+from statuses import status
+
+from seqferry.cli import summary
+from seqferry.models import ERROR_CLASSES, Evidence, FailureGroup
+
+MIB = 1024**2
+
+
+def text_of(result: summary.Result) -> str:
+    return "\n".join(summary.lines(result, status_command="seqferry status 3f2a"))
+
+
+def test_the_summary_tells_figures_and_evidence() -> None:
+    evidence = [
+        Evidence("done", "checksum", 50, 900 * MIB, 2, 0),
+        Evidence("done", "etag", 5, 100 * MIB, 1, 1),
+        Evidence("skipped", "etag", 4, 10 * MIB, 0, 0),
+    ]
+    ended = status("done", objects=59, done=55, skipped=4, bytes=1010 * MIB, bytes_done=1010 * MIB)
+
+    told = text_of(summary.Result(ended, evidence, []))
+
+    assert told.splitlines() == [
+        "Done: 59 objects in 10.0 s",
+        "  copied    55 objects, 1000.0 MiB, 100.0 MiB/s on average",
+        "  skipped   4 objects already there",
+        "  verified  50 by checksum, 9 by etag",
+        "  retried   3 requests",
+        "  note      1 object copied without all of its tags or headers: seqferry status 3f2a --objects --json",
+    ]
+
+
+def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
+    keys = tuple(f"run42/locked-{number:02d}" for number in range(20))
+    denied = FailureGroup("person", "AccessDenied", "HeadObject", "Access to s3://vendor/… was denied.", 25, keys)
+    odd = FailureGroup("mismatch", "", "HeadObject", "differs", 1, ("run42/two\nlines\x1b[2J",))
+    ended = status("done", objects=200, done=174, failed=26)
+
+    told = text_of(summary.Result(ended, [], [denied, odd]))
+
+    assert "25 objects failed: HeadObject AccessDenied" in told
+    assert "    run42/locked-19\n    … and 5 more: seqferry status 3f2a --failed" in told
+    assert summary.next_step("person") in told
+    assert "1 object failed: HeadObject mismatch" in told
+    assert "    run42/two\\nlines\\x1b[2J" in told
+    assert "\x1b" not in told
+
+
+def test_a_stopped_transfer_says_why() -> None:
+    ended = status("failed")
+    told = text_of(summary.Result(ended, [], []))
+
+    assert told == "Stopped: 0 objects in 10.0 s"
+
+
+def test_nothing_found_names_the_place() -> None:
+    assert "nothing is at s3://vendor/run42/" in text_of(summary.Result(status("done"), [], []))
+
+
+@pytest.mark.parametrize("error_class", ERROR_CLASSES)
+def test_each_class_of_error_has_a_next_step_of_its_own(error_class: str) -> None:
+    assert summary.next_step(error_class) != summary.next_step("unheard of")
+
+
+def test_the_event_holds_raw_values() -> None:
+    evidence = [Evidence("done", "checksum", 2, 5, 0, 0), Evidence("failed", "none", 1, 7, 4, 0)]
+    group = FailureGroup("throttle", "SlowDown", "CopyObject", "too fast", 1, ("k",))
+
+    facts = summary.facts(
+        summary.Result(status("done", objects=3, done=2, failed=1, bytes=12, bytes_done=5), evidence, [group]), 1
+    )
+
+    assert facts["bytes_copied"] == 5
+    assert facts["seconds"] == 10.0
+    assert facts["verified"] == {"checksum": 2}
+    assert facts["retries"] == 4
+    assert facts["started_at"] == "1970-01-01T00:16:41.000Z"
+    assert facts["failures"][0]["keys"] == ("k",)
+    assert facts["failures"][0]["next_step"]
+    assert facts["exit_code"] == 1
