@@ -1,1 +1,40 @@
-//! placeholder
+//! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
+//!
+//! One file per group: [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`values`] (what goes in and
+//! comes out). The typed picture is `python/seqferry/_native.pyi`.
+
+// pyo3's macros generate code that these lints would judge.
+#![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
+
+mod engine;
+mod job;
+mod listing;
+mod values;
+
+use pyo3::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+pyo3::create_exception!(_native, EngineError, pyo3::exceptions::PyException, "args: (message, error_class, error_code, operation, job_wide).");
+
+/// The Seqferry engine.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("EngineError", module.py().get_type::<EngineError>())?;
+    module.add_class::<engine::Engine>()?;
+    module.add_class::<engine::EngineStats>()?;
+    module.add_class::<job::Job>()?;
+    module.add_class::<listing::Listing>()?;
+    module.add_class::<values::ActiveObject>()?;
+    module.add_class::<values::CopyItem>()?;
+    module.add_class::<values::CopyPolicy>()?;
+    module.add_class::<values::Endpoint>()?;
+    module.add_class::<values::Failure>()?;
+    module.add_class::<values::MultipartBegun>()?;
+    module.add_class::<values::ObjectInfo>()?;
+    module.add_class::<values::Outcome>()?;
+    module.add_class::<values::Progress>()?;
+    Ok(())
+}

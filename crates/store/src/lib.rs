@@ -1,1 +1,33 @@
-//! placeholder
+//! Object storage for Seqferry.
+//!
+//! Everything above this crate talks to storage through one small trait, [`ObjectStore`]. Here are its implementations
+//! ([`S3Store`] on the AWS SDK, [`MemoryStore`]), the classification of every error ([`error`]), and the process-wide
+//! [`Budget`] of requests, buffer bytes and bandwidth. With the feature `testing` come [`fault::FaultStore`], a wrapper that
+//! fails on purpose, and [`conformance`], the suite which every implementation and wrapper passes.
+//!
+//! This crate imports no other crate of ours and knows nothing of transfers: it offers single requests, makes each of them
+//! once, and says precisely how it went. Who retries is decided above.
+
+pub mod budget;
+pub mod checksum;
+pub mod error;
+mod memory;
+mod s3;
+mod store;
+mod types;
+
+#[cfg(feature = "testing")]
+pub mod conformance;
+#[cfg(feature = "testing")]
+pub mod fault;
+
+pub use budget::{Budget, BudgetLimits};
+pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+pub use error::{ErrorClass, Scope, StoreError};
+pub use memory::MemoryStore;
+pub use s3::{Credentials, EndpointOptions, S3Store};
+pub use store::{ByteStream, ObjectStore, Result};
+pub use types::{
+    Attributes, CompleteUpload, CompletedPart, CopySource, Copied, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta,
+    PartInfo, PartsPage, Range, UploadInfo, Written,
+};

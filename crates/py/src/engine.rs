@@ -1,0 +1,172 @@
+//! The process-wide engine: one runtime, one budget, one store per endpoint and identity.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use seqferry_store::{Budget, BudgetLimits, EndpointOptions, ErrorClass, ObjectStore, S3Store};
+use seqferry_transfer::list::{self, Listing as ListingOptions};
+use seqferry_transfer::progress::Counters;
+use seqferry_transfer::requests::{Interrupted, Requests};
+use seqferry_transfer::{self as transfer, RetryPolicy};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use crate::job::Job;
+use crate::listing::Listing;
+use crate::values::{CopyItem, CopyPolicy, Endpoint, ObjectInfo, interrupted};
+
+/// HEAD requests of one `head` call that may wait at a time; the budget decides how many are under way.
+const HEADS: usize = 256;
+/// Runs of a listing.
+const RUNS: usize = 16;
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct Engine {
+    runtime: Runtime,
+    budget: Arc<Budget>,
+    counters: Arc<Counters>,
+    stores: tokio::sync::Mutex<HashMap<EndpointOptions, Arc<dyn ObjectStore>>>,
+    pid: Mutex<u32>,
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct EngineStats {
+    requests: u64,
+    in_flight: u64,
+    throttled: u64,
+    retries: u64,
+    max_requests: u64,
+}
+
+impl Engine {
+    async fn store(&self, options: &EndpointOptions) -> Arc<dyn ObjectStore> {
+        let mut stores = self.stores.lock().await;
+        if let Some(store) = stores.get(options) {
+            return Arc::clone(store);
+        }
+        let store: Arc<dyn ObjectStore> = Arc::new(S3Store::connect(options.clone()).await);
+        stores.insert(options.clone(), Arc::clone(&store));
+        store
+    }
+
+    async fn requests(&self, options: &EndpointOptions, policy: RetryPolicy) -> Requests {
+        let store = self.store(options).await;
+        Requests::new(store, Arc::clone(&self.budget), policy, CancellationToken::new(), Arc::clone(&self.counters))
+    }
+
+    /// A forked child has the memory but not the threads of the runtime: calls would hang for ever.
+    fn here(&self) -> PyResult<()> {
+        let pid = *self.pid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if pid == std::process::id() {
+            return Ok(());
+        }
+        Err(PyRuntimeError::new_err("this engine was made in another process; make one after forking"))
+    }
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    #[pyo3(signature = (*, max_requests=512, memory=268_435_456, max_bandwidth=None, threads=None))]
+    fn new(max_requests: usize, memory: u64, max_bandwidth: Option<u64>, threads: Option<usize>) -> PyResult<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.enable_all().thread_name("seqferry-engine");
+        // More threads cost more CPU per request; a second one takes over when Python is busy on the first core.
+        builder.worker_threads(threads.unwrap_or(2).max(1));
+        let runtime = builder.build().map_err(|e| PyRuntimeError::new_err(format!("the engine's threads cannot be started: {e}")))?;
+        let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
+        Ok(Self {
+            runtime,
+            budget,
+            counters: Arc::default(),
+            stores: tokio::sync::Mutex::default(),
+            pid: Mutex::new(std::process::id()),
+        })
+    }
+
+    fn check_bucket(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str) -> PyResult<()> {
+        self.here()?;
+        py.detach(|| {
+            self.runtime.block_on(async {
+                let requests = self.requests(&endpoint.0, RetryPolicy::impatient()).await;
+                requests.call(bucket, 0, &AtomicU32::new(0), async |store| store.head_bucket(bucket).await).await
+            })
+        })
+        .map_err(|error| interrupted(&error))
+    }
+
+    fn head(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str, keys: Vec<String>) -> PyResult<Vec<Option<ObjectInfo>>> {
+        self.here()?;
+        let found = py.detach(|| {
+            self.runtime.block_on(async {
+                let requests = self.requests(&endpoint.0, RetryPolicy::impatient()).await;
+                let head = |key: String| {
+                    let requests = requests.clone();
+                    async move {
+                        let answer = requests
+                            .call(bucket, 0, &AtomicU32::new(0), async |store| store.head(bucket, &key, None, None).await)
+                            .await;
+                        match answer {
+                            Ok(meta) => Ok(Some(ObjectInfo::of_head(key, meta))),
+                            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+                            Err(error) => Err(error),
+                        }
+                    }
+                };
+                use futures::stream::{StreamExt as _, TryStreamExt as _};
+                futures::stream::iter(keys).map(head).buffered(HEADS).try_collect::<Vec<_>>().await
+            })
+        });
+        found.map_err(|error| interrupted(&error))
+    }
+
+    #[pyo3(signature = (endpoint, bucket, prefix, *, limit=None))]
+    fn list(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str, prefix: &str, limit: Option<usize>) -> PyResult<Listing> {
+        self.here()?;
+        let options =
+            ListingOptions { bucket: bucket.to_owned(), prefix: prefix.to_owned(), parallel: RUNS, limit };
+        let pages = py.detach(|| {
+            self.runtime.block_on(async { list::list(self.requests(&endpoint.0, RetryPolicy::default()).await, options) })
+        });
+        Ok(Listing { runtime: self.runtime.handle().clone(), pages: Mutex::new(Some(pages)) })
+    }
+
+    fn start(&self, py: Python<'_>, policy: &CopyPolicy, items: Vec<PyRef<'_, CopyItem>>) -> PyResult<Job> {
+        self.here()?;
+        let items = items.iter().map(|item| item.0.clone()).collect();
+        Ok(py.detach(|| {
+            let (source, target) = self
+                .runtime
+                .block_on(async { (self.store(&policy.source).await, self.store(&policy.target).await) });
+            Job(transfer::Job::start(
+                self.runtime.handle(),
+                &self.budget,
+                source,
+                target,
+                policy.policy.clone(),
+                RetryPolicy::default(),
+                items,
+            ))
+        }))
+    }
+
+    #[pyo3(signature = (*, max_requests=None, max_bandwidth=None))]
+    fn retune(&self, max_requests: Option<usize>, max_bandwidth: Option<u64>) {
+        self.budget.retune(max_requests, max_bandwidth.map(Some));
+    }
+
+    fn stats(&self) -> EngineStats {
+        let stats = self.budget.stats();
+        EngineStats {
+            requests: stats.requests,
+            in_flight: stats.in_flight as u64,
+            throttled: stats.throttled,
+            retries: self.counters.snapshot().retries,
+            max_requests: stats.max_requests as u64,
+        }
+    }
+}
+

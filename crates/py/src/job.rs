@@ -1,0 +1,49 @@
+//! A running job.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use seqferry_transfer::{self as transfer, Event, Stop};
+
+use crate::values::{Failure, MultipartBegun, Outcome, Progress};
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct Job(pub(crate) transfer::Job);
+
+#[pymethods]
+impl Job {
+    fn wait(&self, py: Python<'_>, timeout: f64) -> PyResult<Vec<Py<PyAny>>> {
+        // Negative, infinite and absurd times are bounded: a caller that must stop is heard within a minute.
+        let timeout = Duration::try_from_secs_f64(timeout.clamp(0.0, 60.0)).unwrap_or_default();
+        let events = py.detach(|| self.0.wait(timeout));
+        events
+            .into_iter()
+            .map(|event| match event {
+                Event::MultipartBegun { id, upload_id, part_size } => {
+                    Ok(Py::new(py, MultipartBegun { id, upload_id, part_size })?.into_any())
+                }
+                Event::Ended(outcome) => Ok(Py::new(py, Outcome::from(*outcome))?.into_any()),
+            })
+            .collect()
+    }
+
+    fn finished(&self) -> bool {
+        self.0.finished()
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.0.failure().map(Failure::from)
+    }
+
+    fn progress(&self, py: Python<'_>) -> Progress {
+        Progress(py.detach(|| self.0.progress()))
+    }
+
+    fn acknowledge(&self, ids: Vec<u64>) {
+        self.0.acknowledge(&ids);
+    }
+
+    fn cancel(&self, abort_uploads: bool) {
+        self.0.stop(if abort_uploads { Stop::Cancel } else { Stop::Suspend });
+    }
+}

@@ -1,0 +1,301 @@
+//! Values that cross the line between Python and Rust.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use seqferry_store::{EndpointOptions, ListedObject, ObjectMeta, StoreError};
+use seqferry_transfer::evidence::Wishes;
+use seqferry_transfer::requests::Interrupted;
+use seqferry_transfer::{self as transfer, IfExists, Item, Limits, Policy, Verify};
+
+use crate::EngineError;
+
+/// A failed request as Python sees it.
+pub(crate) fn engine_error(error: &StoreError) -> PyErr {
+    let message = format!("{error}. {}", error.advice());
+    let job_wide = error.scope == seqferry_store::Scope::Job;
+    EngineError::new_err((message, error.class.word(), error.code.clone(), error.operation, job_wide))
+}
+
+/// A request that was given up, as Python sees it.
+pub(crate) fn interrupted(interrupted: &Interrupted) -> PyErr {
+    match interrupted {
+        Interrupted::Failed(error) => engine_error(error),
+        Interrupted::Cancelled => EngineError::new_err(("the request was cancelled", "retry", "Cancelled", "", false)),
+    }
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+#[derive(Clone)]
+pub struct Endpoint(pub(crate) EndpointOptions);
+
+#[pymethods]
+impl Endpoint {
+    #[new]
+    #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false))]
+    fn new(endpoint_url: Option<String>, region: Option<String>, profile: Option<String>, anonymous: bool) -> Self {
+        Self(EndpointOptions { endpoint_url, region, profile, anonymous, credentials: None })
+    }
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct ObjectInfo {
+    key: String,
+    size: u64,
+    etag: String,
+    last_modified: f64,
+    version_id: Option<String>,
+    storage_class: Option<String>,
+}
+
+impl From<ListedObject> for ObjectInfo {
+    fn from(object: ListedObject) -> Self {
+        Self {
+            key: object.key,
+            size: object.size,
+            etag: object.etag,
+            last_modified: object.last_modified,
+            version_id: None,
+            storage_class: object.storage_class,
+        }
+    }
+}
+
+impl ObjectInfo {
+    pub(crate) fn of_head(key: String, meta: ObjectMeta) -> Self {
+        Self {
+            key,
+            size: meta.size,
+            etag: meta.etag,
+            last_modified: meta.last_modified,
+            version_id: meta.version_id,
+            storage_class: meta.storage_class,
+        }
+    }
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct CopyPolicy {
+    pub(crate) source: EndpointOptions,
+    pub(crate) target: EndpointOptions,
+    pub(crate) policy: Policy,
+}
+
+#[pymethods]
+impl CopyPolicy {
+    #[new]
+    #[pyo3(signature = (*, source, source_bucket, target, target_bucket, if_exists="same", verify="auto", part_size=None,
+                        copy_threshold=None, storage_class=None, resumed=false, since=0.0))]
+    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    fn new(
+        source: &Endpoint,
+        source_bucket: String,
+        target: &Endpoint,
+        target_bucket: String,
+        if_exists: &str,
+        verify: &str,
+        part_size: Option<u64>,
+        copy_threshold: Option<u64>,
+        storage_class: Option<String>,
+        resumed: bool,
+        since: f64,
+    ) -> PyResult<Self> {
+        let if_exists = match if_exists {
+            "same" => IfExists::Same,
+            "skip" => IfExists::Skip,
+            "overwrite" => IfExists::Overwrite,
+            "fail" => IfExists::Fail,
+            other => return Err(PyValueError::new_err(format!("if_exists is none of same, skip, overwrite, fail: {other}"))),
+        };
+        let verify = match verify {
+            "auto" => Verify::Auto,
+            "checksum" => Verify::Checksum,
+            "content" => Verify::Content,
+            other => return Err(PyValueError::new_err(format!("verify is none of auto, checksum, content: {other}"))),
+        };
+        let policy = Policy {
+            source_bucket,
+            target_bucket,
+            if_exists,
+            verify,
+            wishes: Wishes { part_size, copy_threshold },
+            storage_class,
+            resumed,
+            since,
+            limits: Limits::default(),
+        };
+        Ok(Self { source: source.0.clone(), target: target.0.clone(), policy })
+    }
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct CopyItem(pub(crate) Item);
+
+#[pymethods]
+impl CopyItem {
+    #[new]
+    #[pyo3(signature = (*, id, source_key, target_key, size, etag, version_id=None, target_absent=false, upload_id=None, part_size=None))]
+    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    fn new(
+        id: u64,
+        source_key: String,
+        target_key: String,
+        size: u64,
+        etag: String,
+        version_id: Option<String>,
+        target_absent: bool,
+        upload_id: Option<String>,
+        part_size: Option<u64>,
+    ) -> Self {
+        Self(Item { id, source_key, target_key, size, etag, version_id, target_absent, upload: upload_id.zip(part_size) })
+    }
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct MultipartBegun {
+    pub(crate) id: u64,
+    pub(crate) upload_id: String,
+    pub(crate) part_size: u64,
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct Outcome {
+    id: u64,
+    state: &'static str,
+    method: &'static str,
+    started_at: f64,
+    ended_at: f64,
+    attempts: u32,
+    retries: u32,
+    target_etag: Option<String>,
+    target_version_id: Option<String>,
+    checksum_algorithm: Option<&'static str>,
+    checksum: Option<String>,
+    verified: &'static str,
+    not_carried: Vec<String>,
+    error_class: Option<&'static str>,
+    error_code: Option<String>,
+    error_operation: Option<&'static str>,
+    error_message: Option<String>,
+}
+
+impl From<transfer::Outcome> for Outcome {
+    fn from(outcome: transfer::Outcome) -> Self {
+        let failure = outcome.failure.as_ref();
+        Self {
+            id: outcome.id,
+            state: outcome.state.word(),
+            method: outcome.method.word(),
+            started_at: outcome.started_at,
+            ended_at: outcome.ended_at,
+            attempts: outcome.attempts,
+            retries: outcome.retries,
+            target_etag: outcome.target_etag,
+            target_version_id: outcome.target_version_id,
+            checksum_algorithm: outcome.checksum.as_ref().map(|sum| sum.algorithm.name()),
+            checksum: outcome.checksum.as_ref().map(|sum| sum.value.clone()),
+            verified: outcome.verified.word(),
+            error_class: failure.map(|failure| failure.class.word()),
+            error_code: failure.map(|failure| failure.code.clone()),
+            error_operation: failure.map(|failure| failure.operation),
+            error_message: failure.map(|failure| failure.message.clone()),
+            not_carried: outcome.not_carried,
+        }
+    }
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct Failure {
+    error_class: &'static str,
+    error_code: String,
+    operation: &'static str,
+    message: String,
+}
+
+impl From<transfer::Failure> for Failure {
+    fn from(failure: transfer::Failure) -> Self {
+        Self {
+            error_class: failure.class.word(),
+            error_code: failure.code,
+            operation: failure.operation,
+            message: failure.message,
+        }
+    }
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+#[derive(Clone)]
+pub struct ActiveObject {
+    id: u64,
+    key: String,
+    size: u64,
+    bytes_done: u64,
+    seconds: f64,
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct Progress(pub(crate) transfer::Progress);
+
+#[pymethods]
+impl Progress {
+    #[getter]
+    fn bytes_done(&self) -> u64 {
+        self.0.bytes_done
+    }
+
+    #[getter]
+    fn bytes_in_progress(&self) -> u64 {
+        self.0.bytes_in_progress
+    }
+
+    #[getter]
+    fn objects_done(&self) -> u64 {
+        self.0.objects_done
+    }
+
+    #[getter]
+    fn objects_failed(&self) -> u64 {
+        self.0.objects_failed
+    }
+
+    #[getter]
+    fn objects_skipped(&self) -> u64 {
+        self.0.objects_skipped
+    }
+
+    #[getter]
+    fn objects_active(&self) -> u64 {
+        self.0.objects_active
+    }
+
+    #[getter]
+    fn requests(&self) -> u64 {
+        self.0.requests
+    }
+
+    #[getter]
+    fn in_flight(&self) -> u64 {
+        self.0.in_flight
+    }
+
+    #[getter]
+    fn retries(&self) -> u64 {
+        self.0.retries
+    }
+
+    #[getter]
+    fn throttled(&self) -> u64 {
+        self.0.throttled
+    }
+
+    #[getter]
+    fn slowest(&self) -> Vec<ActiveObject> {
+        let active = |object: &transfer::ActiveObject| ActiveObject {
+            id: object.id,
+            key: object.key.clone(),
+            size: object.size,
+            bytes_done: object.bytes_done,
+            seconds: object.seconds,
+        };
+        self.0.slowest.iter().map(active).collect()
+    }
+}

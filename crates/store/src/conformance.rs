@@ -1,0 +1,1 @@
+//! The suite that every implementation and wrapper of the trait passes.

@@ -1,0 +1,141 @@
+//! What can go wrong with a request, classified once.
+//!
+//! A [`StoreError`] says the operation, the object, the service's code and text, and its [`ErrorClass`]: what the layers
+//! above do about it. They never look at codes or HTTP statuses themselves. The mapping is the table in [`classify`](mod@classify).
+//! Messages hold no secret: neither keys, tokens, signatures nor signed URLs get into them.
+
+use std::fmt;
+use std::time::Duration;
+
+pub mod classify;
+
+/// What to do about a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorClass {
+    /// The same request may pass on another try.
+    Retry,
+    /// The service asks for fewer requests: wait, and send less.
+    Throttle,
+    /// The credentials have expired: load them anew once, then try again.
+    Credentials,
+    /// Another region's endpoint serves this bucket.
+    Redirect,
+    /// A condition we set does not hold: the source changed, or the target is there already.
+    Precondition,
+    /// The object, version or upload is not there.
+    NotFound,
+    /// This object cannot be handled as asked; others can.
+    Object,
+    /// A person has to change something: permissions, an archived object, a missing bucket.
+    Person,
+    /// The service does not offer what was asked for: do without, or say so.
+    Capability,
+}
+
+impl ErrorClass {
+    /// Stable lower-case word for rows, JSON and messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Retry => "retry",
+            Self::Throttle => "throttle",
+            Self::Credentials => "credentials",
+            Self::Redirect => "redirect",
+            Self::Precondition => "precondition",
+            Self::NotFound => "not_found",
+            Self::Object => "object",
+            Self::Person => "person",
+            Self::Capability => "capability",
+        }
+    }
+}
+
+/// How far a failure reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Other objects of the job may fare better.
+    Object,
+    /// No other object of the job can fare better.
+    Job,
+}
+
+/// A failed request.
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    /// S3 operation, for example `UploadPartCopy`.
+    pub operation: &'static str,
+    /// Bucket the request went to.
+    pub bucket: String,
+    /// Key the request was about; none for requests about a bucket.
+    pub key: Option<String>,
+    /// What to do about it.
+    pub class: ErrorClass,
+    /// How far it reaches.
+    pub scope: Scope,
+    /// The service's code, or one of ours for failures that never got an answer (`ConnectionFailed`, `TimedOut`, ...).
+    pub code: String,
+    /// HTTP status, when there was an answer.
+    pub status: Option<u16>,
+    /// The service's text, or what the transport said.
+    pub message: String,
+    /// The service's id of the request, for its support.
+    pub request_id: Option<String>,
+    /// Region that serves the bucket, learned from a redirect.
+    pub region: Option<String>,
+    /// How long the service asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl StoreError {
+    /// An error with class and scope from the table; the other facts can be set after.
+    pub fn new(operation: &'static str, bucket: &str, key: Option<&str>, code: &str, status: Option<u16>) -> Self {
+        let (class, scope) = classify::classify(operation, code, status);
+        Self {
+            operation,
+            bucket: bucket.to_owned(),
+            key: key.map(str::to_owned),
+            class,
+            scope,
+            code: code.to_owned(),
+            status,
+            message: String::new(),
+            request_id: None,
+            region: None,
+            retry_after: None,
+        }
+    }
+
+    /// The same error with the service's text.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// What a person should do next, one sentence.
+    pub fn advice(&self) -> &'static str {
+        classify::advice(&self.code, self.class)
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s3://{}", self.operation, self.bucket)?;
+        if let Some(key) = &self.key {
+            write!(f, "/{key}")?;
+        }
+        write!(f, ": {}", self.code)?;
+        if let Some(status) = self.status {
+            write!(f, " ({status})")?;
+        }
+        if !self.message.is_empty() && self.message != self.code {
+            write!(f, ": {}", self.message)?;
+        }
+        if let Some(region) = &self.region {
+            write!(f, " [bucket region {region}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,211 @@
+//! The table from error codes to classes.
+//!
+//! Codes are looked at before HTTP statuses: `RequestTimeout`, `ExpiredToken` and KMS errors are all 400. The status
+//! decides only for codes that are not listed and for answers without a body (HEAD). Sources: the S3 error code list and
+//! the API reference; rows where services differ say so.
+
+use super::{ErrorClass, Scope};
+use ErrorClass::{Capability, Credentials, NotFound, Object, Person, Precondition, Redirect, Retry, Throttle};
+
+/// One row: code, class, scope.
+pub type Row = (&'static str, ErrorClass, Scope);
+
+/// The table. A code stands in it once.
+pub const TABLE: &[Row] = &[
+    // Ask for less.
+    ("SlowDown", Throttle, Scope::Object),
+    ("503 SlowDown", Throttle, Scope::Object),
+    ("Busy", Throttle, Scope::Object),
+    ("Throttling", Throttle, Scope::Object),
+    ("ThrottlingException", Throttle, Scope::Object),
+    ("TooManyRequests", Throttle, Scope::Object),
+    ("TooManyRequestsException", Throttle, Scope::Object),
+    ("RequestLimitExceeded", Throttle, Scope::Object),
+    ("BandwidthLimitExceeded", Throttle, Scope::Object),
+    ("KMS.ThrottlingException", Throttle, Scope::Object),
+    // Another try may pass; after a 500 the write may or may not have happened.
+    ("ServiceUnavailable", Throttle, Scope::Object),
+    ("InternalError", Retry, Scope::Object),
+    ("RequestTimeout", Retry, Scope::Object),
+    ("IncompleteBody", Retry, Scope::Object),
+    ("OperationAborted", Retry, Scope::Object),
+    ("ConditionalRequestConflict", Retry, Scope::Object),
+    ("RequestTimeTooSkewed", Retry, Scope::Object), // the SDK corrects the clock from the Date header first
+    ("BadDigest", Retry, Scope::Object),
+    ("InvalidDigest", Retry, Scope::Object),
+    ("XAmzContentSHA256Mismatch", Retry, Scope::Object),
+    // Ours: no answer, or half of one.
+    (code::CONNECTION_FAILED, Retry, Scope::Object),
+    (code::TIMED_OUT, Retry, Scope::Object),
+    (code::TRUNCATED, Retry, Scope::Object),
+    (code::MALFORMED, Retry, Scope::Object),
+    // Credentials that ran out.
+    ("ExpiredToken", Credentials, Scope::Job),
+    ("ExpiredTokenException", Credentials, Scope::Job),
+    ("TokenRefreshRequired", Credentials, Scope::Job),
+    ("RequestExpired", Credentials, Scope::Job),
+    ("InvalidToken", Credentials, Scope::Job),
+    // Another region.
+    ("PermanentRedirect", Redirect, Scope::Job),
+    ("TemporaryRedirect", Redirect, Scope::Job),
+    ("Redirect", Redirect, Scope::Job),
+    ("AuthorizationHeaderMalformed", Redirect, Scope::Job),
+    ("IllegalLocationConstraintException", Redirect, Scope::Job),
+    // Conditions.
+    ("PreconditionFailed", Precondition, Scope::Object),
+    ("NotModified", Precondition, Scope::Object),
+    // Gone, or never there.
+    ("NoSuchKey", NotFound, Scope::Object),
+    ("NoSuchVersion", NotFound, Scope::Object),
+    ("NoSuchUpload", NotFound, Scope::Object),
+    ("NotFound", NotFound, Scope::Object),
+    // Rebuilt from ListParts, or started over, by the engine.
+    ("InvalidPart", Object, Scope::Object),
+    ("InvalidPartOrder", Object, Scope::Object),
+    ("EntityTooSmall", Object, Scope::Object),
+    ("EntityTooLarge", Object, Scope::Object),
+    ("InvalidRange", Object, Scope::Object),
+    ("KeyTooLongError", Object, Scope::Object),
+    ("MetadataTooLarge", Object, Scope::Object),
+    ("InvalidTag", Object, Scope::Object),
+    ("InvalidRequest", Object, Scope::Object),
+    ("InvalidArgument", Object, Scope::Object),
+    ("InvalidStorageClass", Object, Scope::Job),
+    ("InvalidURI", Object, Scope::Object),
+    // A person, for one object.
+    ("AccessDenied", Person, Scope::Object),
+    ("Forbidden", Person, Scope::Object), // HEAD without a body
+    ("InvalidObjectState", Person, Scope::Object),
+    ("RestoreAlreadyInProgress", Person, Scope::Object),
+    ("ObjectNotInActiveTierError", Person, Scope::Object),
+    ("KMS.DisabledException", Person, Scope::Object),
+    ("KMS.NotFoundException", Person, Scope::Object),
+    ("KMS.KMSInvalidStateException", Person, Scope::Object),
+    ("KMS.InvalidKeyUsageException", Person, Scope::Object),
+    // Not an AWS code for objects; several compatible stores answer it when the disk or a quota is full.
+    ("QuotaExceeded", Person, Scope::Job),
+    // A person, for the whole job.
+    (code::NO_CREDENTIALS, Person, Scope::Job),
+    ("InvalidAccessKeyId", Person, Scope::Job),
+    ("SignatureDoesNotMatch", Person, Scope::Job),
+    ("InvalidSecurity", Person, Scope::Job),
+    ("NoSuchBucket", Person, Scope::Job),
+    ("InvalidBucketName", Person, Scope::Job),
+    ("AllAccessDisabled", Person, Scope::Job),
+    ("AccountProblem", Person, Scope::Job),
+    ("NotSignedUp", Person, Scope::Job),
+    // Not offered here.
+    ("NotImplemented", Capability, Scope::Object),
+    ("MethodNotAllowed", Capability, Scope::Object),
+    ("UnsupportedOperation", Capability, Scope::Object),
+];
+
+/// Codes of our own, for failures that never got a whole answer.
+pub mod code {
+    /// No connection, or it broke before an answer.
+    pub const CONNECTION_FAILED: &str = "ConnectionFailed";
+    /// No answer in time.
+    pub const TIMED_OUT: &str = "TimedOut";
+    /// The body ended early.
+    pub const TRUNCATED: &str = "TruncatedBody";
+    /// A success that lacks what a success must hold.
+    pub const MALFORMED: &str = "MalformedResponse";
+    /// The credential chain has nothing to offer.
+    pub const NO_CREDENTIALS: &str = "NoCredentials";
+}
+
+/// Class and scope of a failure.
+pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass, Scope) {
+    // A bucket-level request that is refused leaves no object that could fare better.
+    if operation == "HeadBucket" && matches!(code, "AccessDenied" | "Forbidden" | "NotFound") {
+        return (Person, Scope::Job);
+    }
+    if let Some(&(_, class, scope)) = TABLE.iter().find(|(known, ..)| *known == code) {
+        return (class, scope);
+    }
+    match status {
+        Some(301 | 307 | 308) => (Redirect, Scope::Job),
+        Some(404 | 410) => (NotFound, Scope::Object),
+        Some(401 | 403) => (Person, Scope::Object),
+        Some(412 | 304) => (Precondition, Scope::Object),
+        Some(405 | 501) => (Capability, Scope::Object),
+        Some(408 | 409 | 500 | 502 | 504) | None => (Retry, Scope::Object),
+        Some(429 | 503) => (Throttle, Scope::Object),
+        Some(500..) => (Retry, Scope::Object),
+        Some(_) => (Object, Scope::Object),
+    }
+}
+
+/// What a person should do next, one sentence.
+pub fn advice(code: &str, class: ErrorClass) -> &'static str {
+    match code {
+        "AccessDenied" | "Forbidden" => {
+            "Give these credentials s3:GetObject on the source and s3:PutObject on the target (and the KMS key's rights), then run the same command again."
+        }
+        "InvalidObjectState" | "ObjectNotInActiveTierError" => {
+            "The object is archived: restore it first, then run the same command again."
+        }
+        "RestoreAlreadyInProgress" => "A restore is under way: run the same command again when it has ended.",
+        "NoSuchBucket" => "Check the bucket's name and the endpoint, or create the bucket.",
+        "InvalidBucketName" => "Check the spelling of the bucket's name.",
+        "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidSecurity" => {
+            "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or choose another --profile."
+        }
+        code::NO_CREDENTIALS => {
+            "Set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, log in with 'aws sso login', or use --no-sign-request for public buckets."
+        }
+        code::CONNECTION_FAILED | code::TIMED_OUT => "Check the endpoint's address and the network, then run the same command again.",
+        "QuotaExceeded" => "Make room at the target, then run the same command again.",
+        "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
+        _ => match class {
+            Credentials => "Renew the credentials (for example 'aws sso login'), then resume.",
+            Throttle => "Lower --max-requests, or try again when the service has less to do.",
+            Redirect => "Give the bucket's region with --source-region or --target-region.",
+            Person => "Ask the owner of the bucket or key to allow it, then run the same command again.",
+            Capability => "This endpoint does not offer the operation: choose other options.",
+            NotFound => "The object is not there (any more): list the source again.",
+            Precondition | Object | Retry => "Run the same command again; what is done is not repeated.",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_stands_in_the_table_once() {
+        for (i, (code, ..)) in TABLE.iter().enumerate() {
+            assert!(TABLE[i + 1..].iter().all(|(other, ..)| other != code), "{code} stands twice");
+        }
+    }
+
+    #[test]
+    fn codes_win_over_statuses() {
+        assert_eq!(classify("GetObject", "ExpiredToken", Some(400)).0, Credentials);
+        assert_eq!(classify("GetObject", "RequestTimeout", Some(400)).0, Retry);
+        assert_eq!(classify("CopyObject", "InternalError", Some(200)).0, Retry);
+    }
+
+    #[test]
+    fn unknown_codes_go_by_status() {
+        let class = |status| classify("GetObject", "Mystery", status).0;
+
+        assert_eq!(class(None), Retry);
+        assert_eq!(class(Some(400)), Object);
+        assert_eq!(class(Some(403)), Person);
+        assert_eq!(class(Some(404)), NotFound);
+        assert_eq!(class(Some(412)), Precondition);
+        assert_eq!(class(Some(429)), Throttle);
+        assert_eq!(class(Some(500)), Retry);
+        assert_eq!(class(Some(501)), Capability);
+        assert_eq!(class(Some(503)), Throttle);
+        assert_eq!(class(Some(599)), Retry);
+    }
+
+    #[test]
+    fn a_refused_bucket_is_a_matter_for_the_whole_job() {
+        assert_eq!(classify("HeadBucket", "AccessDenied", Some(403)), (Person, Scope::Job));
+        assert_eq!(classify("GetObject", "AccessDenied", Some(403)), (Person, Scope::Object));
+    }
+}

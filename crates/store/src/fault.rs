@@ -1,0 +1,374 @@
+//! A store that fails on purpose and remembers every request.
+//!
+//! [`FaultStore`] wraps any store. Rules say which requests fail, and how: with an error before anything happened, with the
+//! reply lost after it happened, late, held until the test lets go, or with a body cut short or altered. Without rules it is
+//! transparent, which the conformance suite shows.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+use tokio::sync::Notify;
+
+use crate::ChecksumAlgorithm;
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::store::{ByteStream, ObjectStore, Result};
+use crate::types::{
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ObjectMeta, PartsPage, Range,
+    UploadInfo, Written,
+};
+
+/// What happens to a request.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// Nothing is done; this code and status come back.
+    Fail(&'static str, u16),
+    /// It is done, and the caller learns only that the connection broke.
+    LoseReply,
+    /// It is done after so long.
+    Delay(Duration),
+    /// It waits until [`Gate::open`], then is done.
+    Hold(Gate),
+    /// It is done while the test's hook has run before it.
+    Hook(Hook),
+    /// The body of a GET ends early.
+    Truncate,
+    /// One byte of the body of a GET is altered.
+    Corrupt,
+}
+
+/// Something that a test does between two requests, such as overwriting the source.
+#[derive(Clone)]
+pub struct Hook(pub Arc<dyn Fn() -> futures::future::BoxFuture<'static, ()> + Send + Sync>);
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+/// Stops requests until it is opened; says when the first has arrived.
+#[derive(Debug, Clone, Default)]
+pub struct Gate {
+    arrived: Arc<Notify>,
+    open: Arc<(Mutex<bool>, Notify)>,
+}
+
+impl Gate {
+    /// Wait until a request stands at the gate.
+    pub async fn reached(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// Let all requests through, now and later.
+    pub fn open(&self) {
+        *self.open.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.open.1.notify_waiters();
+    }
+
+    async fn pass(&self) {
+        loop {
+            let opened = self.open.1.notified();
+            if *self.open.0.lock().unwrap_or_else(PoisonError::into_inner) {
+                return;
+            }
+            self.arrived.notify_one();
+            opened.await;
+        }
+    }
+}
+
+/// Which requests a fault is for.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    operation: &'static str,
+    key: Option<String>,
+    part: Option<u32>,
+    /// How many matching requests are let through first.
+    skip: u32,
+    /// How many are hit after that; None for all.
+    times: Option<u32>,
+    fault: Fault,
+}
+
+impl Rule {
+    /// Hit the first request of this operation.
+    pub fn once(operation: &'static str, fault: Fault) -> Self {
+        Self { operation, key: None, part: None, skip: 0, times: Some(1), fault }
+    }
+
+    /// Hit every request of this operation.
+    pub fn always(operation: &'static str, fault: Fault) -> Self {
+        Self { times: None, ..Self::once(operation, fault) }
+    }
+
+    /// Only for this key.
+    #[must_use]
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    /// Only for this part number.
+    #[must_use]
+    pub fn part(mut self, part: u32) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// Let so many matching requests through first.
+    #[must_use]
+    pub fn after(mut self, skip: u32) -> Self {
+        self.skip = skip;
+        self
+    }
+
+    /// Hit so many.
+    #[must_use]
+    pub fn times(mut self, times: u32) -> Self {
+        self.times = Some(times);
+        self
+    }
+}
+
+/// A request as it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// S3 operation.
+    pub operation: &'static str,
+    /// Key it was about, or the prefix of a listing.
+    pub key: String,
+    /// Part number of a part request.
+    pub part: Option<u32>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct FaultStore {
+    inner: Arc<dyn ObjectStore>,
+    rules: Mutex<Vec<Rule>>,
+    calls: Mutex<Vec<Call>>,
+    random: Mutex<Option<Random>>,
+}
+
+#[derive(Debug)]
+struct Random {
+    rng: fastrand::Rng,
+    share: f64,
+    faults: Vec<Fault>,
+}
+
+impl FaultStore {
+    /// Wrap a store; transparent until rules come.
+    pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
+        Self { inner, rules: Mutex::default(), calls: Mutex::default(), random: Mutex::default() }
+    }
+
+    /// Add a rule. The first rule that matches a request decides.
+    pub fn rule(&self, rule: Rule) -> &Self {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
+        self
+    }
+
+    /// Drop all rules.
+    pub fn heal(&self) {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.random.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Hit this share of all requests with one of the faults, chosen by a seeded generator.
+    pub fn at_random(&self, seed: u64, share: f64, faults: Vec<Fault>) {
+        let random = Random { rng: fastrand::Rng::with_seed(seed), share, faults };
+        *self.random.lock().unwrap_or_else(PoisonError::into_inner) = Some(random);
+    }
+
+    /// All requests so far, in the order of their arrival.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often an operation was asked for.
+    pub fn count(&self, operation: &str) -> usize {
+        self.calls().iter().filter(|call| call.operation == operation).count()
+    }
+
+    /// Requests by operation.
+    pub fn counts(&self) -> HashMap<&'static str, usize> {
+        self.calls().iter().fold(HashMap::new(), |mut counts, call| {
+            *counts.entry(call.operation).or_default() += 1;
+            counts
+        })
+    }
+
+    fn fault(&self, operation: &'static str, key: &str, part: Option<u32>) -> Option<Fault> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { operation, key: key.to_owned(), part });
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let matching = rules.iter_mut().find(|rule| {
+            rule.operation == operation
+                && rule.key.as_deref().is_none_or(|wanted| wanted == key)
+                && rule.part.is_none_or(|wanted| Some(wanted) == part)
+                && rule.times != Some(0)
+        });
+        if let Some(rule) = matching {
+            if rule.skip > 0 {
+                rule.skip -= 1;
+                return None;
+            }
+            rule.times = rule.times.map(|left| left - 1);
+            return Some(rule.fault.clone());
+        }
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let random = random.as_mut()?;
+        (random.rng.f64() < random.share).then(|| random.rng.choice(&random.faults).cloned()).flatten()
+    }
+
+    async fn request<T>(
+        &self,
+        operation: &'static str,
+        bucket: &str,
+        key: &str,
+        part: Option<u32>,
+        request: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        match self.fault(operation, key, part) {
+            None | Some(Fault::Truncate | Fault::Corrupt) => request.await,
+            Some(Fault::Fail(code, status)) => {
+                Err(StoreError::new(operation, bucket, Some(key), code, Some(status)).with_message("made to fail"))
+            }
+            Some(Fault::LoseReply) => {
+                request.await?;
+                Err(StoreError::new(operation, bucket, Some(key), code::CONNECTION_FAILED, None).with_message("reply lost"))
+            }
+            Some(Fault::Delay(time)) => {
+                tokio::time::sleep(time).await;
+                request.await
+            }
+            Some(Fault::Hold(gate)) => {
+                gate.pass().await;
+                request.await
+            }
+            Some(Fault::Hook(hook)) => {
+                (hook.0)().await;
+                request.await
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultStore {
+    async fn head_bucket(&self, bucket: &str) -> Result<()> {
+        self.request("HeadBucket", bucket, "", None, self.inner.head_bucket(bucket)).await
+    }
+
+    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
+        self.request("ListObjectsV2", &request.bucket, &request.prefix, None, self.inner.list(request)).await
+    }
+
+    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
+        self.request("HeadObject", bucket, key, part, self.inner.head(bucket, key, version, part)).await
+    }
+
+    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+        let (bucket, key) = (source.bucket.clone(), source.key.clone());
+        match self.fault("GetObject", &key, None) {
+            Some(Fault::Truncate) => {
+                let half = self.inner.get(source, range).await?.take(1);
+                let end = Err(StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)));
+                Ok(half.chain(futures::stream::iter([end])).boxed())
+            }
+            Some(Fault::Corrupt) => {
+                let body = self.inner.get(source, range).await?;
+                let altered = body.map_ok(|chunk| {
+                    let mut bytes = chunk.to_vec();
+                    if let Some(byte) = bytes.first_mut() {
+                        *byte ^= 1;
+                    }
+                    Bytes::from(bytes)
+                });
+                Ok(altered.boxed())
+            }
+            Some(Fault::Fail(code, status)) => Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status))),
+            Some(Fault::Hold(gate)) => {
+                gate.pass().await;
+                self.inner.get(source, range).await
+            }
+            _ => self.inner.get(source, range).await,
+        }
+    }
+
+    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
+        self.request("PutObject", bucket, key, None, self.inner.put(bucket, key, body, attributes)).await
+    }
+
+    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
+        self.request("DeleteObject", bucket, key, None, self.inner.delete(bucket, key)).await
+    }
+
+    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
+        self.request("GetObjectTagging", bucket, key, None, self.inner.get_tags(bucket, key, version)).await
+    }
+
+    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+        self.request("PutObjectTagging", bucket, key, None, self.inner.put_tags(bucket, key, tags)).await
+    }
+
+    async fn copy(
+        &self,
+        source: &CopySource,
+        bucket: &str,
+        key: &str,
+        storage_class: Option<&str>,
+        checksum: Option<ChecksumAlgorithm>,
+    ) -> Result<Written> {
+        self.request("CopyObject", bucket, key, None, self.inner.copy(source, bucket, key, storage_class, checksum)).await
+    }
+
+    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
+        self.request("CreateMultipartUpload", &upload.bucket, &upload.key, None, self.inner.create_upload(upload)).await
+    }
+
+    async fn copy_part(
+        &self,
+        source: &CopySource,
+        range: Range,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+    ) -> Result<Copied> {
+        let request = self.inner.copy_part(source, range, bucket, key, upload_id, part);
+        self.request("UploadPartCopy", bucket, key, Some(part), request).await
+    }
+
+    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
+        let request = self.inner.put_part(bucket, key, upload_id, part, body);
+        self.request("UploadPart", bucket, key, Some(part), request).await
+    }
+
+    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+        self.request("ListParts", bucket, key, None, self.inner.list_parts(bucket, key, upload_id, after)).await
+    }
+
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+        let request = self.inner.complete_upload(upload);
+        self.request("CompleteMultipartUpload", &upload.bucket, &upload.key, None, request).await
+    }
+
+    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+        self.request("AbortMultipartUpload", bucket, key, None, self.inner.abort_upload(bucket, key, upload_id)).await
+    }
+
+    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+        self.request("ListMultipartUploads", bucket, prefix, None, self.inner.list_uploads(bucket, prefix)).await
+    }
+
+    async fn refresh_credentials(&self) -> Result<()> {
+        self.request("RefreshCredentials", "", "", None, self.inner.refresh_credentials()).await
+    }
+}

@@ -1,0 +1,169 @@
+//! From endpoint options to SDK clients: credential chain, endpoint, region, path style, and what the SDK may do by itself.
+
+use std::time::Duration;
+
+use aws_config::BehaviorVersion;
+use aws_config::retry::RetryConfig;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::{Builder, Region, RequestChecksumCalculation, ResponseChecksumValidation};
+use aws_smithy_http_client::tls;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
+use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
+use aws_types::service_config::ServiceConfigKey;
+
+/// Where to talk to and as whom.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct EndpointOptions {
+    /// None: what `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the profile say, else AWS itself.
+    pub endpoint_url: Option<String>,
+    /// None: what the environment or the profile say.
+    pub region: Option<String>,
+    /// Profile of the AWS configuration files.
+    pub profile: Option<String>,
+    /// Send no signature.
+    pub anonymous: bool,
+    /// For tests. Otherwise the AWS chain finds them: environment, profile, SSO, web identity, ECS, IMDS, process.
+    pub credentials: Option<Credentials>,
+}
+
+/// Static credentials; never printed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Credentials {
+    /// Access key id.
+    pub access_key: String,
+    /// Secret access key.
+    pub secret_key: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credentials(hidden)")
+    }
+}
+
+/// Everything that clients for the regions of one endpoint have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Base {
+    builder: Builder,
+    /// Region of buckets of which nothing else is known.
+    pub(super) region: String,
+}
+
+impl Base {
+    /// Resolve the options through the AWS chain. Reads files and environment; contacts nobody yet.
+    pub(super) async fn load(options: &EndpointOptions) -> Self {
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(http_client());
+        if let Some(profile) = &options.profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(region) = &options.region {
+            loader = loader.region(Region::new(region.clone()));
+        }
+        if options.anonymous {
+            loader = loader.no_credentials();
+        } else if let Some(Credentials { access_key, secret_key }) = &options.credentials {
+            let credentials =
+                aws_credential_types::Credentials::new(access_key, secret_key, None, None, "given by the caller");
+            loader = loader.credentials_provider(credentials);
+        }
+        let sdk = loader.load().await;
+
+        let endpoint = options.endpoint_url.clone().or_else(|| configured_endpoint(&sdk));
+        let region = sdk.region().map_or_else(|| "us-east-1".to_owned(), ToString::to_string);
+        let mut builder = Builder::from(&sdk)
+            // Retries belong to the engine, which knows the classes and the budget; the SDK keeps only the one that it
+            // alone can do: to correct its clock from the service's.
+            .retry_config(RetryConfig::standard().with_max_attempts(2).with_initial_backoff(Duration::from_millis(1)))
+            .retry_classifier(OnlyClockSkew)
+            // While S3 copies a part no bytes flow. Bodies of GET are watched by ourselves.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            // Every request is bounded by its size (see `super::time_limit`).
+            .timeout_config(TimeoutConfig::builder().connect_timeout(Duration::from_secs(5)).build())
+            // Checksums are asked for explicitly where they serve; stores without them must not be sent any.
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
+            // An access point or bucket ARN would otherwise need its own region's client.
+            .use_arn_region(true);
+        if let Some(endpoint) = &endpoint {
+            // Virtual-host style needs names that resolve; self-hosted stores rarely have them.
+            builder = builder.endpoint_url(endpoint).force_path_style(!is_aws(endpoint));
+        }
+        Self { builder, region }
+    }
+
+    /// A client that signs for and talks to `region`.
+    pub(super) fn client(&self, region: &str) -> aws_sdk_s3::Client {
+        let config = self.builder.clone().region(Region::new(region.to_owned())).build();
+        aws_sdk_s3::Client::from_conf(config)
+    }
+}
+
+fn http_client() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new()
+        .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
+        .build_https()
+}
+
+/// The endpoint that the environment or the profile name, the S3-specific one first.
+fn configured_endpoint(sdk: &aws_types::SdkConfig) -> Option<String> {
+    let key = ServiceConfigKey::builder().service_id("s3").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok()?;
+    sdk.service_config()
+        .and_then(|config| config.load_config(key))
+        .or_else(|| sdk.endpoint_url().map(str::to_owned))
+        .filter(|url| !url.is_empty())
+}
+
+/// Whether an endpoint belongs to AWS, and so takes bucket names in its host name.
+pub(super) fn is_aws(endpoint: &str) -> bool {
+    let host = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn")
+}
+
+/// Lets the SDK try again only after its clock turned out to be wrong: on that second try it uses the service's.
+#[derive(Debug)]
+struct OnlyClockSkew;
+
+/// S3 refuses signatures that are further off than 15 minutes; the SDK corrects its clock from 4 minutes on.
+const SKEW: Duration = Duration::from_secs(4 * 60);
+
+impl ClassifyRetry for OnlyClockSkew {
+    fn classify_retry(&self, ctx: &InterceptorContext) -> RetryAction {
+        let skewed = ctx.response().is_some_and(|response| {
+            response.status().as_u16() == 403
+                && response.headers().get("date").and_then(|date| {
+                    aws_smithy_types::DateTime::from_str(date, aws_smithy_types::date_time::Format::HttpDate).ok()
+                }).and_then(|date| std::time::SystemTime::try_from(date).ok()).is_some_and(|theirs| {
+                    let ours = std::time::SystemTime::now();
+                    ours.duration_since(theirs).or_else(|_| theirs.duration_since(ours)).is_ok_and(|off| off > SKEW)
+                })
+        });
+        if skewed { RetryAction::transient_error() } else { RetryAction::RetryForbidden }
+    }
+
+    fn name(&self) -> &'static str {
+        "only clock skew"
+    }
+
+    fn priority(&self) -> RetryClassifierPriority {
+        // Last, so that it overrules the defaults.
+        RetryClassifierPriority::run_after(RetryClassifierPriority::transient_error_classifier())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_aws;
+
+    #[test]
+    fn only_amazon_hosts_get_virtual_host_style() {
+        for aws in ["https://s3.us-east-1.amazonaws.com", "https://s3.cn-north-1.amazonaws.com.cn/", "https://bucket.vpce-1.s3.eu-west-1.vpce.amazonaws.com:443"] {
+            assert!(is_aws(aws), "{aws}");
+        }
+        for other in ["http://127.0.0.1:8333", "https://amazonaws.com.example.org", "http://minio:9000", "https://x.r2.cloudflarestorage.com"] {
+            assert!(!is_aws(other), "{other}");
+        }
+    }
+}

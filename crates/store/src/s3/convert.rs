@@ -1,0 +1,296 @@
+//! Between the SDK's shapes and ours: errors, facts, checksums, encodings.
+
+use std::error::Error;
+use std::time::Duration;
+
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_s3::operation::RequestId;
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::types::{ChecksumType, CompletedPart as SdkCompletedPart};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_types::DateTime;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::error::classify::code;
+use crate::error::{ErrorClass, StoreError};
+use crate::types::{Attributes, CompletedPart, CopySource, ObjectMeta};
+
+/// RFC 3986 unreserved characters stay; everything else in a query is encoded.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The same for `bucket/key`, whose slashes stay.
+const PATH: &AsciiSet = &QUERY.remove(b'/');
+
+/// The value of `x-amz-copy-source`. The commonest bugs of copiers are here: `+`, `?`, `%` and `#` in keys.
+pub(super) fn copy_source(source: &CopySource) -> String {
+    let mut header = format!("{}/{}", source.bucket, utf8_percent_encode(&source.key, PATH));
+    if let Some(version) = &source.version_id {
+        header.push_str("?versionId=");
+        header.push_str(version);
+    }
+    header
+}
+
+/// The value of `x-amz-tagging`.
+pub(super) fn tagging(tags: &[(String, String)]) -> Option<String> {
+    let pairs: Vec<String> = tags
+        .iter()
+        .map(|(name, value)| format!("{}={}", utf8_percent_encode(name, QUERY), utf8_percent_encode(value, QUERY)))
+        .collect();
+    (!pairs.is_empty()).then(|| pairs.join("&"))
+}
+
+/// Undo `encoding-type=url`. A `+` stays a plus: AWS never uses it for a space in listings.
+pub(super) fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+/// An `ETag` without its quotes.
+pub(super) fn unquoted(etag: Option<&str>) -> String {
+    etag.unwrap_or_default().trim_matches('"').to_owned()
+}
+
+/// An `ETag` as conditions want it.
+pub(super) fn quoted(etag: &str) -> String {
+    format!("\"{etag}\"")
+}
+
+/// Seconds since the epoch; 0 when the service gave no time.
+pub(super) fn seconds(time: Option<&DateTime>) -> f64 {
+    time.map_or(0.0, DateTime::as_secs_f64)
+}
+
+/// Sizes are never negative; a service that says so has no size to tell.
+pub(super) fn size(length: Option<i64>) -> u64 {
+    length.and_then(|n| u64::try_from(n).ok()).unwrap_or_default()
+}
+
+/// The strongest checksum among the fields that several SDK outputs share.
+macro_rules! strongest {
+    ($output:expr) => {{
+        use $crate::checksum::ChecksumAlgorithm::{Crc32, Crc32C, Crc64Nvme, Sha1, Sha256};
+        let output = &$output;
+        [
+            (Crc64Nvme, output.checksum_crc64_nvme()),
+            (Crc32C, output.checksum_crc32_c()),
+            (Crc32, output.checksum_crc32()),
+            (Sha256, output.checksum_sha256()),
+            (Sha1, output.checksum_sha1()),
+        ]
+        .into_iter()
+        .find_map(|(algorithm, value)| value.filter(|v| !v.is_empty()).map(|v| (algorithm, v.to_owned())))
+    }};
+}
+pub(super) use strongest;
+
+/// A checksum out of what [`strongest!`] found and the type header.
+pub(super) fn checksum(found: Option<(ChecksumAlgorithm, String)>, kind: Option<&ChecksumType>) -> Option<Checksum> {
+    found.map(|(algorithm, value)| {
+        Checksum::read(algorithm, &value, kind.map(|kind| *kind == ChecksumType::Composite))
+    })
+}
+
+/// Our algorithm in the SDK's words.
+pub(super) fn sdk_algorithm(algorithm: ChecksumAlgorithm) -> aws_sdk_s3::types::ChecksumAlgorithm {
+    aws_sdk_s3::types::ChecksumAlgorithm::from(algorithm.name())
+}
+
+/// Our kind in the SDK's words.
+pub(super) fn sdk_kind(kind: ChecksumKind) -> ChecksumType {
+    match kind {
+        ChecksumKind::FullObject => ChecksumType::FullObject,
+        ChecksumKind::Composite => ChecksumType::Composite,
+    }
+}
+
+/// A part for Complete, its checksum in the field of the upload's algorithm.
+pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlgorithm>) -> SdkCompletedPart {
+    let builder = SdkCompletedPart::builder()
+        .part_number(i32::try_from(part.number).unwrap_or(i32::MAX))
+        .e_tag(quoted(&part.etag));
+    let value = part.checksum.clone();
+    match algorithm {
+        Some(ChecksumAlgorithm::Crc64Nvme) => builder.set_checksum_crc64_nvme(value),
+        Some(ChecksumAlgorithm::Crc32C) => builder.set_checksum_crc32_c(value),
+        Some(ChecksumAlgorithm::Crc32) => builder.set_checksum_crc32(value),
+        Some(ChecksumAlgorithm::Sha256) => builder.set_checksum_sha256(value),
+        Some(ChecksumAlgorithm::Sha1) => builder.set_checksum_sha1(value),
+        None => builder,
+    }
+    .build()
+}
+
+/// Facts of HEAD.
+pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
+    // Some services leave the transport's token in what they store; it says nothing of the object.
+    let encoding = head.content_encoding().map(|encoding| {
+        let kept: Vec<&str> = encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
+        kept.join(", ")
+    });
+    let own = |value: Option<&str>| value.filter(|v| !v.is_empty()).map(str::to_owned);
+    let class = head.storage_class().map(|class| class.as_str().to_owned());
+    // An archived object can be read only while a restored copy is there.
+    let restored = head.restore().is_some_and(|restore| restore.contains("ongoing-request=\"false\""));
+    let opaque_etag = head.sse_customer_algorithm().is_some()
+        || head.server_side_encryption().is_some_and(|sse| sse.as_str().starts_with("aws:kms"));
+    let archived = (matches!(class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")) || head.archive_status().is_some()) && !restored;
+    ObjectMeta {
+        size: size(head.content_length()),
+        etag: unquoted(head.e_tag()),
+        last_modified: seconds(head.last_modified()),
+        version_id: own(head.version_id()).filter(|id| id != "null"),
+        storage_class: class,
+        checksum: checksum(strongest!(head), head.checksum_type()),
+        parts_count: head.parts_count().and_then(|n| u32::try_from(n).ok()),
+        attributes: Attributes {
+            content_type: own(head.content_type()),
+            content_encoding: encoding.filter(|e| !e.is_empty()),
+            content_language: own(head.content_language()),
+            content_disposition: own(head.content_disposition()),
+            cache_control: own(head.cache_control()),
+            expires: own(head.expires_string()),
+            website_redirect: own(head.website_redirect_location()),
+            metadata: head.metadata().map(|m| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect()).unwrap_or_default(),
+        },
+        tag_count: head.tag_count().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
+        missing_metadata: head.missing_meta().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
+        opaque_etag,
+        archived,
+    }
+}
+
+/// Classify what the SDK says of a failed request.
+pub(super) fn failure<E>(
+    operation: &'static str,
+    bucket: &str,
+    key: Option<&str>,
+    error: &SdkError<E, HttpResponse>,
+) -> StoreError
+where
+    E: ProvideErrorMetadata + Error + 'static,
+{
+    let new = |code: &str, status| StoreError::new(operation, bucket, key, code, status);
+    match error {
+        SdkError::ServiceError(service) => {
+            let (meta, raw) = (service.err().meta(), service.raw());
+            let status = raw.status().as_u16();
+            let mut failed = match meta.code() {
+                Some(code) if !code.is_empty() => new(code, Some(status)),
+                // HEAD has no body: the reason phrase is all there is.
+                _ => new(reason(status), Some(status)),
+            }
+            .with_message(meta.message().unwrap_or_default());
+            failed.request_id = meta.request_id().map(str::to_owned);
+            failed.region = region_hint(raw);
+            failed.retry_after = retry_after(raw);
+            if failed.region.is_some() && status == 400 && meta.code().is_none() {
+                // A signature for the wrong region, answered to a HEAD.
+                failed.class = ErrorClass::Redirect;
+            }
+            failed
+        }
+        SdkError::ResponseError(response) => {
+            let status = response.raw().status().as_u16();
+            let code = if status < 300 { code::TRUNCATED } else { reason(status) };
+            new(code, Some(status)).with_message(chain(error))
+        }
+        SdkError::TimeoutError(_) => new(code::TIMED_OUT, None).with_message("no answer in time"),
+        SdkError::DispatchFailure(_) | SdkError::ConstructionFailure(_) => {
+            let text = chain(error);
+            let unsigned = sources(error).any(|e| e.is::<aws_credential_types::provider::error::CredentialsError>());
+            if unsigned || text.contains("credentials") || text.contains("identity") {
+                new(code::NO_CREDENTIALS, None).with_message(text)
+            } else if let SdkError::DispatchFailure(dispatch) = error {
+                let code = if dispatch.is_timeout() { code::TIMED_OUT } else { code::CONNECTION_FAILED };
+                new(code, None).with_message(text)
+            } else {
+                new("InvalidRequest", None).with_message(text)
+            }
+        }
+        _ => new(code::MALFORMED, None).with_message(chain(error)),
+    }
+}
+
+/// Code for answers without one.
+fn reason(status: u16) -> &'static str {
+    match status {
+        301 => "PermanentRedirect",
+        307 => "TemporaryRedirect",
+        400 => "BadRequest",
+        403 => "Forbidden",
+        404 => "NotFound",
+        412 => "PreconditionFailed",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        501 => "NotImplemented",
+        503 => "ServiceUnavailable",
+        _ => "UnexpectedStatus",
+    }
+}
+
+/// The right region, from the header or the `<Region>` of the error body.
+fn region_hint(raw: &HttpResponse) -> Option<String> {
+    if let Some(region) = raw.headers().get("x-amz-bucket-region") {
+        return Some(region.to_owned());
+    }
+    let body = std::str::from_utf8(raw.body().bytes()?).ok()?;
+    let region = body.split_once("<Region>")?.1.split_once("</Region>")?.0.trim();
+    (!region.is_empty()).then(|| region.to_owned())
+}
+
+/// How long to wait, capped: a service must not park us for ever.
+fn retry_after(raw: &HttpResponse) -> Option<Duration> {
+    let seconds: u64 = raw.headers().get("retry-after")?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds.min(60)))
+}
+
+fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let error = next?;
+        next = error.source();
+        Some(error)
+    })
+}
+
+/// The innermost causes, outermost first, each said once.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for text in sources(error).skip(1).map(ToString::to_string) {
+        if !text.is_empty() && !said.iter().any(|before| before.contains(&text)) {
+            said.push(text);
+        }
+    }
+    if said.is_empty() { error.to_string() } else { said.join(": ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copy_source_encodes_all_but_unreserved_and_slashes() {
+        let source = CopySource {
+            bucket: "b".into(),
+            key: "a//b/../c d+e?f%g#h&i=j~k_l-m.n\u{fc}\n".into(),
+            version_id: Some("v.1_-".into()),
+            if_match: None,
+            bytes: 0,
+        };
+
+        assert_eq!(copy_source(&source), "b/a//b/../c%20d%2Be%3Ff%25g%23h%26i%3Dj~k_l-m.n%C3%BC%0A?versionId=v.1_-");
+    }
+
+    #[test]
+    fn tags_are_encoded_as_a_query() {
+        let tags = [("a b".to_owned(), "c&d=e+f/\u{fc}".to_owned()), ("x".to_owned(), String::new())];
+
+        assert_eq!(tagging(&tags).unwrap(), "a%20b=c%26d%3De%2Bf%2F%C3%BC&x=");
+        assert_eq!(tagging(&[]), None);
+    }
+
+    #[test]
+    fn a_plus_in_a_listing_is_a_plus() {
+        assert_eq!(decoded("a+b%20c%2Bd%0Ae%FC"), "a+b c+d\ne\u{fffd}");
+    }
+}

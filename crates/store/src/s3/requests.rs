@@ -1,0 +1,535 @@
+//! The trait's requests, one SDK call each.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_s3::primitives::ByteStream as SdkStream;
+use aws_sdk_s3::types::{
+    ChecksumMode, CompletedMultipartUpload, EncodingType, OptionalObjectAttributes, StorageClass, Tag, Tagging,
+};
+use bytes::Bytes;
+use futures::StreamExt as _;
+
+use super::convert::{
+    checksum, completed_part, copy_source, decoded, failure, object_meta, quoted, sdk_algorithm, sdk_kind, seconds, size,
+    strongest, tagging, unquoted,
+};
+use super::{S3Store, time_limit};
+use crate::ChecksumAlgorithm;
+use crate::checksum::crc64nvme;
+use crate::error::classify::code;
+use crate::error::{ErrorClass, StoreError};
+use crate::store::{ByteStream, ObjectStore, Result};
+use crate::types::{
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta, PartInfo,
+    PartsPage, Range, UploadInfo, Written,
+};
+
+/// For requests that move no object bytes.
+const SHORT: Duration = Duration::from_secs(60);
+/// Complete may take minutes while the service sends white space.
+const COMPLETE: Duration = Duration::from_secs(15 * 60);
+/// A body from which nothing comes for so long is given up.
+const STALLED: Duration = Duration::from_secs(30);
+
+/// A success without what it must hold: the service may have done it or not.
+fn malformed(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
+    StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200)).with_message(format!("the answer has no {lacks}"))
+}
+
+/// HEAD errors carry no body, hence no code.
+fn is_mute(error: &StoreError) -> bool {
+    matches!(error.code.as_str(), "BadRequest" | "Forbidden")
+}
+
+fn part_number(part: u32) -> i32 {
+    i32::try_from(part).unwrap_or(i32::MAX)
+}
+
+#[async_trait]
+impl ObjectStore for S3Store {
+    async fn head_bucket(&self, bucket: &str) -> Result<()> {
+        let answer = self
+            .at_home(bucket, SHORT, async |client| {
+                client.head_bucket().bucket(bucket).send().await.map_err(|e| failure("HeadBucket", bucket, None, &e))
+            })
+            .await;
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error) if error.code == "NotFound" => {
+                Err(StoreError::new("HeadBucket", bucket, None, "NoSuchBucket", Some(404)).with_message("there is no such bucket"))
+            }
+            // Ask again in a way whose answer has a body. A caller that may not list learns AccessDenied from it.
+            Err(error) if is_mute(&error) => {
+                let request = ListRequest { bucket: bucket.to_owned(), max_keys: Some(1), ..ListRequest::default() };
+                match self.list(&request).await {
+                    Err(told) => Err(told),
+                    Ok(_) => Ok(()),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
+        let bucket = request.bucket.as_str();
+        let page = self
+            .at_home(bucket, SHORT, async |client| {
+                client
+                    .list_objects_v2()
+                    .bucket(bucket)
+                    .prefix(&request.prefix)
+                    .set_delimiter(request.delimiter.clone())
+                    .set_start_after(request.start_after.clone().filter(|_| request.continuation.is_none()))
+                    .set_continuation_token(request.continuation.clone())
+                    .set_max_keys(request.max_keys)
+                    .encoding_type(EncodingType::Url)
+                    .optional_object_attributes(OptionalObjectAttributes::RestoreStatus)
+                    .send()
+                    .await
+                    .map_err(|e| failure("ListObjectsV2", bucket, None, &e))
+            })
+            .await?;
+        // A service that ignores the wish for an encoding says so by leaving it out of the answer.
+        let encoded = page.encoding_type() == Some(&EncodingType::Url);
+        let key = |raw: &str| if encoded { decoded(raw) } else { raw.to_owned() };
+        let objects = page
+            .contents()
+            .iter()
+            .map(|object| ListedObject {
+                key: key(object.key().unwrap_or_default()),
+                size: size(object.size()),
+                etag: unquoted(object.e_tag()),
+                last_modified: seconds(object.last_modified()),
+                storage_class: object.storage_class().map(|class| class.as_str().to_owned()),
+            })
+            .collect();
+        let common_prefixes = page.common_prefixes().iter().filter_map(|group| group.prefix()).map(key).collect();
+        let continuation = page
+            .next_continuation_token()
+            .filter(|_| page.is_truncated() == Some(true))
+            .map(str::to_owned);
+        if page.is_truncated() == Some(true) && continuation.is_none() {
+            return Err(malformed("ListObjectsV2", bucket, &request.prefix, "continuation token"));
+        }
+        Ok(ListPage { objects, common_prefixes, continuation })
+    }
+
+    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
+        let answer = self
+            .at_home(bucket, SHORT, async |client| {
+                client
+                    .head_object()
+                    .bucket(bucket)
+                    .key(key)
+                    .set_version_id(version.map(str::to_owned))
+                    .set_part_number(part.map(part_number))
+                    .checksum_mode(ChecksumMode::Enabled)
+                    .send()
+                    .await
+                    .map_err(|e| failure("HeadObject", bucket, Some(key), &e))
+            })
+            .await;
+        match answer {
+            Ok(head) => Ok(object_meta(&head)),
+            Err(error) if is_mute(&error) => {
+                let source = CopySource {
+                    bucket: bucket.to_owned(),
+                    key: key.to_owned(),
+                    version_id: version.map(str::to_owned),
+                    if_match: None,
+                    bytes: 1,
+                };
+                match self.get(&source, Some(Range { first: 0, last: 0 })).await {
+                    Err(told) if told.status == error.status => Err(told),
+                    _ => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+        let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
+        let answer = self
+            .at_home(bucket, SHORT, async |client| {
+                client
+                    .get_object()
+                    .bucket(bucket)
+                    .key(key)
+                    .set_version_id(source.version_id.clone())
+                    .set_if_match(source.if_match.as_deref().map(quoted))
+                    .set_range(range.map(|range| range.header()))
+                    .send()
+                    .await
+                    .map_err(|e| failure("GetObject", bucket, Some(key), &e))
+            })
+            .await?;
+        let expected = size(answer.content_length());
+        if let Some(range) = range
+            && expected != range.len()
+        {
+            // A proxy that drops Range answers with the whole object.
+            return Err(malformed("GetObject", bucket, key, "content of the range that was asked for"));
+        }
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        let chunks = futures::stream::unfold((answer.body, 0_u64, false), move |(mut body, seen, ended)| {
+            let broken = |message: String| {
+                StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)).with_message(message)
+            };
+            let (stalled, short) = (broken("the body stalled".to_owned()), broken(format!("the body ended before its {expected} bytes")));
+            let other = broken(String::new());
+            async move {
+                if ended {
+                    return None;
+                }
+                match tokio::time::timeout(STALLED, body.next()).await {
+                    Err(_) => Some((Err(stalled), (body, seen, true))),
+                    Ok(Some(Ok(chunk))) => {
+                        let seen = seen + chunk.len() as u64;
+                        Some((Ok(chunk), (body, seen, false)))
+                    }
+                    Ok(Some(Err(error))) => Some((Err(other.with_message(error.to_string())), (body, seen, true))),
+                    Ok(None) if seen < expected => Some((Err(short), (body, seen, true))),
+                    Ok(None) => None,
+                }
+            }
+        });
+        Ok(chunks.boxed())
+    }
+
+    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
+        let sum = crc64nvme(&body);
+        let answer = self
+            .at_home(bucket, time_limit(body.len() as u64), async |client| {
+                client
+                    .put_object()
+                    .bucket(bucket)
+                    .key(key)
+                    .checksum_crc64_nvme(&sum)
+                    .set_content_type(attributes.content_type.clone())
+                    .set_content_encoding(attributes.content_encoding.clone())
+                    .set_content_language(attributes.content_language.clone())
+                    .set_content_disposition(attributes.content_disposition.clone())
+                    .set_cache_control(attributes.cache_control.clone())
+                    .set_website_redirect_location(attributes.website_redirect.clone())
+                    .set_metadata(Some(attributes.metadata.clone().into_iter().collect()))
+                    .body(SdkStream::from(body.clone()))
+                    .customize()
+                    // The checksum covers the body: hashing it once more for the signature would cost ten times as much.
+                    .disable_payload_signing()
+                    .send()
+                    .await
+                    .map_err(|e| failure("PutObject", bucket, Some(key), &e))
+            })
+            .await?;
+        Ok(Written {
+            etag: unquoted(answer.e_tag()),
+            version_id: answer.version_id().map(str::to_owned),
+            checksum: checksum(strongest!(answer), answer.checksum_type()),
+        })
+    }
+
+    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
+        self.at_home(bucket, SHORT, async |client| {
+            client.delete_object().bucket(bucket).key(key).send().await.map_err(|e| failure("DeleteObject", bucket, Some(key), &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
+        let answer = self
+            .at_home(bucket, SHORT, async |client| {
+                client
+                    .get_object_tagging()
+                    .bucket(bucket)
+                    .key(key)
+                    .set_version_id(version.map(str::to_owned))
+                    .send()
+                    .await
+                    .map_err(|e| failure("GetObjectTagging", bucket, Some(key), &e))
+            })
+            .await?;
+        Ok(answer.tag_set().iter().map(|tag| (tag.key().to_owned(), tag.value().to_owned())).collect())
+    }
+
+    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+        let build = |e: aws_smithy_types::error::operation::BuildError| {
+            StoreError::new("PutObjectTagging", bucket, Some(key), "InvalidTag", None).with_message(e.to_string())
+        };
+        let set: Vec<Tag> =
+            tags.iter().map(|(k, v)| Tag::builder().key(k).value(v).build()).collect::<std::result::Result<_, _>>().map_err(build)?;
+        let tagging = Tagging::builder().set_tag_set(Some(set)).build().map_err(build)?;
+        self.at_home(bucket, SHORT, async |client| {
+            client
+                .put_object_tagging()
+                .bucket(bucket)
+                .key(key)
+                .tagging(tagging.clone())
+                .send()
+                .await
+                .map_err(|e| failure("PutObjectTagging", bucket, Some(key), &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn copy(
+        &self,
+        source: &CopySource,
+        bucket: &str,
+        key: &str,
+        storage_class: Option<&str>,
+        algorithm: Option<ChecksumAlgorithm>,
+    ) -> Result<Written> {
+        let answer = self
+            .at_home(bucket, time_limit(source.bytes), async |client| {
+                client
+                    .copy_object()
+                    .bucket(bucket)
+                    .key(key)
+                    .copy_source(copy_source(source))
+                    .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+                    .set_storage_class(storage_class.map(StorageClass::from))
+                    .set_checksum_algorithm(algorithm.map(sdk_algorithm))
+                    .send()
+                    .await
+                    .map_err(|e| failure("CopyObject", bucket, Some(key), &e))
+            })
+            .await?;
+        let result = answer.copy_object_result().ok_or_else(|| malformed("CopyObject", bucket, key, "CopyObjectResult"))?;
+        if result.e_tag().is_none_or(str::is_empty) {
+            return Err(malformed("CopyObject", bucket, key, "ETag"));
+        }
+        Ok(Written {
+            etag: unquoted(result.e_tag()),
+            version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
+            checksum: checksum(strongest!(result), result.checksum_type()),
+        })
+    }
+
+    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
+        let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
+        let attributes = &upload.attributes;
+        let answer = self
+            .at_home(bucket, SHORT, async |client| {
+                let request = client
+                    .create_multipart_upload()
+                    .bucket(bucket)
+                    .key(key)
+                    .set_content_type(attributes.content_type.clone())
+                    .set_content_encoding(attributes.content_encoding.clone())
+                    .set_content_language(attributes.content_language.clone())
+                    .set_content_disposition(attributes.content_disposition.clone())
+                    .set_cache_control(attributes.cache_control.clone())
+                    .set_website_redirect_location(attributes.website_redirect.clone())
+                    .set_metadata(Some(attributes.metadata.clone().into_iter().collect()))
+                    .set_tagging(tagging(&upload.tags))
+                    .set_storage_class(upload.storage_class.as_deref().map(StorageClass::from))
+                    .set_checksum_algorithm(upload.checksum.map(|(algorithm, _)| sdk_algorithm(algorithm)))
+                    .set_checksum_type(upload.checksum.map(|(_, kind)| sdk_kind(kind)));
+                // The SDK models Expires as a time; the text may be anything, so it goes in as a header.
+                let expires = attributes.expires.clone();
+                request
+                    .customize()
+                    .mutate_request(move |http| {
+                        if let Some(expires) = &expires {
+                            http.headers_mut().insert("expires", expires.clone());
+                        }
+                    })
+                    .send()
+                    .await
+                    .map_err(|e| failure("CreateMultipartUpload", bucket, Some(key), &e))
+            })
+            .await?;
+        answer
+            .upload_id()
+            .filter(|id| !id.is_empty())
+            .map(str::to_owned)
+            .ok_or_else(|| malformed("CreateMultipartUpload", bucket, key, "UploadId"))
+    }
+
+    async fn copy_part(
+        &self,
+        source: &CopySource,
+        range: Range,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+    ) -> Result<Copied> {
+        let answer = self
+            .at_home(bucket, time_limit(range.len()), async |client| {
+                client
+                    .upload_part_copy()
+                    .bucket(bucket)
+                    .key(key)
+                    .upload_id(upload_id)
+                    .part_number(part_number(part))
+                    .copy_source(copy_source(source))
+                    .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+                    .copy_source_range(range.header())
+                    .send()
+                    .await
+                    .map_err(|e| failure("UploadPartCopy", bucket, Some(key), &e))
+            })
+            .await?;
+        let result = answer.copy_part_result().ok_or_else(|| malformed("UploadPartCopy", bucket, key, "CopyPartResult"))?;
+        if result.e_tag().is_none_or(str::is_empty) {
+            return Err(malformed("UploadPartCopy", bucket, key, "ETag"));
+        }
+        Ok(Copied { etag: unquoted(result.e_tag()), checksum: strongest!(result).map(|(_, value)| value) })
+    }
+
+    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
+        let sum = crc64nvme(&body);
+        let answer = self
+            .at_home(bucket, time_limit(body.len() as u64), async |client| {
+                client
+                    .upload_part()
+                    .bucket(bucket)
+                    .key(key)
+                    .upload_id(upload_id)
+                    .part_number(part_number(part))
+                    .checksum_crc64_nvme(&sum)
+                    .body(SdkStream::from(body.clone()))
+                    .customize()
+                    .disable_payload_signing()
+                    .send()
+                    .await
+                    .map_err(|e| failure("UploadPart", bucket, Some(key), &e))
+            })
+            .await?;
+        Ok(Copied { etag: unquoted(answer.e_tag()), checksum: strongest!(answer).map(|(_, value)| value) })
+    }
+
+    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+        let answer = self
+            .at_home(bucket, SHORT, async |client| {
+                client
+                    .list_parts()
+                    .bucket(bucket)
+                    .key(key)
+                    .upload_id(upload_id)
+                    .set_part_number_marker(after.map(|part| part.to_string()))
+                    .send()
+                    .await
+                    .map_err(|e| failure("ListParts", bucket, Some(key), &e))
+            })
+            .await?;
+        let parts: Vec<PartInfo> = answer
+            .parts()
+            .iter()
+            .map(|part| PartInfo {
+                number: part.part_number().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
+                size: size(part.size()),
+                etag: unquoted(part.e_tag()),
+                checksum: strongest!(part).map(|(_, value)| value),
+            })
+            .collect();
+        // The last number seen serves as the marker where a service forgets to name one.
+        let next = (answer.is_truncated() == Some(true))
+            .then(|| answer.next_part_number_marker().and_then(|m| m.parse().ok()).or(parts.last().map(|p| p.number)))
+            .flatten();
+        Ok(PartsPage { parts, next })
+    }
+
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+        let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
+        let parts = upload.parts.iter().map(|part| completed_part(part, upload.checksum)).collect();
+        let completed = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
+        let whole = |algorithm| upload.whole.as_ref().filter(|sum| sum.algorithm == algorithm).map(|sum| sum.value.clone());
+        let answer = self
+            .at_home(bucket, COMPLETE, async |client| {
+                client
+                    .complete_multipart_upload()
+                    .bucket(bucket)
+                    .key(key)
+                    .upload_id(&upload.upload_id)
+                    .multipart_upload(completed.clone())
+                    .mpu_object_size(i64::try_from(upload.size).unwrap_or(i64::MAX))
+                    .set_checksum_crc64_nvme(whole(ChecksumAlgorithm::Crc64Nvme))
+                    .set_checksum_crc32_c(whole(ChecksumAlgorithm::Crc32C))
+                    .set_checksum_crc32(whole(ChecksumAlgorithm::Crc32))
+                    .send()
+                    .await
+                    .map_err(|e| failure("CompleteMultipartUpload", bucket, Some(key), &e))
+            })
+            .await?;
+        if answer.e_tag().is_none_or(str::is_empty) {
+            return Err(malformed("CompleteMultipartUpload", bucket, key, "ETag"));
+        }
+        Ok(Written {
+            etag: unquoted(answer.e_tag()),
+            version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
+            checksum: checksum(strongest!(answer), answer.checksum_type()),
+        })
+    }
+
+    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+        self.at_home(bucket, SHORT, async |client| {
+            client
+                .abort_multipart_upload()
+                .bucket(bucket)
+                .key(key)
+                .upload_id(upload_id)
+                .send()
+                .await
+                .map_err(|e| failure("AbortMultipartUpload", bucket, Some(key), &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+        let mut uploads = Vec::new();
+        let (mut key_marker, mut id_marker) = (None, None);
+        loop {
+            let page = self
+                .at_home(bucket, SHORT, async |client| {
+                    client
+                        .list_multipart_uploads()
+                        .bucket(bucket)
+                        .prefix(prefix)
+                        .set_key_marker(key_marker.clone())
+                        .set_upload_id_marker(id_marker.clone())
+                        .encoding_type(EncodingType::Url)
+                        .send()
+                        .await
+                        .map_err(|e| failure("ListMultipartUploads", bucket, Some(prefix), &e))
+                })
+                .await?;
+            let encoded = page.encoding_type() == Some(&EncodingType::Url);
+            uploads.extend(page.uploads().iter().map(|upload| {
+                let raw = upload.key().unwrap_or_default();
+                UploadInfo {
+                    key: if encoded { decoded(raw) } else { raw.to_owned() },
+                    upload_id: upload.upload_id().unwrap_or_default().to_owned(),
+                    initiated: seconds(upload.initiated()),
+                }
+            }));
+            let next = page.next_key_marker().map(|raw| if encoded { decoded(raw) } else { raw.to_owned() });
+            let more = page.is_truncated() == Some(true) && next.is_some() && next != key_marker;
+            if !more {
+                return Ok(uploads);
+            }
+            (key_marker, id_marker) = (next, page.next_upload_id_marker().map(str::to_owned));
+        }
+    }
+
+    async fn refresh_credentials(&self) -> Result<()> {
+        if self.options.anonymous {
+            return Err(StoreError::new("RefreshCredentials", "", None, code::NO_CREDENTIALS, None));
+        }
+        self.reload().await;
+        Ok(())
+    }
+}
+
+impl StoreError {
+    /// Whether a request was turned down because the endpoint does not know what was asked for.
+    pub fn is_missing_capability(&self) -> bool {
+        self.class == ErrorClass::Capability
+    }
+}

@@ -1,0 +1,93 @@
+//! The trait that everything above talks through.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+
+use crate::error::StoreError;
+use crate::types::{
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ObjectMeta, PartsPage, Range,
+    UploadInfo, Written,
+};
+
+/// Every request ends in one of these.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// A body in chunks. A body that ends early yields an error, never a silent end.
+pub type ByteStream = BoxStream<'static, Result<Bytes>>;
+
+/// An S3-shaped object store: single requests, each made once.
+///
+/// What all implementations promise: a returned success is the service's own complete success (a 200 that carries an
+/// error, or lacks what it must hold, is an error); keys are passed on byte for byte; an error says what happened and of
+/// which class it is. A write whose reply is lost ends as an error although it may have happened.
+#[async_trait]
+pub trait ObjectStore: Send + Sync + Debug {
+    /// Whether the bucket is there and may be used.
+    async fn head_bucket(&self, bucket: &str) -> Result<()>;
+
+    /// One page of a listing.
+    async fn list(&self, request: &ListRequest) -> Result<ListPage>;
+
+    /// Facts about an object; with `part`, the size is that of this part (1-based).
+    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta>;
+
+    /// Bytes of an object, only while its `ETag` is `if_match`.
+    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream>;
+
+    /// Write a whole object.
+    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written>;
+
+    /// Remove the current version of an object. An absent one counts as removed.
+    async fn delete(&self, bucket: &str, key: &str) -> Result<()>;
+
+    /// The tags of an object.
+    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>>;
+
+    /// Replace the tags of an object.
+    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()>;
+
+    /// Copy within the service; attributes and tags travel with it.
+    async fn copy(
+        &self,
+        source: &CopySource,
+        bucket: &str,
+        key: &str,
+        storage_class: Option<&str>,
+        checksum: Option<crate::ChecksumAlgorithm>,
+    ) -> Result<Written>;
+
+    /// Begin a multipart upload; returns its id.
+    async fn create_upload(&self, upload: &CreateUpload) -> Result<String>;
+
+    /// Copy a range of the source into a part. Sending the same part again replaces it.
+    async fn copy_part(
+        &self,
+        source: &CopySource,
+        range: Range,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+    ) -> Result<Copied>;
+
+    /// Send bytes as a part.
+    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied>;
+
+    /// The parts that an upload holds, after part number `after`.
+    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage>;
+
+    /// Make the object out of its parts.
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written>;
+
+    /// Drop an upload and its parts. Parts in flight may survive: call again until the upload is not found.
+    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()>;
+
+    /// Unfinished uploads whose key starts with `prefix`.
+    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>>;
+
+    /// Load credentials anew: what the service said of the present ones is that they have expired.
+    async fn refresh_credentials(&self) -> Result<()>;
+}

@@ -1,0 +1,241 @@
+//! Values that go into and come out of an [`ObjectStore`](crate::ObjectStore).
+//!
+//! `ETag`s are kept without their quotes. Times are seconds since the epoch, as the service's clock has them.
+
+use std::collections::BTreeMap;
+
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+
+/// A closed byte range: `first..=last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// Offset of the first byte.
+    pub first: u64,
+    /// Offset of the last byte, inclusive.
+    pub last: u64,
+}
+
+impl Range {
+    /// The form that HTTP and `x-amz-copy-source-range` use.
+    pub fn header(&self) -> String {
+        format!("bytes={}-{}", self.first, self.last)
+    }
+
+    /// Bytes in the range.
+    pub fn len(&self) -> u64 {
+        self.last - self.first + 1
+    }
+
+    /// A closed range always holds a byte.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// What to list.
+#[derive(Debug, Clone, Default)]
+pub struct ListRequest {
+    /// Bucket name.
+    pub bucket: String,
+    /// Only keys that start with this.
+    pub prefix: String,
+    /// Group keys at the first occurrence after the prefix.
+    pub delimiter: Option<String>,
+    /// Begin after this key. Ignored with a continuation.
+    pub start_after: Option<String>,
+    /// Token from the page before.
+    pub continuation: Option<String>,
+    /// At most so many entries (the service has a ceiling of its own, usually 1,000).
+    pub max_keys: Option<i32>,
+}
+
+/// One object as a listing shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedObject {
+    /// The whole key.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+    /// Without quotes; empty when the service gave none.
+    pub etag: String,
+    /// Seconds since the epoch.
+    pub last_modified: f64,
+    /// Present where it is not the default one.
+    pub storage_class: Option<String>,
+}
+
+/// One page of a listing.
+#[derive(Debug, Clone, Default)]
+pub struct ListPage {
+    /// In the service's order, which need not be sorted.
+    pub objects: Vec<ListedObject>,
+    /// Groups made by the delimiter, each ending in it.
+    pub common_prefixes: Vec<String>,
+    /// Token for the next page; none at the end.
+    pub continuation: Option<String>,
+}
+
+/// Everything of an object besides its bytes that a writer can set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// `Content-Type`.
+    pub content_type: Option<String>,
+    /// `Content-Encoding`, without the transport token `aws-chunked`.
+    pub content_encoding: Option<String>,
+    /// `Content-Language`.
+    pub content_language: Option<String>,
+    /// `Content-Disposition`.
+    pub content_disposition: Option<String>,
+    /// `Cache-Control`.
+    pub cache_control: Option<String>,
+    /// `Expires`, as the text it was given as.
+    pub expires: Option<String>,
+    /// `x-amz-website-redirect-location`.
+    pub website_redirect: Option<String>,
+    /// `x-amz-meta-*`: names without the prefix, in lower case.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// What HEAD tells.
+#[derive(Debug, Clone, Default)]
+pub struct ObjectMeta {
+    /// Bytes of the object, or of the part when one was asked for.
+    pub size: u64,
+    /// Without quotes.
+    pub etag: String,
+    /// Seconds since the epoch.
+    pub last_modified: f64,
+    /// None without versioning.
+    pub version_id: Option<String>,
+    /// None for the default class.
+    pub storage_class: Option<String>,
+    /// The strongest checksum that the service keeps for the object.
+    pub checksum: Option<Checksum>,
+    /// Number of parts, answered only when a part number was asked for.
+    pub parts_count: Option<u32>,
+    /// Settable attributes.
+    pub attributes: Attributes,
+    /// Number of tags (0 when the service does not say).
+    pub tag_count: u32,
+    /// Metadata entries that the service could not put into headers.
+    pub missing_metadata: u32,
+    /// True when the `ETag` is no digest of the content (SSE-KMS, SSE-C).
+    pub opaque_etag: bool,
+    /// True for an archived object that must be restored before it can be read.
+    pub archived: bool,
+}
+
+/// The source of a copy, pinned.
+#[derive(Debug, Clone)]
+pub struct CopySource {
+    /// Bucket name.
+    pub bucket: String,
+    /// Key.
+    pub key: String,
+    /// Copy this version.
+    pub version_id: Option<String>,
+    /// Copy only if the `ETag` is still this one.
+    pub if_match: Option<String>,
+    /// Bytes that the request will move: bounds how long an answer is waited for.
+    pub bytes: u64,
+}
+
+/// What a finished write says of the object it made.
+#[derive(Debug, Clone, Default)]
+pub struct Written {
+    /// Without quotes.
+    pub etag: String,
+    /// None without versioning.
+    pub version_id: Option<String>,
+    /// As far as the service returns one.
+    pub checksum: Option<Checksum>,
+}
+
+/// Answer of a part copy.
+#[derive(Debug, Clone, Default)]
+pub struct Copied {
+    /// Without quotes. Opaque: not every service computes it from the part's bytes.
+    pub etag: String,
+    /// Value of the upload's checksum algorithm over this part, Base64.
+    pub checksum: Option<String>,
+}
+
+/// How to create a multipart upload.
+#[derive(Debug, Clone, Default)]
+pub struct CreateUpload {
+    /// Bucket name.
+    pub bucket: String,
+    /// Key of the object to be.
+    pub key: String,
+    /// Attributes of the object to be.
+    pub attributes: Attributes,
+    /// Tags of the object to be.
+    pub tags: Vec<(String, String)>,
+    /// None for the bucket's default.
+    pub storage_class: Option<String>,
+    /// Checksum that the service shall compute over every part.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
+}
+
+/// A part as the service holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartInfo {
+    /// 1 to 10,000.
+    pub number: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Without quotes.
+    pub etag: String,
+    /// Value of the upload's checksum algorithm, Base64.
+    pub checksum: Option<String>,
+}
+
+/// A page of parts, in order of their number.
+#[derive(Debug, Clone, Default)]
+pub struct PartsPage {
+    /// The parts.
+    pub parts: Vec<PartInfo>,
+    /// Marker for the next page; none at the end.
+    pub next: Option<u32>,
+}
+
+/// A part as Complete wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompletedPart {
+    /// 1 to 10,000.
+    pub number: u32,
+    /// Without quotes.
+    pub etag: String,
+    /// Value of the upload's checksum algorithm, Base64.
+    pub checksum: Option<String>,
+}
+
+/// How to complete a multipart upload.
+#[derive(Debug, Clone, Default)]
+pub struct CompleteUpload {
+    /// Bucket name.
+    pub bucket: String,
+    /// Key of the object to be.
+    pub key: String,
+    /// Upload id.
+    pub upload_id: String,
+    /// All parts, in order of their number.
+    pub parts: Vec<CompletedPart>,
+    /// Size of the object to be: the service refuses the upload when its parts add up to another.
+    pub size: u64,
+    /// The algorithm that the upload was created with: names the field of the parts' checksums.
+    pub checksum: Option<ChecksumAlgorithm>,
+    /// Expected checksum over the full object: a service that can checks it before the object exists.
+    pub whole: Option<Checksum>,
+}
+
+/// An unfinished multipart upload.
+#[derive(Debug, Clone)]
+pub struct UploadInfo {
+    /// Key of the object to be.
+    pub key: String,
+    /// Upload id.
+    pub upload_id: String,
+    /// Seconds since the epoch, by the service's clock.
+    pub initiated: f64,
+}

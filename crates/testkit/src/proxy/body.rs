@@ -1,0 +1,245 @@
+//! Bodies on their way through: counted, looked at, and spoiled where a rule says so. Nothing is gathered.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::Sleep;
+
+use super::journal::Ticket;
+
+/// Of replies that are not objects, so much of the start is looked at for an error code or an upload id.
+const LOOKED_AT: usize = 4096;
+
+/// What was already handed to hyper gets so long to reach the socket before the connection is broken.
+const FLUSH_TIME: Duration = Duration::from_millis(20);
+
+/// The connection is to be broken here.
+#[derive(Debug)]
+pub(super) struct Broken(pub(super) String);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Broken {}
+
+/// A request's body, counted.
+pub(super) struct RequestBody {
+    pub(super) inner: Incoming,
+    pub(super) passed: Arc<AtomicU64>,
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = Pin::new(&mut self.inner).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            self.passed.fetch_add(data.len() as u64, Ordering::Relaxed);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// Where a reply's bytes come from.
+pub(super) enum Source {
+    /// Known whole; None when handed over.
+    Whole(Option<Bytes>),
+    /// From the server, as it comes.
+    Upstream(Incoming),
+}
+
+/// How a reply's body is spoiled.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spoil {
+    /// Break the connection after so many bytes.
+    pub(super) keep: Option<u64>,
+    /// Flip the byte at this offset.
+    pub(super) flip: Option<u64>,
+}
+
+/// A reply's body. Ends the request's ticket when it is dropped, and says there whether it was written to its end.
+pub(super) struct ReplyBody {
+    source: Source,
+    spoil: Spoil,
+    breaking: Option<Pin<Box<Sleep>>>,
+    sent: u64,
+    length: Option<u64>,
+    ended: bool,
+    looked_at: BytesMut,
+    /// None for replies of the proxy's own.
+    ticket: Option<Ticket>,
+}
+
+impl ReplyBody {
+    /// A reply that is not on record.
+    pub(super) fn unrecorded(bytes: Bytes) -> Self {
+        Self::new(Source::Whole(Some(bytes)), Spoil::default(), None)
+    }
+
+    pub(super) fn new(source: Source, spoil: Spoil, ticket: Option<Ticket>) -> Self {
+        let mut body = Self {
+            source,
+            spoil,
+            breaking: None,
+            sent: 0,
+            length: None,
+            ended: false,
+            looked_at: BytesMut::new(),
+            ticket,
+        };
+        body.length = body.size_hint().exact();
+        if let Source::Whole(Some(bytes)) = &body.source {
+            body.looked_at.extend_from_slice(&bytes[..bytes.len().min(LOOKED_AT)]);
+        }
+        body
+    }
+
+    /// The client left before the reply could be handed to its connection.
+    pub(super) fn undelivered(mut self) {
+        if let Some(ticket) = &mut self.ticket {
+            ticket.record.status = None;
+            ticket.record.failure = Some("the client had left".to_owned());
+        }
+        // An empty body counts as written when it is dropped: make sure that this one does not.
+        self.length = Some(u64::MAX);
+        self.ended = false;
+    }
+
+    fn poll_source(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        match &mut self.source {
+            Source::Whole(bytes) => Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok)),
+            Source::Upstream(incoming) => loop {
+                match std::task::ready!(Pin::new(&mut *incoming).poll_frame(context)) {
+                    // Trailers of the server are not passed on: S3 replies have none.
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Poll::Ready(Some(Ok(data)));
+                        }
+                    }
+                    Some(Err(error)) => {
+                        return Poll::Ready(Some(Err(Broken(format!("the server's reply broke off: {error}")))));
+                    }
+                    None => return Poll::Ready(None),
+                }
+            },
+        }
+    }
+
+    fn poll_break(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let wait = self.breaking.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_TIME)));
+        std::task::ready!(wait.as_mut().poll(context));
+        Poll::Ready(Some(Err(self.fail(Broken("truncated by a rule".to_owned())))))
+    }
+
+    fn fail(&mut self, error: Broken) -> Broken {
+        if let Some(ticket) = &mut self.ticket {
+            ticket.record.failure = Some(error.to_string());
+        }
+        error
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.spoil.keep.is_some_and(|keep| self.sent >= keep) {
+            return self.poll_break(context);
+        }
+        let Some(read) = std::task::ready!(self.poll_source(context)) else {
+            self.ended = true;
+            return Poll::Ready(None);
+        };
+        let mut data = match read {
+            Ok(data) => data,
+            Err(error) => return Poll::Ready(Some(Err(self.fail(error)))),
+        };
+        if let Some(keep) = self.spoil.keep {
+            data.truncate(usize::try_from(keep - self.sent).unwrap_or(usize::MAX));
+        }
+        if let Some(at) = self.spoil.flip.and_then(|at| at.checked_sub(self.sent))
+            && let Ok(at) = usize::try_from(at)
+            && at < data.len()
+        {
+            let mut spoiled = BytesMut::from(&data[..]);
+            spoiled[at] ^= 0x01;
+            data = spoiled.freeze();
+        }
+        if matches!(self.source, Source::Upstream(_)) && self.looked_at.len() < LOOKED_AT {
+            let room = LOOKED_AT - self.looked_at.len();
+            self.looked_at.extend_from_slice(&data[..data.len().min(room)]);
+        }
+        self.sent += data.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let at_end = match &self.source {
+            Source::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Source::Upstream(incoming) => incoming.is_end_stream(),
+        };
+        // A body to be broken off never ends by itself, or hyper would take what was sent for the whole.
+        at_end && self.spoil.keep.is_none_or(|keep| self.sent < keep || self.length == Some(self.sent))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Source::Upstream(incoming) => incoming.size_hint(),
+        }
+    }
+}
+
+impl Drop for ReplyBody {
+    fn drop(&mut self) {
+        let Some(ticket) = &mut self.ticket else { return };
+        let record = &mut ticket.record;
+        record.complete = self.ended || self.length == Some(self.sent);
+        record.reply_bytes = self.sent;
+        if record.operation != "GetObject" || record.status.is_some_and(|status| status >= 300) {
+            let text = String::from_utf8_lossy(&self.looked_at);
+            if text.contains("<Error>") {
+                record.error_code = element(&text, "Code");
+            }
+            if record.operation == "CreateMultipartUpload" {
+                record.upload_id = element(&text, "UploadId");
+            }
+        }
+    }
+}
+
+/// The text of the first element of that name.
+fn element(xml: &str, name: &str) -> Option<String> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    let (text, _) = rest.split_once(&format!("</{name}>"))?;
+    let plain = text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    Some(plain)
+}

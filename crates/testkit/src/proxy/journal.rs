@@ -1,0 +1,395 @@
+//! What passed through the proxy, what is passing, and the rules that it meets: all state behind one short lock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hyper::http::request::Parts;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, Semaphore};
+
+use super::classify::Call;
+use super::rules::{Action, Rule, RuleState};
+
+/// The log keeps so many ended requests; older ones make room. Far above what a test sends, so that a bench cannot fill memory.
+const LOG_CAPACITY: usize = 1_000_000;
+
+/// One request, as the proxy saw it. Times are seconds since the epoch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Order of ending, from 1; 0 while the request is in flight.
+    pub number: u64,
+    /// As S3 names it.
+    pub operation: String,
+    /// HTTP method.
+    pub method: String,
+    /// Path and query exactly as sent.
+    pub path: String,
+    /// Bucket, decoded.
+    pub bucket: Option<String>,
+    /// Key, decoded.
+    pub key: Option<String>,
+    /// Of a part request.
+    pub part_number: Option<u32>,
+    /// Of a multipart request; for `CreateMultipartUpload` the one that the server gave.
+    pub upload_id: Option<String>,
+    /// `bucket/key` with an optional `?versionId=`, decoded.
+    pub copy_source: Option<String>,
+    /// The byte range asked for, as sent.
+    pub range: Option<String>,
+    /// Who signed.
+    pub access_key: Option<String>,
+    /// The rule that decided or delayed the request, the last one if several did.
+    pub rule: Option<u64>,
+    /// The rule that holds the request now.
+    pub held_by: Option<u64>,
+    /// What the server answered; None when it was not asked or did not answer.
+    pub upstream_status: Option<u16>,
+    /// What the client was sent; None when its connection was broken instead.
+    pub status: Option<u16>,
+    /// `Code` of an error in the reply's body, whatever its status.
+    pub error_code: Option<String>,
+    /// The reply was written to the client to its end.
+    pub complete: bool,
+    /// Bytes of the request's body that passed to the server.
+    pub request_bytes: u64,
+    /// Bytes of the reply's body that passed to the client.
+    pub reply_bytes: u64,
+    /// When the head of the request was there.
+    pub started: f64,
+    /// When the last of the reply was written or the request was given up; None while in flight.
+    pub ended: Option<f64>,
+    /// Why there is no whole reply, when the proxy knows.
+    pub failure: Option<String>,
+}
+
+impl Record {
+    /// The client was told, to the last byte, that the operation succeeded.
+    pub fn succeeded(&self) -> bool {
+        self.complete && self.error_code.is_none() && self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+
+    /// The server carried the operation out, whatever the client heard of it.
+    pub fn took_effect(&self) -> bool {
+        self.upstream_status.is_some_and(|status| (200..300).contains(&status))
+    }
+}
+
+/// Counters of one operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationStats {
+    /// Requests that came in.
+    pub requests: u64,
+    /// Requests that ended with [`Record::succeeded`].
+    pub succeeded: u64,
+    /// Requests that ended otherwise.
+    pub failed: u64,
+    /// Requests under way.
+    pub in_flight: u64,
+    /// The most that were under way at once.
+    pub peak_in_flight: u64,
+}
+
+/// What became of one rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleStats {
+    /// As given by [`super::Proxy::add_rule`].
+    pub id: u64,
+    /// Requests that fitted it.
+    pub matched: u64,
+    /// Requests that it touched.
+    pub fired: u64,
+    /// Requests that it holds now.
+    pub held: u64,
+}
+
+/// All counters.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stats {
+    /// By operation.
+    pub operations: BTreeMap<String, OperationStats>,
+    /// By rule, in the order in which they are asked.
+    pub rules: Vec<RuleStats>,
+    /// Requests under way.
+    pub in_flight: u64,
+    /// The most that were under way at once.
+    pub peak_in_flight: u64,
+    /// Requests that ended.
+    pub ended: u64,
+    /// Ended requests that the log no longer holds.
+    pub forgotten: u64,
+}
+
+/// What [`Journal::wait`] waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "until", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Condition {
+    /// A rule (or any) holds at least so many requests.
+    Held {
+        /// Which rule; None for all together.
+        #[serde(default)]
+        rule: Option<u64>,
+        /// How many.
+        count: u64,
+    },
+    /// A rule has touched at least so many requests.
+    Fired {
+        /// Which rule.
+        rule: u64,
+        /// How many.
+        count: u64,
+    },
+    /// At least so many requests of an operation came in.
+    Requested {
+        /// As S3 names it.
+        operation: String,
+        /// How many.
+        count: u64,
+    },
+    /// At least so many requests of an operation succeeded.
+    Succeeded {
+        /// As S3 names it.
+        operation: String,
+        /// How many.
+        count: u64,
+    },
+    /// Nothing is in flight.
+    Idle,
+}
+
+/// State of a proxy. Every method locks for a short time and never across an await.
+#[derive(Debug, Default)]
+pub(super) struct Journal {
+    inner: Mutex<Inner>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    rules: Vec<(RuleState, Arc<Semaphore>)>,
+    last_rule: u64,
+    last_ticket: u64,
+    in_flight: BTreeMap<u64, Record>,
+    log: VecDeque<Record>,
+    ended: u64,
+    operations: BTreeMap<String, OperationStats>,
+    peak_in_flight: u64,
+}
+
+/// One action to take on a request, by which rule.
+#[derive(Debug, Clone)]
+pub(super) struct Order {
+    pub(super) rule: u64,
+    pub(super) action: Action,
+    /// Where requests held by the rule wait.
+    pub(super) gate: Arc<Semaphore>,
+}
+
+impl Journal {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a request on record and asks the rules; the ticket's end is the request's end.
+    pub(super) fn begin(self: &Arc<Self>, parts: &Parts, call: Call) -> (Ticket, Vec<Order>) {
+        let mut inner = self.lock();
+        let mut orders = Vec::new();
+        for (state, gate) in &mut inner.rules {
+            if state.fires_on(&call) {
+                orders.push(Order { rule: state.id, action: state.rule.action.clone(), gate: Arc::clone(gate) });
+                if !state.rule.action.passes_on() {
+                    break;
+                }
+            }
+        }
+        let record = Record {
+            operation: call.operation.to_owned(),
+            method: parts.method.to_string(),
+            path: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+            bucket: call.bucket,
+            key: call.key,
+            part_number: call.part_number,
+            upload_id: call.upload_id,
+            copy_source: call.copy_source,
+            range: call.range,
+            access_key: call.access_key,
+            rule: orders.last().map(|order| order.rule),
+            started: now(),
+            ..Record::default()
+        };
+        inner.last_ticket += 1;
+        let id = inner.last_ticket;
+        inner.in_flight.insert(id, record.clone());
+        inner.peak_in_flight = inner.peak_in_flight.max(inner.in_flight.len() as u64);
+        let operation = inner.operations.entry(record.operation.clone()).or_default();
+        operation.requests += 1;
+        operation.in_flight += 1;
+        operation.peak_in_flight = operation.peak_in_flight.max(operation.in_flight);
+        drop(inner);
+        self.changed.notify_waiters();
+        (Ticket { journal: Arc::clone(self), id, record, request_bytes: Arc::default() }, orders)
+    }
+
+    fn finish(&self, id: u64, mut record: Record) {
+        let mut inner = self.lock();
+        inner.in_flight.remove(&id);
+        inner.ended += 1;
+        record.number = inner.ended;
+        record.held_by = None;
+        record.ended = Some(now());
+        let operation = inner.operations.entry(record.operation.clone()).or_default();
+        // A request that was under way when the log was cleared is not counted in the new one.
+        operation.in_flight = operation.in_flight.saturating_sub(1);
+        if record.succeeded() {
+            operation.succeeded += 1;
+        } else {
+            operation.failed += 1;
+        }
+        if inner.log.len() == LOG_CAPACITY {
+            inner.log.pop_front();
+        }
+        inner.log.push_back(record);
+        drop(inner);
+        self.changed.notify_waiters();
+    }
+
+    /// Marks a request as held by a rule, or as going on.
+    pub(super) fn hold(&self, ticket: &Ticket, rule: Option<u64>) {
+        if let Some(record) = self.lock().in_flight.get_mut(&ticket.id) {
+            record.held_by = rule;
+        }
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn add_rule(&self, rule: Rule) -> Result<u64, String> {
+        if let Some(problem) = rule.problem() {
+            return Err(problem);
+        }
+        let mut inner = self.lock();
+        inner.last_rule += 1;
+        let id = inner.last_rule;
+        inner.rules.push((RuleState::new(id, rule), Arc::new(Semaphore::new(0))));
+        Ok(id)
+    }
+
+    /// Removes a rule, or all; what they hold goes on. Returns how many there were.
+    pub(super) fn remove_rules(&self, id: Option<u64>) -> usize {
+        let mut inner = self.lock();
+        let removed: Vec<_> = inner.rules.extract_if(.., |(state, _)| id.is_none_or(|id| id == state.id)).collect();
+        for (_, gate) in &removed {
+            gate.close();
+        }
+        removed.len()
+    }
+
+    /// Lets held requests go on, those held first going first; returns how many.
+    pub(super) fn release(&self, rule: Option<u64>, count: Option<u64>) -> u64 {
+        let inner = self.lock();
+        let mut left = count.unwrap_or(u64::MAX);
+        let mut released = 0;
+        for (state, gate) in inner.rules.iter().filter(|(state, _)| rule.is_none_or(|rule| rule == state.id)) {
+            let held = inner.in_flight.values().filter(|record| record.held_by == Some(state.id)).count() as u64;
+            let going = held.min(left);
+            gate.add_permits(usize::try_from(going).unwrap_or(0));
+            left -= going;
+            released += going;
+        }
+        released
+    }
+
+    /// Ended requests whose number is above `after`, oldest first, at most `limit`.
+    pub(super) fn log(&self, after: u64, limit: usize) -> Vec<Record> {
+        let inner = self.lock();
+        let first = inner.ended - inner.log.len() as u64;
+        let skip = usize::try_from(after.saturating_sub(first)).unwrap_or(usize::MAX);
+        inner.log.iter().skip(skip).take(limit).cloned().collect()
+    }
+
+    pub(super) fn in_flight(&self) -> Vec<Record> {
+        self.lock().in_flight.values().cloned().collect()
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let inner = self.lock();
+        let held = |id| inner.in_flight.values().filter(|record| record.held_by == Some(id)).count() as u64;
+        Stats {
+            operations: inner.operations.clone(),
+            rules: inner
+                .rules
+                .iter()
+                .map(|(state, _)| RuleStats {
+                    id: state.id,
+                    matched: state.matched,
+                    fired: state.fired,
+                    held: held(state.id),
+                })
+                .collect(),
+            in_flight: inner.in_flight.len() as u64,
+            peak_in_flight: inner.peak_in_flight,
+            ended: inner.ended,
+            forgotten: inner.ended - inner.log.len() as u64,
+        }
+    }
+
+    /// Forgets what ended and starts all counters anew; numbers of records go on.
+    pub(super) fn clear_log(&self) {
+        let mut inner = self.lock();
+        inner.log.clear();
+        inner.operations.clear();
+        inner.peak_in_flight = inner.in_flight.len() as u64;
+        let running: Vec<String> = inner.in_flight.values().map(|record| record.operation.clone()).collect();
+        for operation in running {
+            inner.operations.entry(operation).or_default().in_flight += 1;
+        }
+    }
+
+    /// Returns when the condition holds; the caller sets the deadline.
+    pub(super) async fn wait(&self, condition: &Condition) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.holds(condition) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(super) fn holds(&self, condition: &Condition) -> bool {
+        let stats = self.stats();
+        let operation = |name: &str| stats.operations.get(name).cloned().unwrap_or_default();
+        let rules = |wanted: Option<u64>| {
+            stats.rules.iter().filter(move |rule| wanted.is_none_or(|wanted| wanted == rule.id)).cloned()
+        };
+        match condition {
+            Condition::Held { rule, count } => rules(*rule).map(|rule| rule.held).sum::<u64>() >= *count,
+            Condition::Fired { rule, count } => rules(Some(*rule)).map(|rule| rule.fired).sum::<u64>() >= *count,
+            Condition::Requested { operation: name, count } => operation(name).requests >= *count,
+            Condition::Succeeded { operation: name, count } => operation(name).succeeded >= *count,
+            Condition::Idle => stats.in_flight == 0,
+        }
+    }
+}
+
+/// A request's place in the journal. Dropping it, on whatever path, ends the request.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    journal: Arc<Journal>,
+    id: u64,
+    pub(super) record: Record,
+    /// Counted by the body on its way to the server.
+    pub(super) request_bytes: Arc<AtomicU64>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.record.request_bytes = self.request_bytes.load(Ordering::Relaxed);
+        self.journal.finish(self.id, std::mem::take(&mut self.record));
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,270 @@
+//! Many objects at once, and the line to the control plane.
+//!
+//! A job runs on the engine's runtime and talks through a queue of [`Event`]s, drained in bulk by [`Job::wait`] from any
+//! thread. The queue is bounded by the job: two events per item at most (and one more for an item that starts over).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use seqferry_store::{Budget, ObjectStore, Scope};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::object::{Item, Journal, Object, Policy, now};
+use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
+use crate::progress::{Counters, Progress};
+use crate::requests::{Requests, RetryPolicy};
+
+/// Objects of one job under way at a time. Requests are bounded by the budget; this bounds the bookkeeping.
+const OBJECTS: usize = 1024;
+/// So many events are worth waking the control plane for.
+const BULK: usize = 500;
+
+/// What a job tells.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// An upload was created: record it, then acknowledge it.
+    MultipartBegun {
+        /// Item id.
+        id: u64,
+        /// To be recorded.
+        upload_id: String,
+        /// To be recorded.
+        part_size: u64,
+    },
+    /// An object has ended.
+    Ended(Box<Outcome>),
+}
+
+/// Why a job was stopped as a whole.
+pub type Failure = ObjectFailure;
+
+/// How to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Leave uploads open for a later job; unfinished items have no outcome.
+    Suspend,
+    /// Abort uploads; unfinished items end as cancelled.
+    Cancel,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Job {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    events: Mutex<Queue>,
+    came: Condvar,
+    acknowledged: Mutex<HashMap<u64, Arc<Notify>>>,
+    cancel: CancellationToken,
+    abort: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    events: VecDeque<Event>,
+    /// A waiting acknowledgement is worth waking the control plane for at once.
+    urgent: bool,
+    ended: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn tell(&self, event: Event) {
+        let mut queue = locked(&self.events);
+        queue.urgent |= matches!(event, Event::MultipartBegun { .. });
+        queue.events.push_back(event);
+        if queue.urgent || queue.events.len() >= BULK {
+            self.came.notify_all();
+        }
+    }
+}
+
+impl Journal for Shared {
+    async fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> Option<()> {
+        let recorded = Arc::new(Notify::new());
+        locked(&self.acknowledged).insert(id, Arc::clone(&recorded));
+        self.tell(Event::MultipartBegun { id, upload_id: upload_id.to_owned(), part_size });
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            () = recorded.notified() => Some(()),
+        }
+    }
+}
+
+impl Job {
+    /// Start copying `items`.
+    pub fn start(
+        runtime: &Handle,
+        budget: &Arc<Budget>,
+        source: Arc<dyn ObjectStore>,
+        target: Arc<dyn ObjectStore>,
+        policy: Policy,
+        retry: RetryPolicy,
+        items: Vec<Item>,
+    ) -> Self {
+        let counters = Arc::new(Counters::default());
+        let cancel = CancellationToken::new();
+        let requests =
+            |store| Requests::new(store, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters));
+        let run = Arc::new(Run { policy, source: requests(source), target: requests(target) });
+        let shared = Arc::new(Shared {
+            events: Mutex::default(),
+            came: Condvar::new(),
+            acknowledged: Mutex::default(),
+            cancel,
+            abort: AtomicBool::new(false),
+            failure: Mutex::default(),
+            counters,
+        });
+        runtime.spawn(run_all(Arc::clone(&shared), run, items));
+        Self { shared }
+    }
+
+    /// Events in bulk: at once when an acknowledgement is waited for, else when there are many, the job has ended, or
+    /// `timeout` is over.
+    pub fn wait(&self, timeout: Duration) -> Vec<Event> {
+        let deadline = Instant::now() + timeout;
+        let mut queue = locked(&self.shared.events);
+        while !(queue.urgent || queue.events.len() >= BULK || queue.ended) {
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else { break };
+            queue = self.shared.came.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        queue.urgent = false;
+        queue.events.drain(..).collect()
+    }
+
+    /// Whether everything has ended and all events were handed out.
+    pub fn finished(&self) -> bool {
+        let queue = locked(&self.shared.events);
+        queue.ended && queue.events.is_empty()
+    }
+
+    /// Why the job was stopped as a whole, if it was.
+    pub fn failure(&self) -> Option<Failure> {
+        locked(&self.shared.failure).clone()
+    }
+
+    /// A snapshot.
+    pub fn progress(&self) -> Progress {
+        self.shared.counters.snapshot()
+    }
+
+    /// The uploads of these items are on disk.
+    pub fn acknowledge(&self, ids: &[u64]) {
+        let mut waiting = locked(&self.shared.acknowledged);
+        for id in ids {
+            if let Some(recorded) = waiting.remove(id) {
+                recorded.notify_one();
+            }
+        }
+    }
+
+    /// Stop within a second. A later [`Stop::Cancel`] overrules an earlier [`Stop::Suspend`] for what has not ended.
+    pub fn stop(&self, how: Stop) {
+        if how == Stop::Cancel {
+            self.shared.abort.store(true, Ordering::SeqCst);
+        }
+        self.shared.cancel.cancel();
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // Nobody listens any more: leave everything as a kill would, resumable.
+        self.shared.cancel.cancel();
+    }
+}
+
+struct Run {
+    policy: Policy,
+    source: Requests,
+    target: Requests,
+}
+
+async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
+    let room = Arc::new(Semaphore::new(OBJECTS));
+    let mut tasks = tokio::task::JoinSet::new();
+    for item in items {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
+        // Reap as we go, so that finished tasks do not pile up.
+        while tasks.try_join_next().is_some() {}
+        let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
+        tasks.spawn(async move {
+            run_one(&shared, &run, item).await;
+            drop(place);
+        });
+    }
+    while tasks.join_next().await.is_some() {}
+    locked(&shared.events).ended = true;
+    shared.came.notify_all();
+}
+
+async fn run_one(shared: &Shared, run: &Run, item: Item) {
+    let started_at = now();
+    let active = shared.counters.begin(item.id, &item.source_key, item.size);
+    let mut object = Object {
+        policy: &run.policy,
+        source: &run.source,
+        target: &run.target,
+        journal: shared,
+        active: Arc::clone(&active),
+        item,
+        retries: AtomicU32::new(0),
+        not_carried: Vec::new(),
+    };
+    let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
+    let outcome = match stopped {
+        Some(outcome) if outcome.failure.as_ref().is_some_and(|failure| failure.scope == Scope::Job) => {
+            // No other object can fare better, and it was not this object's fault: it has no outcome.
+            let mut failure = locked(&shared.failure);
+            if failure.is_none() {
+                *failure = outcome.failure;
+            }
+            drop(failure);
+            shared.cancel.cancel();
+            None
+        }
+        Some(outcome) => Some(outcome),
+        None if shared.abort.load(Ordering::SeqCst) => {
+            object.drop_upload().await;
+            Some(Outcome {
+                id: object.item.id,
+                state: State::Cancelled,
+                method: Method::None,
+                started_at,
+                ended_at: now(),
+                attempts: 1,
+                retries: object.retries.load(Ordering::Relaxed),
+                target_etag: None,
+                target_version_id: None,
+                checksum: None,
+                verified: Verified::No,
+                not_carried: Vec::new(),
+                failure: None,
+            })
+        }
+        None => {
+            if locked(&shared.failure).is_some() {
+                object.drop_upload().await;
+            }
+            None
+        }
+    };
+    shared.counters.end(&active, outcome.as_ref().map(|outcome| outcome.state));
+    if let Some(outcome) = outcome {
+        shared.tell(Event::Ended(Box::new(outcome)));
+    }
+}

@@ -1,0 +1,42 @@
+//! The numbers that decide how an object is copied, in one place, each with its reason.
+
+/// Limits and defaults. [`Limits::default`] is AWS; tests and other services may differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Smallest part but the last. S3: 5 MiB.
+    pub minimum_part: u64,
+    /// Largest part. S3: 5 GiB.
+    pub maximum_part: u64,
+    /// Most parts of an upload. S3: 10,000.
+    pub maximum_parts: u64,
+    /// Largest source of one `CopyObject`. S3: 5 GiB.
+    pub maximum_copy: u64,
+    /// Largest object: 10,000 parts of 5 GiB, what AWS calls 50 TB. Older services stop at 5 TiB and say so themselves.
+    pub maximum_object: u64,
+    /// Up to here one `CopyObject` is used: below, parts bring little, and a second request costs more than it saves.
+    pub copy_threshold: u64,
+    /// A source whose only evidence is a plain MD5 `ETag` is copied at once up to here, since only then the `ETag` of the
+    /// copy can be compared. One copy runs at 57-90 MiB/s, so 1 GiB takes some 15 s.
+    pub etag_copy: u64,
+    /// Part size where nothing else decides: one part copy runs at 70-90 MiB/s plus a fixed cost, and requests are limited
+    /// per second and prefix, so that big parts are both faster and cheaper.
+    pub part_size: u64,
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            minimum_part: 5 * MIB,
+            maximum_part: 5 * GIB,
+            maximum_parts: 10_000,
+            maximum_copy: 5 * GIB,
+            maximum_object: 50_000 * GIB,
+            copy_threshold: 128 * MIB,
+            etag_copy: GIB,
+            part_size: 128 * MIB,
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! The way of one object: look, choose, copy, verify.
+//!
+//! 1. **Look** at the target when the policy or an earlier, cut-off run makes it matter. What is there already and proven equal
+//!    is not copied again.
+//! 2. **Choose** the route ([`crate::evidence`]). A small object with a plain `ETag` needs no look at its source at all: one
+//!    request copies it, pinned, and the answer proves it.
+//! 3. **Copy**, pinned to the `ETag` that was listed: at once here, in parts in [`parts`]. A source that changes meanwhile is
+//!    started over once, from what it is now.
+//! 4. **Verify**. Proven different means failed, and the target is removed: it must not look whole.
+
+mod content;
+mod parts;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use seqferry_store::error::classify::advice;
+use seqferry_store::{CopySource, ErrorClass, ObjectMeta, StoreError, Written};
+
+use crate::evidence::{self, Route, Side, Verdict, Wishes, compare};
+use crate::limits::Limits;
+use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
+use crate::plan::etag_parts;
+use crate::progress::Active;
+use crate::requests::{Interrupted, Requests};
+
+/// What to do where the target exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IfExists {
+    /// Skip it only if it holds the same bytes, else copy.
+    #[default]
+    Same,
+    /// Skip it whatever it holds.
+    Skip,
+    /// Copy without looking.
+    Overwrite,
+    /// Fail the object.
+    Fail,
+}
+
+/// How strong the proof must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// The strongest that costs no second read.
+    #[default]
+    Auto,
+    /// A checksum or a digest; where there is none, both sides are read.
+    Checksum,
+    /// Both sides are read and compared.
+    Content,
+}
+
+/// What holds for all objects of a job.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Bucket to read from.
+    pub source_bucket: String,
+    /// Bucket to write to.
+    pub target_bucket: String,
+    /// What to do where the target exists.
+    pub if_exists: IfExists,
+    /// How strong the proof must be.
+    pub verify: Verify,
+    /// Part size and threshold.
+    pub wishes: Wishes,
+    /// Storage class of the targets; None for the bucket's default.
+    pub storage_class: Option<String>,
+    /// An earlier run of these items may have been cut off.
+    pub resumed: bool,
+    /// When the transfer was born, seconds since the epoch.
+    pub since: f64,
+    /// The service's limits.
+    pub limits: Limits,
+}
+
+/// One object to copy.
+#[derive(Debug, Clone, Default)]
+pub struct Item {
+    /// Chosen by the caller; comes back in events.
+    pub id: u64,
+    /// Key to read.
+    pub source_key: String,
+    /// Key to write.
+    pub target_key: String,
+    /// Bytes, as listed.
+    pub size: u64,
+    /// As listed: the source is pinned to it.
+    pub etag: String,
+    /// Copy this version.
+    pub version_id: Option<String>,
+    /// A listing showed nothing at the target.
+    pub target_absent: bool,
+    /// Recorded from an earlier run.
+    pub upload: Option<(String, u64)>,
+}
+
+/// Where an object says that it has begun an upload, and waits until that is on disk.
+pub(crate) trait Journal: Sync {
+    /// Returns once the upload id is recorded; None when the job was stopped first.
+    fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> impl Future<Output = Option<()>> + Send;
+}
+
+/// Why an attempt at an object did not end well.
+pub(crate) enum Trouble {
+    /// The job was stopped.
+    Cancelled,
+    /// The source is not what was listed, or the target vanished: worth one more try from scratch.
+    Again(ObjectFailure),
+    /// For good.
+    Failed(ObjectFailure),
+}
+
+impl From<Interrupted> for Trouble {
+    fn from(interrupted: Interrupted) -> Self {
+        match interrupted {
+            Interrupted::Cancelled => Self::Cancelled,
+            Interrupted::Failed(error) => Self::Failed(error.into()),
+        }
+    }
+}
+
+/// A finished copy before it is reported.
+pub(crate) struct Copy {
+    state: State,
+    method: Method,
+    target: Written,
+    verified: Verified,
+}
+
+/// Copies one object.
+pub(crate) struct Object<'a, J> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) source: &'a Requests,
+    pub(crate) target: &'a Requests,
+    pub(crate) journal: &'a J,
+    pub(crate) active: Arc<Active>,
+    pub(crate) item: Item,
+    pub(crate) retries: AtomicU32,
+    pub(crate) not_carried: Vec<String>,
+}
+
+/// Seconds since the epoch, by our clock.
+pub(crate) fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+impl<J: Journal> Object<'_, J> {
+    /// Copy it. None: the job was stopped before the end; what is open stays open and `item.upload` names it.
+    pub(crate) async fn run(&mut self) -> Option<Outcome> {
+        let started_at = now();
+        let mut attempts = 1;
+        let end = loop {
+            match self.attempt().await {
+                Err(Trouble::Cancelled) => return None,
+                Err(Trouble::Again(failure)) if attempts == 1 => {
+                    attempts += 1;
+                    self.active.reset();
+                    self.drop_upload().await;
+                    match self.look_again(failure).await {
+                        Ok(()) => {}
+                        Err(Trouble::Cancelled) => return None,
+                        Err(Trouble::Again(failure) | Trouble::Failed(failure)) => break Err(failure),
+                    }
+                }
+                Err(Trouble::Again(failure) | Trouble::Failed(failure)) => {
+                    self.drop_upload().await;
+                    break Err(failure);
+                }
+                Ok(copy) => break Ok(copy),
+            }
+        };
+        let (copy, failure) = match end {
+            Ok(copy) => (copy, None),
+            Err(failure) => {
+                let copy = Copy { state: State::Failed, method: Method::None, target: Written::default(), verified: Verified::No };
+                (copy, Some(failure))
+            }
+        };
+        Some(Outcome {
+            id: self.item.id,
+            state: copy.state,
+            method: copy.method,
+            started_at,
+            ended_at: now(),
+            attempts,
+            retries: self.retries.load(Ordering::Relaxed),
+            target_etag: Some(copy.target.etag).filter(|etag| !etag.is_empty()),
+            target_version_id: copy.target.version_id,
+            checksum: copy.target.checksum,
+            verified: copy.verified,
+            not_carried: std::mem::take(&mut self.not_carried),
+            failure,
+        })
+    }
+
+    async fn attempt(&mut self) -> Result<Copy, Trouble> {
+        let mut looked: Option<ObjectMeta> = None;
+        if self.item.upload.is_none() {
+            if self.must_look() {
+                if let Some(done) = self.look_at_target(&mut looked).await? {
+                    return Ok(done);
+                }
+            }
+            if self.policy.resumed {
+                self.drop_stale_uploads().await?;
+            }
+            if evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits) {
+                return self.copy_at_once(None, looked).await;
+            }
+        }
+        let source = match looked {
+            Some(source) => source,
+            None => self.head_source().await?,
+        };
+        match self.route(&source).await? {
+            Route::Copy(checksum) => {
+                self.drop_upload().await;
+                self.copy_at_once(checksum, Some(source)).await
+            }
+            Route::Parts(route) => self.copy_in_parts(route, &source).await,
+        }
+    }
+
+    /// After a try that met another source than was listed: take the source as it is now.
+    async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), Trouble> {
+        if self.item.version_id.is_some() && failure.class == FailureClass::SourceChanged {
+            // A version never changes: looking again would find the same.
+            return Err(Trouble::Failed(failure));
+        }
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let version = self.item.version_id.as_deref();
+        let head = self.source.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await).await;
+        match head {
+            Ok(now) => {
+                (self.item.size, self.item.etag) = (now.size, now.etag);
+                Ok(())
+            }
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
+                Err(Trouble::Failed(self.source_changed(&error, "it was deleted while it was copied")))
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    fn source_changed(&self, error: &StoreError, how: &str) -> ObjectFailure {
+        let message = format!(
+            "{} s3://{}/{}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.",
+            error.operation, self.policy.source_bucket, self.item.source_key, error.code
+        );
+        ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
+    }
+
+    fn must_look(&self) -> bool {
+        match self.policy.if_exists {
+            IfExists::Overwrite => self.policy.resumed,
+            IfExists::Same => self.policy.resumed || !self.item.target_absent,
+            IfExists::Skip | IfExists::Fail => true,
+        }
+    }
+
+    fn copied(&self, state: State, method: Method, target: &ObjectMeta, verified: Verified) -> Copy {
+        let target = Written { etag: target.etag.clone(), version_id: target.version_id.clone(), checksum: target.checksum.clone() };
+        Copy { state, method, target, verified }
+    }
+
+    /// Decide by what is at the target already. None: copy. `looked` receives what was learned of the source.
+    async fn look_at_target(&mut self, looked: &mut Option<ObjectMeta>) -> Result<Option<Copy>, Trouble> {
+        let Some(target) = self.head_target().await? else { return Ok(None) };
+        if self.policy.if_exists == IfExists::Skip {
+            return Ok(Some(self.copied(State::Skipped, Method::None, &target, Verified::No)));
+        }
+        let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag: false, checksum: None };
+        let mut verdict = compare(listed, Side::from(&target), false);
+        // What the listing tells is not enough to compare checksums.
+        let hopeless = self.item.size != target.size || target.checksum.is_none();
+        if !matches!(verdict, Verdict::Proven(_)) && !hopeless {
+            let source = self.head_source().await?;
+            verdict = compare(Side::from(&source), Side::from(&target), false);
+            *looked = Some(source);
+        }
+        match (verdict, self.policy.if_exists) {
+            (Verdict::Proven(verified), IfExists::Same | IfExists::Overwrite) => {
+                Ok(Some(self.copied(State::Skipped, Method::None, &target, verified)))
+            }
+            (Verdict::Proven(verified), IfExists::Fail) if self.policy.resumed => {
+                // Written by the run that was cut off.
+                Ok(Some(self.copied(State::Done, Method::None, &target, verified)))
+            }
+            (_, IfExists::Fail) => {
+                let message = format!(
+                    "s3://{}/{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
+                    self.policy.target_bucket, self.item.target_key
+                );
+                Err(Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Facts about the source, which must be what was listed.
+    async fn head_source(&self) -> Result<ObjectMeta, Trouble> {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let version = self.item.version_id.as_deref();
+        let head = self.source.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await).await;
+        match head {
+            Ok(source) if source.etag == self.item.etag && source.size == self.item.size => Ok(source),
+            Ok(source) => {
+                let error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
+                let how = format!("ETag {} ({} bytes) became {} ({} bytes)", self.item.etag, self.item.size, source.etag, source.size);
+                Err(Trouble::Again(self.source_changed(&error, &how)))
+            }
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
+                Err(Trouble::Failed(self.source_changed(&error, "it is gone")))
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Facts about the target; None when there is none.
+    async fn head_target(&self) -> Result<Option<ObjectMeta>, Trouble> {
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        let head = self.target.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, None, None).await).await;
+        match head {
+            Ok(target) => Ok(Some(target)),
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    async fn route(&self, source: &ObjectMeta) -> Result<Route, Trouble> {
+        if source.archived {
+            let error = StoreError::new("HeadObject", &self.policy.source_bucket, Some(&self.item.source_key), "InvalidObjectState", None)
+                .with_message(format!("storage class {}", source.storage_class.as_deref().unwrap_or("archive")));
+            return Err(Trouble::Failed(error.into()));
+        }
+        let by_boundaries = etag_parts(&source.etag).is_some()
+            && self.policy.wishes.part_size.is_none()
+            && !source.opaque_etag
+            && source.checksum.as_ref().is_none_or(|sum| sum.kind == seqferry_store::ChecksumKind::Composite);
+        let mut first_part = None;
+        if by_boundaries {
+            let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+            let version = self.item.version_id.as_deref();
+            let part = self.source.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, Some(1)).await).await;
+            match part {
+                Ok(part) if part.etag == source.etag => first_part = Some(part.size),
+                // A service that cannot tell parts leaves us without boundaries, which is no failure.
+                Ok(_) | Err(Interrupted::Failed(_)) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        evidence::choose(source, first_part, self.policy.wishes, &self.policy.limits).map_err(|error| {
+            let message = format!("s3://{}/{}: {error}.", self.policy.source_bucket, self.item.source_key);
+            Trouble::Failed(ObjectFailure::new(FailureClass::Store(ErrorClass::Object), "EntityTooLarge", "CreateMultipartUpload", message))
+        })
+    }
+
+    /// The source, pinned to what was listed.
+    pub(crate) fn pinned(&self, bytes: u64) -> CopySource {
+        CopySource {
+            bucket: self.policy.source_bucket.clone(),
+            key: self.item.source_key.clone(),
+            version_id: self.item.version_id.clone(),
+            if_match: Some(self.item.etag.clone()).filter(|etag| !etag.is_empty()),
+            bytes,
+        }
+    }
+
+    /// What a refused copy means: the condition is ours, and it is about the source.
+    pub(crate) fn copy_trouble(&self, error: StoreError) -> Trouble {
+        match error.class {
+            ErrorClass::Precondition => Trouble::Again(self.source_changed(&error, "it was overwritten while it was copied")),
+            ErrorClass::NotFound if matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound") => {
+                Trouble::Failed(self.source_changed(&error, "it is gone"))
+            }
+            _ => Trouble::Failed(error.into()),
+        }
+    }
+
+    async fn copy_at_once(
+        &mut self,
+        checksum: Option<seqferry_store::ChecksumAlgorithm>,
+        source: Option<ObjectMeta>,
+    ) -> Result<Copy, Trouble> {
+        let pinned = self.pinned(self.item.size);
+        let (bucket, key, class) = (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
+        let written = self
+            .target
+            .call(bucket, self.item.size, &self.retries, async |store| store.copy(&pinned, bucket, key, class, checksum).await)
+            .await;
+        let written = match written {
+            Ok(written) => written,
+            Err(Interrupted::Failed(error)) => return Err(self.copy_trouble(error)),
+            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
+        };
+        self.active.add(self.item.size);
+        // CopyObject makes a single-part object: its ETag can equal only that of a source made at once.
+        self.verify(Method::Copy, written, source, false).await
+    }
+
+    /// Prove the target that was just written, or remove it.
+    pub(crate) async fn verify(
+        &mut self,
+        method: Method,
+        mut written: Written,
+        mut source: Option<ObjectMeta>,
+        same_boundaries: bool,
+    ) -> Result<Copy, Trouble> {
+        let listed = Side { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
+        let answered = Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
+        let mut verdict = compare(source.as_ref().map_or(listed, Side::from), answered, same_boundaries);
+        if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
+            // The answers do not settle it: look at both sides.
+            if source.is_none() {
+                source = Some(self.head_source().await?);
+            }
+            let Some(target) = self.head_target().await? else {
+                let message = format!(
+                    "s3://{}/{} was written and then was not there: something else removes objects at the target. Run the same command again when it has stopped.",
+                    self.policy.target_bucket, self.item.target_key
+                );
+                return Err(Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetMissing", "HeadObject", message)));
+            };
+            verdict = source.as_ref().map_or(Verdict::Unknown, |s| compare(Side::from(s), Side::from(&target), same_boundaries));
+            written.checksum = target.checksum.or(written.checksum);
+        }
+        let must_read = match (&verdict, self.policy.verify) {
+            (Verdict::Differs(_), _) => false,
+            (Verdict::Doubtful(_), _) | (_, Verify::Content) => true,
+            (Verdict::Unknown, Verify::Checksum) => true,
+            (Verdict::Proven(_) | Verdict::Unknown, _) => false,
+        };
+        let verified = if must_read {
+            match self.compare_content(&written).await? {
+                None => Verified::Content,
+                Some(difference) => return Err(self.mismatch(&difference).await),
+            }
+        } else {
+            match verdict {
+                Verdict::Proven(verified) => verified,
+                Verdict::Differs(how) => return Err(self.mismatch(&how).await),
+                Verdict::Doubtful(_) | Verdict::Unknown => Verified::Size,
+            }
+        };
+        Ok(Copy { state: State::Done, method, target: written, verified })
+    }
+
+    async fn mismatch(&mut self, how: &str) -> Trouble {
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        let removed = self.target.uncancelled().call(bucket, 0, &self.retries, async |store| store.delete(bucket, key).await).await;
+        let left = match removed {
+            Ok(()) => "The target was removed.",
+            Err(_) => "The target could NOT be removed: do not use it.",
+        };
+        let message = format!(
+            "s3://{bucket}/{key} is not what s3://{}/{} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
+            self.policy.source_bucket, self.item.source_key
+        );
+        Trouble::Failed(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message))
+    }
+
+    pub(crate) fn note(&mut self, what: &str, error: &StoreError) {
+        self.not_carried.push(format!("{what}: {} ({}). {}", error.code, error.operation, advice(&error.code, error.class)));
+    }
+}

@@ -1,0 +1,174 @@
+//! How an object ended.
+
+use std::fmt;
+
+use seqferry_store::{Checksum, ErrorClass, Scope, StoreError};
+
+/// Final state of an object in a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Copied and verified.
+    Done,
+    /// The target was there already, as the policy wants it.
+    Skipped,
+    /// Not copied, or not as it should be.
+    Failed,
+    /// The job was cancelled first.
+    Cancelled,
+}
+
+impl State {
+    /// Stable word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How the bytes went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// They did not.
+    None,
+    /// One `CopyObject`.
+    Copy,
+    /// Parts.
+    Multipart,
+}
+
+impl Method {
+    /// Stable word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Copy => "copy",
+            Self::Multipart => "multipart",
+        }
+    }
+}
+
+/// The evidence that the target holds the source's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verified {
+    /// Nothing was looked at.
+    No,
+    /// Same size, and every part was answered for.
+    Size,
+    /// Equal `ETag`s that are digests of the content.
+    Etag,
+    /// Equal checksums.
+    Checksum,
+    /// Both sides were read and compared.
+    Content,
+}
+
+impl Verified {
+    /// Stable word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::No => "none",
+            Self::Size => "size",
+            Self::Etag => "etag",
+            Self::Checksum => "checksum",
+            Self::Content => "content",
+        }
+    }
+}
+
+/// Why an object failed: the store's classes, and those that only a copy can know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureClass {
+    /// As the store classified it.
+    Store(ErrorClass),
+    /// The source was overwritten or deleted meanwhile, twice.
+    SourceChanged,
+    /// The target holds other bytes than the source.
+    Mismatch,
+    /// The target is there, and must not be.
+    Exists,
+}
+
+impl FailureClass {
+    /// Stable word.
+    pub fn word(self) -> &'static str {
+        match self {
+            // A vanished object, and a condition that fails, are what a changed source looks like.
+            Self::Store(ErrorClass::NotFound | ErrorClass::Precondition) | Self::SourceChanged => "source_changed",
+            Self::Store(class) => class.word(),
+            Self::Mismatch => "mismatch",
+            Self::Exists => "exists",
+        }
+    }
+}
+
+/// Why an object failed.
+#[derive(Debug, Clone)]
+pub struct ObjectFailure {
+    /// What kind of failure.
+    pub class: FailureClass,
+    /// How far it reaches.
+    pub scope: Scope,
+    /// The service's code, or one of ours.
+    pub code: String,
+    /// S3 operation.
+    pub operation: &'static str,
+    /// For a person: what, why, and what to do next.
+    pub message: String,
+}
+
+impl From<StoreError> for ObjectFailure {
+    fn from(error: StoreError) -> Self {
+        let message = format!("{error}. {}", error.advice());
+        Self { class: FailureClass::Store(error.class), scope: error.scope, code: error.code, operation: error.operation, message }
+    }
+}
+
+impl ObjectFailure {
+    /// A failure of this object alone.
+    pub fn new(class: FailureClass, code: &str, operation: &'static str, message: String) -> Self {
+        Self { class, scope: Scope::Object, code: code.to_owned(), operation, message }
+    }
+}
+
+impl fmt::Display for ObjectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ObjectFailure {}
+
+/// The end of one object in a job.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The item's id.
+    pub id: u64,
+    /// How it ended.
+    pub state: State,
+    /// How the bytes went.
+    pub method: Method,
+    /// Seconds since the epoch.
+    pub started_at: f64,
+    /// Seconds since the epoch.
+    pub ended_at: f64,
+    /// How often it was begun in this job.
+    pub attempts: u32,
+    /// Requests sent again.
+    pub retries: u32,
+    /// Of the target.
+    pub target_etag: Option<String>,
+    /// Of the target, where it has versions.
+    pub target_version_id: Option<String>,
+    /// What the service keeps for the target.
+    pub checksum: Option<Checksum>,
+    /// What the copy rests on.
+    pub verified: Verified,
+    /// What the target lacks of the source.
+    pub not_carried: Vec<String>,
+    /// Set when failed.
+    pub failure: Option<ObjectFailure>,
+}

@@ -1,0 +1,144 @@
+//! What a running job tells of itself: counters that any thread may read at any time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::outcome::State;
+
+/// A snapshot.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    /// Bytes copied, those of parts of unfinished objects included.
+    pub bytes_done: u64,
+    /// Bytes of parts of objects that have not ended.
+    pub bytes_in_progress: u64,
+    /// Objects copied and verified.
+    pub objects_done: u64,
+    /// Objects that failed.
+    pub objects_failed: u64,
+    /// Objects that were there already.
+    pub objects_skipped: u64,
+    /// Objects begun and not ended.
+    pub objects_active: u64,
+    /// Requests made.
+    pub requests: u64,
+    /// Requests under way.
+    pub in_flight: u64,
+    /// Requests sent again.
+    pub retries: u64,
+    /// Requests that the service turned down for want of capacity.
+    pub throttled: u64,
+    /// The longest-running objects, at most 5.
+    pub slowest: Vec<ActiveObject>,
+}
+
+/// An object under way.
+#[derive(Debug, Clone)]
+pub struct ActiveObject {
+    /// Item id.
+    pub id: u64,
+    /// Source key.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes copied.
+    pub bytes_done: u64,
+    /// Seconds since it was begun.
+    pub seconds: f64,
+}
+
+/// The counters behind [`Progress`].
+#[derive(Debug, Default)]
+pub struct Counters {
+    bytes_ended: AtomicU64,
+    done: AtomicU64,
+    failed: AtomicU64,
+    skipped: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) in_flight: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) throttled: AtomicU64,
+    active: Mutex<HashMap<u64, Arc<Active>>>,
+}
+
+/// Progress of one object.
+#[derive(Debug)]
+pub struct Active {
+    id: u64,
+    key: String,
+    size: u64,
+    bytes: AtomicU64,
+    since: Instant,
+}
+
+impl Active {
+    /// So many more bytes are at the target.
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The object starts over.
+    pub fn reset(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Counters {
+    /// An object is begun.
+    pub fn begin(&self, id: u64, key: &str, size: u64) -> Arc<Active> {
+        let active = Arc::new(Active { id, key: key.to_owned(), size, bytes: AtomicU64::new(0), since: Instant::now() });
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&active));
+        active
+    }
+
+    /// An object has ended (None: it was interrupted and has no outcome).
+    pub fn end(&self, active: &Active, state: Option<State>) {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&active.id);
+        match state {
+            Some(State::Done) => {
+                self.done.fetch_add(1, Ordering::Relaxed);
+                self.bytes_ended.fetch_add(active.size, Ordering::Relaxed);
+            }
+            Some(State::Skipped) => _ = self.skipped.fetch_add(1, Ordering::Relaxed),
+            Some(State::Failed) => _ = self.failed.fetch_add(1, Ordering::Relaxed),
+            Some(State::Cancelled) | None => {}
+        }
+    }
+
+    /// A snapshot.
+    pub fn snapshot(&self) -> Progress {
+        let mut slowest: Vec<ActiveObject> = {
+            let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+            active
+                .values()
+                .map(|object| ActiveObject {
+                    id: object.id,
+                    key: object.key.clone(),
+                    size: object.size,
+                    bytes_done: object.bytes.load(Ordering::Relaxed).min(object.size),
+                    seconds: object.since.elapsed().as_secs_f64(),
+                })
+                .collect()
+        };
+        let bytes_in_progress = slowest.iter().map(|object| object.bytes_done).sum();
+        let objects_active = slowest.len() as u64;
+        slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        slowest.truncate(5);
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Progress {
+            bytes_done: get(&self.bytes_ended) + bytes_in_progress,
+            bytes_in_progress,
+            objects_done: get(&self.done),
+            objects_failed: get(&self.failed),
+            objects_skipped: get(&self.skipped),
+            objects_active,
+            requests: get(&self.requests),
+            in_flight: get(&self.in_flight),
+            retries: get(&self.retries),
+            throttled: get(&self.throttled),
+            slowest,
+        }
+    }
+}
