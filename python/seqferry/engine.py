@@ -22,7 +22,13 @@ __all__ = [
     "ObjectInfo",
     "Outcome",
     "Progress",
+    "version",
 ]
+
+
+def version() -> str:
+    """The version of Seqferry."""
+    return _native.__version__
 
 
 @contextmanager
@@ -71,9 +77,7 @@ class Engine:
             finally:
                 listing.close()
 
-    def start(
-        self, spec: TransferSpec, items: Iterable[CopyItem], *, resumed: bool, since: float
-    ) -> Job:
+    def start(self, spec: TransferSpec, items: Iterable[CopyItem], *, resumed: bool, since: float) -> Job:
         """Start copying ``items`` as ``spec`` asks. See ``_native.CopyPolicy`` for ``resumed`` and ``since``."""
         with _translated():
             policy = _native.CopyPolicy(

@@ -50,9 +50,10 @@ class Location:
 class TransferSpec:
     """What was asked. Stored as JSON in the ``transfer`` row and never changed.
 
-    Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object ``source.key``;
-    else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed by what follows
-    ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``, ``target.key`` itself.
+    Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object
+    ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed by
+    what follows ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``,
+    ``target.key`` itself.
     """
 
     source: Location
@@ -177,3 +178,26 @@ class Event:
     actor: str
     data: dict[str, Any]
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCopy:
+    """What a transfer would copy."""
+
+    source_key: str
+    target_key: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Objects of a transfer that ended in the same state on the same evidence (``ObjectRecord.verified``)."""
+
+    state: ObjectState
+    verified: str
+    objects: int
+    bytes: int
+    retries: int
+    """Requests sent again for them."""
+    not_carried: int
+    """How many of them lack something of their source, as tags that may not be read."""

@@ -1,0 +1,5 @@
+"""The HTTP door: translates requests into verbs of the service, and errors into problem documents."""
+
+from seqferry.api.app import create_app
+
+__all__ = ["create_app"]

@@ -1,0 +1,45 @@
+"""The FastAPI application. Holds no logic: see ``routes`` for what there is, ``problems`` for errors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import Depends, FastAPI
+
+from seqferry.api import problems
+from seqferry.api.deps import Context, require_token
+from seqferry.api.routes import health, mirror, transfers
+from seqferry.config import Settings
+from seqferry.engine import version
+from seqferry.service import Service
+
+PLANNING_SECONDS: Final = 600.0
+"""How long the S3Mirror routes wait for the listing: a million objects take about a minute."""
+
+
+def create_app(
+    settings: Settings, service: Service, *, allow_crash: bool = False, planning_timeout: float = PLANNING_SECONDS
+) -> FastAPI:
+    """The application over an open service; the caller keeps the service open and closes it.
+
+    Args:
+        allow_crash: add ``POST /crash_application``, which ends the process as a crash would.
+        planning_timeout: seconds that the S3Mirror routes wait for the listing of the source.
+    """
+    app = FastAPI(
+        title="Seqferry",
+        version=version(),
+        summary="Moves sequencing data between S3 buckets: fast, durable, observable, provable.",
+        # The interactive pages load scripts from elsewhere; sites are often air-gapped.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.context = Context(settings=settings, service=service, planning_timeout=planning_timeout)
+    problems.install(app)
+    app.include_router(health.router)
+    guarded = [Depends(require_token)]
+    app.include_router(transfers.router, dependencies=guarded)
+    app.include_router(mirror.router, dependencies=guarded)
+    if allow_crash:
+        app.include_router(mirror.crash_router, dependencies=guarded)
+    return app

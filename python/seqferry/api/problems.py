@@ -1,0 +1,94 @@
+"""Errors as problem documents (RFC 9457). No traceback and nothing that a client sent gets out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from seqferry.errors import (
+    ConfigError,
+    ConflictError,
+    NotFoundError,
+    SeqferryError,
+    StorageError,
+    UsageError,
+    WorkerBusyError,
+)
+
+log: Final = logging.getLogger("seqferry.api")
+
+_STATUS: Final[Mapping[type[SeqferryError], int]] = {
+    UsageError: 400,
+    NotFoundError: 404,
+    ConflictError: 409,
+    ConfigError: 503,
+    WorkerBusyError: 503,
+    StorageError: 502,
+}
+
+
+def problem(
+    status: int, detail: str | None, code: str, headers: Mapping[str, str] | None = None, **more: Any
+) -> JSONResponse:
+    """A problem document. ``code`` is stable and machine-readable, ``detail`` is for a person."""
+    content: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
+    if detail is not None:
+        content["detail"] = detail
+    return JSONResponse(
+        content | {"code": code} | more,
+        status_code=status,
+        headers=dict(headers) if headers else None,
+        media_type="application/problem+json",
+    )
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(SeqferryError, _seqferry_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def status_of(error: SeqferryError) -> int:
+    if isinstance(error, StorageError) and error.error_class == "person":
+        # A missing bucket, a permission: what was asked cannot be done, however often it is asked.
+        return 400
+    for kind in type(error).__mro__:
+        if kind in _STATUS:
+            return _STATUS[kind]
+    return 500
+
+
+async def _seqferry_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, SeqferryError)
+    more: dict[str, Any] = {}
+    if isinstance(error, StorageError):
+        more = {"error_class": error.error_class, "error_code": error.error_code, "operation": error.operation}
+    return problem(status_of(error), error.message, error.code, **more)
+
+
+async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"where": ".".join(str(part) for part in one["loc"]), "message": str(one["msg"])} for one in error.errors()
+    ]
+    detail = "; ".join(f"{one['where']}: {one['message']}" for one in errors)
+    return problem(422, f"The request is not valid: {detail}.", "invalid_request", errors=errors)
+
+
+async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = HTTPStatus(error.status_code).name.lower()
+    return problem(error.status_code, error.detail, code, error.headers)
+
+
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(500, "Something went wrong in the server; its log tells what.", "internal")

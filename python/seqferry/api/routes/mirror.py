@@ -1,0 +1,159 @@
+"""The routes of S3Mirror, so that a script written for it runs unchanged.
+
+S3Mirror lists the source before it answers ``/start_transfer``, and its status names every file from the first answer
+on. Ours lists in the background, so both routes wait for the listing: a script that polls until ``transferred + errors``
+equals ``files`` must not see fewer files than there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from seqferry.api.deps import ActorDep, Context, ContextDep, ServiceDep
+from seqferry.errors import ConfigError, ConflictError, StorageError
+from seqferry.models import ObjectRecord, Status
+from seqferry.service import Service
+from seqferry.spec import build_mirror_spec
+
+log: Final = logging.getLogger("seqferry.api")
+
+router = APIRouter(tags=["S3Mirror"])
+crash_router = APIRouter(tags=["S3Mirror"])
+
+_POLL_SECONDS: Final = 0.1
+_PAGE: Final = 1000
+_GIB: Final = 1024**3
+
+_FILE_STATUS: Final = {
+    "pending": "ENQUEUED",
+    "active": "PENDING",
+    "done": "SUCCESS",
+    "skipped": "SUCCESS",
+    "failed": "ERROR",
+    "cancelled": "CANCELLED",
+}
+
+
+class StartTransfer(BaseModel):
+    """Prefixes are plain strings, and keys follow ``src_prefix``."""
+
+    src_bucket: str
+    src_prefix: str = ""
+    src_keys: list[str] | None = None
+    dst_bucket: str
+    dst_prefix: str = ""
+
+
+@router.post("/start_transfer")
+async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
+    """Starts a transfer; answers with its id once the source has been listed."""
+    spec = build_mirror_spec(body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix)
+
+    def submit() -> str:
+        context.service.check(spec)
+        return context.service.submit(spec, actor=actor)
+
+    transfer_id = await run_in_threadpool(submit)
+    _raise_if_unlisted(await _listed(context, transfer_id))
+    return transfer_id
+
+
+@router.get("/transfer_status/{transfer_id}")
+async def transfer_status(transfer_id: str, context: ContextDep) -> StreamingResponse:
+    """Counts, rate (GiB/s) and the status of each file (sizes in GiB, times in milliseconds since the epoch)."""
+    status = await _listed(context, transfer_id)
+    _raise_if_unlisted(status)
+    if not status.planned and not status.ended:
+        raise ConfigError(f"The source of transfer {status.id} is still being listed; ask again later.")
+    return StreamingResponse(_status_text(context.service, status), media_type="application/json")
+
+
+@router.post("/cancel/{transfer_id}")
+def cancel(transfer_id: str, service: ServiceDep, actor: ActorDep) -> None:
+    """Stops a transfer; one that has ended stays as it is."""
+    try:
+        service.cancel(transfer_id, actor=actor)
+    except ConflictError:
+        log.info("transfer %s has ended already", transfer_id)
+
+
+@crash_router.post("/crash_application")
+def crash_application() -> None:
+    """Ends the process at once, as a crash would, to show that nothing is lost."""
+    log.warning("crashing, as was asked")
+    os._exit(1)
+
+
+async def _listed(context: Context, transfer_id: str) -> Status:
+    """The status once the source is listed or the transfer has ended, or when the wait takes too long."""
+    deadline = time.monotonic() + context.planning_timeout
+    while True:
+        status = await run_in_threadpool(context.service.status, transfer_id)
+        if status.planned or status.ended or time.monotonic() > deadline:
+            return status
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _raise_if_unlisted(status: Status) -> None:
+    if status.state == "failed" and not status.planned:
+        raise StorageError(
+            status.error_message or "The source could not be listed.", error_code=status.error_code or ""
+        )
+
+
+def _status_text(service: Service, status: Status) -> Iterator[str]:
+    """The answer as JSON text, page by page, so that a million files need no more memory than a thousand.
+
+    The counts come last and count what was written before them, so that they fit the list.
+    """
+    counts = {"files": 0, "SUCCESS": 0, "ERROR": 0}
+    separator = '{"filewise":['
+    after = 0
+    while True:
+        page = service.objects(status.id, after=after, limit=_PAGE)
+        for record in page:
+            file = _file(record, status)
+            counts["files"] += 1
+            if file["status"] in counts:
+                counts[str(file["status"])] += 1
+            yield separator + json.dumps(file)
+            separator = ","
+        if len(page) < _PAGE:
+            break
+        after = page[-1].row
+    if counts["files"] == 0:
+        yield separator
+    seconds = (status.ended_at or time.time()) - (status.started_at or status.created_at)
+    rate = status.totals.bytes_done / _GIB / seconds if seconds > 0 else 0.0
+    rest = {"files": counts["files"], "transferred": counts["SUCCESS"], "errors": counts["ERROR"], "rate": rate}
+    yield "]," + json.dumps(rest).removeprefix("{")
+
+
+def _file(record: ObjectRecord, status: Status) -> dict[str, str | float | int | None]:
+    word, error = _FILE_STATUS[record.state], record.error_message
+    if record.state == "cancelled" and status.state == "failed":
+        # S3Mirror knows no job-wide error: to it, each file that was not copied for that has failed.
+        word, error = "ERROR", error or status.error_message
+    return {
+        "file": record.source_key.removeprefix(status.spec.strip),
+        "size": record.size / _GIB,
+        "status": word,
+        "tstart": _milliseconds(record.started_at),
+        "tend": _milliseconds(record.ended_at) if word == "SUCCESS" else None,
+        "error": error if error is not None else "None",
+    }
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)

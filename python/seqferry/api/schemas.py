@@ -1,0 +1,167 @@
+"""Bodies of requests and answers of ``/api/v1``. Times are RFC 3339 in UTC, sizes are bytes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from seqferry.models import IfExists, ObjectRecord, ObjectState, Status, TransferSpec, TransferState, Verify
+
+
+class TransferRequest(BaseModel):
+    """What to copy, and how; as the options of ``seqferry cp``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
+    target: Annotated[str, Field(examples=["s3://ours/run42/"])]
+    endpoint_url: str | None = None
+    source_endpoint_url: str | None = None
+    target_endpoint_url: str | None = None
+    region: str | None = None
+    source_region: str | None = None
+    target_region: str | None = None
+    profile: str | None = None
+    source_profile: str | None = None
+    target_profile: str | None = None
+    no_sign_request: bool = False
+    if_exists: IfExists = "same"
+    verify: Verify = "auto"
+    part_size: int | None = None
+    copy_threshold: int | None = None
+    storage_class: str | None = None
+
+
+class Submitted(BaseModel):
+    id: str
+
+
+class TotalsOut(BaseModel):
+    objects: int
+    bytes: int
+    done: int
+    skipped: int
+    failed: int
+    cancelled: int
+    bytes_done: int
+
+
+class ActiveOut(BaseModel):
+    key: str
+    size: int
+    bytes_done: int
+    seconds: float
+
+
+class LiveOut(BaseModel):
+    workers: int
+    bytes_per_second: float
+    in_flight: int
+    requests: int
+    retries: int
+    throttled: int
+    slowest: list[ActiveOut]
+
+
+class TransferOut(BaseModel):
+    id: str
+    state: TransferState
+    source: str
+    target: str
+    options: dict[str, Any]
+    planned: bool
+    totals: TotalsOut
+    live: LiveOut
+    created_at: datetime
+    created_by: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+
+    @classmethod
+    def of(cls, status: Status) -> TransferOut:
+        return cls(
+            id=status.id,
+            state=status.state,
+            source=status.spec.source.uri,
+            target=status.spec.target.uri,
+            options=_options(status.spec),
+            planned=status.planned,
+            totals=TotalsOut(**asdict(status.totals)),
+            live=LiveOut(**asdict(status.live)),
+            created_at=_required_time(status.created_at),
+            created_by=status.created_by,
+            started_at=_time(status.started_at),
+            ended_at=_time(status.ended_at),
+            error_code=status.error_code,
+            error_message=status.error_message,
+        )
+
+
+class TransferPage(BaseModel):
+    transfers: list[TransferOut]
+
+
+class ObjectOut(BaseModel):
+    source_key: str
+    target_key: str
+    size: int
+    etag: str
+    version_id: str | None
+    state: ObjectState
+    attempts: int
+    retries: int
+    method: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    target_etag: str | None
+    target_version_id: str | None
+    checksum_algorithm: str | None
+    checksum: str | None
+    verified: str | None
+    not_carried: list[str]
+    error_class: str | None
+    error_code: str | None
+    error_operation: str | None
+    error_message: str | None
+
+    @classmethod
+    def of(cls, record: ObjectRecord) -> ObjectOut:
+        fields = asdict(record)
+        del fields["row"]
+        fields["started_at"], fields["ended_at"] = _time(record.started_at), _time(record.ended_at)
+        return cls(**fields)
+
+
+class ObjectPage(BaseModel):
+    objects: list[ObjectOut]
+    next_cursor: str | None
+    """Give it as ``cursor`` for the next page; null at the end."""
+
+
+def _options(spec: TransferSpec) -> dict[str, Any]:
+    options = {
+        "if_exists": spec.if_exists,
+        "verify": spec.verify,
+        "part_size": spec.part_size,
+        "copy_threshold": spec.copy_threshold,
+        "storage_class": spec.storage_class,
+    }
+    for side, place in (("source", spec.source), ("target", spec.target)):
+        options[f"{side}_endpoint_url"] = place.endpoint_url
+        options[f"{side}_region"] = place.region
+        options[f"{side}_profile"] = place.profile
+    options["no_sign_request"] = spec.source.anonymous
+    return options
+
+
+def _required_time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else _required_time(seconds)

@@ -1,0 +1,1 @@
+"""The store of record: tables, migrations and queries, on SQLite or Postgres."""

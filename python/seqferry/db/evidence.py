@@ -1,0 +1,37 @@
+"""What the objects of a transfer rest on, in figures. Reads every row of the transfer once: for its end only."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from seqferry.db.tables import object_
+from seqferry.models import Evidence
+
+
+def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
+    """Objects by state and kind of evidence, the largest group first."""
+    rows = connection.execute(
+        sa.select(
+            object_.c.state,
+            object_.c.verified,
+            sa.func.count().label("objects"),
+            sa.func.sum(object_.c.size).label("bytes"),
+            sa.func.sum(object_.c.retries).label("retries"),
+            sa.func.count(object_.c.not_carried).label("not_carried"),
+        )
+        .where(object_.c.transfer_id == transfer_id)
+        .group_by(object_.c.state, object_.c.verified)
+        .order_by(sa.func.count().desc(), object_.c.state, object_.c.verified)
+    )
+    return [
+        Evidence(
+            state=row.state,
+            verified=row.verified or "none",
+            objects=row.objects,
+            # Postgres sums big integers as Decimal.
+            bytes=int(row.bytes),
+            retries=int(row.retries),
+            not_carried=row.not_carried,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,115 @@
+"""Bring a database to the shape that this version needs: our tables by alembic, those of DBOS by DBOS.
+
+Safe to call from any number of processes at once: a lock makes them take turns, and each step asks first what is there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+
+from seqferry.config import Settings
+from seqferry.db.database import Database
+from seqferry.db.quiet import quieten_dbos
+from seqferry.errors import ConfigError
+
+HEAD: Final = "0001"
+"""The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
+
+VERSION_TABLE: Final = "seqferry_schema"
+_LOCK: Final = 7700  # any number that only we use as an advisory lock
+
+
+def migrate(settings: Settings, database: Database) -> None:
+    """Create or upgrade all tables.
+
+    Raises:
+        ConfigError: the database cannot be used, or was made by a newer version.
+    """
+    if _current(database) == _wanted():
+        return
+    with _lock(settings, database):
+        found = _current(database)
+        if found == _wanted():
+            return
+        if found is not None and found.partition(" ")[0] > HEAD:
+            raise ConfigError(
+                f"The database {database.label} was made by a newer version of seqferry. Upgrade seqferry, or give "
+                "another state folder."
+            )
+        _migrate_dbos(database)
+        _migrate_ours(database)
+
+
+def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
+    """Run our own migrations on an open transaction."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    # ConfigParser, which alembic uses, gives "%" a meaning.
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _wanted() -> str:
+    from importlib.metadata import version
+
+    # Another version of DBOS may bring tables of its own.
+    return f"{HEAD} dbos {version('dbos')}"
+
+
+def _current(database: Database) -> str | None:
+    """What is there, in the form of ``_wanted``; None when that is nothing."""
+    with database.read() as connection:
+        if not sa.inspect(connection).has_table(VERSION_TABLE):
+            return None
+        ours = connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar()  # noqa: S608
+        made_by = connection.execute(sa.text("select comment from schema_note where about = 'dbos'")).scalar()
+        return f"{ours} dbos {made_by}"
+
+
+def _migrate_ours(database: Database) -> None:
+    from importlib.metadata import version
+
+    with database.write() as connection:
+        upgrade_to(connection)
+        connection.execute(sa.text("delete from schema_note where about = 'dbos'"))
+        connection.execute(
+            sa.text("insert into schema_note (about, comment) values ('dbos', :version)"), {"version": version("dbos")}
+        )
+
+
+def _migrate_dbos(database: Database) -> None:
+    quieten_dbos()
+    from dbos import DBOS
+
+    try:
+        DBOS.migrate(database.url.render_as_string(hide_password=False))
+    except Exception as why:  # whatever the library raises: without its tables nothing works
+        raise ConfigError(
+            f"The tables of the work queue could not be made in the database {database.label}: "
+            f"{type(why).__name__}. See that its user may create schemas and tables."
+        ) from why
+
+
+@contextmanager
+def _lock(settings: Settings, database: Database) -> Generator[None]:
+    if database.is_sqlite:
+        with (settings.state_dir / "migrate.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    else:
+        # A session lock on a connection of its own: migrations commit as they go.
+        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(sa.text("select pg_advisory_lock(:key)"), {"key": _LOCK})
+            try:
+                yield
+            finally:
+                connection.execute(sa.text("select pg_advisory_unlock(:key)"), {"key": _LOCK})

@@ -1,0 +1,88 @@
+"""Putting work on the queue, in the caller's transaction: rows and the work they stand for appear both or not at all."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from seqferry import names
+from seqferry.db.database import Database
+from seqferry.db.quiet import quieten_dbos
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient
+
+DEAD_STATES: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+"""States in which DBOS will not run a workflow any more, though it has not come to its end."""
+
+
+class Queue:
+    """The DBOS client of this process. Connects (and imports the library) on first use."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._engine: sa.Engine | None = None
+        self._made: DBOSClient | None = None
+
+    def enqueue_transfer(self, connection: sa.Connection, transfer_id: str) -> None:
+        self._enqueue(connection, names.WORKFLOW_TRANSFER, names.QUEUE_TRANSFERS, transfer_id, 1, transfer_id)
+
+    def enqueue_batch(self, connection: sa.Connection, transfer_id: str, number: int, priority: int) -> None:
+        """Add the workflow of one batch. A lower ``priority`` (1 or more) is served earlier."""
+        workflow_id = names.batch_workflow_id(transfer_id, number)
+        self._enqueue(connection, names.WORKFLOW_BATCH, names.QUEUE_BATCHES, workflow_id, priority, transfer_id, number)
+
+    def drop(self, workflow_ids: list[str]) -> None:
+        """Take workflows off the queue that have nothing left to do. Those that run are told at their next step."""
+        self._client().cancel_workflows(workflow_ids)
+
+    def dead_batches(self, transfer_id: str, numbers: list[int]) -> list[int]:
+        """Those of the batches that DBOS has given up."""
+        by_id = {names.batch_workflow_id(transfer_id, number): number for number in numbers}
+        found = self._client().list_workflows(
+            workflow_ids=list(by_id), status=list(DEAD_STATES), load_input=False, load_output=False
+        )
+        return sorted(by_id[workflow.workflow_id] for workflow in found)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._made is not None:
+                self._made.destroy()
+                self._made = None
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
+
+    def _enqueue(
+        self, connection: sa.Connection, workflow: str, queue: str, workflow_id: str, priority: int, *args: Any
+    ) -> None:
+        self._client().enqueue_in_transaction(
+            connection,
+            {
+                "workflow_name": workflow,
+                "queue_name": queue,
+                "workflow_id": workflow_id,
+                "app_version": names.WORKFLOW_SHAPE,
+                "priority": priority,
+            },
+            *args,
+        )
+
+    def _client(self) -> DBOSClient:
+        with self._lock:
+            if self._made is None:
+                quieten_dbos()
+                from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+                self._engine = self._database.dbos_engine(pool_size=4)
+                self._made = DBOSClient(
+                    system_database_engine=self._engine,
+                    application_name=names.APPLICATION,
+                    serializer=DBOSPortableJSONSerializer(),
+                    # A database that went away is an error here, not an endless wait.
+                    retry_connection_errors=False,
+                )
+            return self._made

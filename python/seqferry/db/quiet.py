@@ -1,0 +1,27 @@
+"""Keep the queue library's log to what a person running Seqferry can use."""
+
+from __future__ import annotations
+
+import logging
+
+
+class _Usable(logging.Filter):
+    """Drops what is told elsewhere: ends of cancelled or suspended runs, which the library logs with a traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if "no longer owned by this execution" in text or "was cancelled during execution" in text:
+            return False
+        if record.exc_info is not None and "Exception encountered" in text:
+            # One line is enough: the workflow records its own failure.
+            record.exc_info = None
+            record.exc_text = None
+        return True
+
+
+def quieten_dbos() -> None:
+    """Let only warnings of the library through. May be called again: its launch resets some of it."""
+    logger = logging.getLogger("dbos")
+    logger.setLevel(logging.WARNING)
+    if not any(isinstance(present, _Usable) for present in logger.filters):
+        logger.addFilter(_Usable())

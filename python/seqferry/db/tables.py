@@ -1,0 +1,163 @@
+"""The tables. The migrations make them; a test compares both.
+
+Times are seconds since the epoch. Keys are compared byte by byte on both databases (SQLite does so by itself, Postgres
+by the "C" collation). JSON is text, so that both databases give back what was written.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+metadata: Final = sa.MetaData()
+
+KEY: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+"""An object key: any text."""
+
+ROW: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+"""A row number. SQLite numbers rows by itself only when the column is INTEGER."""
+
+# What else was made in this database, and by which version of what.
+schema_note: Final = sa.Table(
+    "schema_note",
+    metadata,
+    sa.Column("about", sa.Text, primary_key=True),
+    sa.Column("comment", sa.Text, nullable=False),
+)
+
+transfer: Final = sa.Table(
+    "transfer",
+    metadata,
+    sa.Column("id", KEY, primary_key=True),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("spec", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Double),
+    sa.Column("planned_at", sa.Double),
+    sa.Column("ended_at", sa.Double),
+    sa.Column("idempotency_key", KEY, unique=True),
+    # Set as soon as a job-wide error is known; the state turns to ``failed`` when the last batch has stopped.
+    sa.Column("error_code", sa.Text),
+    sa.Column("error_message", sa.Text),
+    # Nothing was under the target prefix when the transfer began.
+    sa.Column("target_absent", sa.Boolean),
+    # The start of a worker that is at it, or was last: another one after it has resumed the transfer.
+    sa.Column("attended_by", sa.Text),
+    sa.Index("ix_transfer_created", "created_at"),
+)
+
+batch: Final = sa.Table(
+    "batch",
+    metadata,
+    sa.Column("transfer_id", KEY, sa.ForeignKey("transfer.id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    # queued | active | ended
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("objects", sa.Integer, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    # Recomputed from the batch's rows in the transaction that changes them.
+    sa.Column("done", sa.Integer, nullable=False, default=0),
+    sa.Column("skipped", sa.Integer, nullable=False, default=0),
+    sa.Column("failed", sa.Integer, nullable=False, default=0),
+    sa.Column("cancelled", sa.Integer, nullable=False, default=0),
+    sa.Column("bytes_done", sa.BigInteger, nullable=False, default=0),
+    # The number of the latest run, which fences earlier ones: a run writes only while the number is its own.
+    sa.Column("runs", sa.Integer, nullable=False, default=0),
+    # Runs in a row that were cut off before they moved a byte.
+    sa.Column("barren_runs", sa.Integer, nullable=False, default=0),
+    sa.Column("started_at", sa.Double),
+    sa.Column("ended_at", sa.Double),
+    sa.Index("ix_batch_state", "transfer_id", "state"),
+)
+
+object_: Final = sa.Table(
+    "object",
+    metadata,
+    sa.Column("id", ROW, primary_key=True, autoincrement=True),
+    sa.Column("transfer_id", KEY, nullable=False),
+    sa.Column("batch_number", sa.Integer, nullable=False),
+    sa.Column("source_key", KEY, nullable=False),
+    # Empty when the source has no versions.
+    sa.Column("version_id", KEY, nullable=False),
+    sa.Column("target_key", KEY, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("etag", sa.Text, nullable=False),
+    sa.Column("last_modified", sa.Double, nullable=False),
+    sa.Column("storage_class", sa.Text),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, default=0),
+    sa.Column("retries", sa.Integer, nullable=False, default=0),
+    sa.Column("method", sa.Text),
+    sa.Column("started_at", sa.Double),
+    sa.Column("ended_at", sa.Double),
+    # Of an upload that is open, or was when its worker was killed.
+    sa.Column("upload_id", sa.Text),
+    sa.Column("part_size", sa.BigInteger),
+    sa.Column("target_etag", sa.Text),
+    sa.Column("target_version_id", sa.Text),
+    sa.Column("checksum_algorithm", sa.Text),
+    sa.Column("checksum", sa.Text),
+    sa.Column("verified", sa.Text),
+    sa.Column("not_carried", sa.Text),
+    sa.Column("error_class", sa.Text),
+    sa.Column("error_code", sa.Text),
+    sa.Column("error_operation", sa.Text),
+    sa.Column("error_message", sa.Text),
+    sa.UniqueConstraint("transfer_id", "source_key", "version_id", name="uq_object_source"),
+    sa.Index("ix_object_page", "transfer_id", "id"),
+    sa.Index("ix_object_batch", "transfer_id", "batch_number"),
+)
+# Failures are few and asked for often; an index over all states would be written three times per object.
+sa.Index(
+    "ix_object_failed",
+    object_.c.transfer_id,
+    object_.c.id,
+    sqlite_where=object_.c.state == "failed",
+    postgresql_where=object_.c.state == "failed",
+)
+
+event: Final = sa.Table(
+    "event",
+    metadata,
+    sa.Column("transfer_id", KEY, sa.ForeignKey("transfer.id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+)
+
+sample: Final = sa.Table(
+    "sample",
+    metadata,
+    sa.Column("transfer_id", KEY, sa.ForeignKey("transfer.id"), primary_key=True),
+    sa.Column("executor_id", KEY, primary_key=True),
+    sa.Column("at", sa.Double, primary_key=True),
+    # Counted by this worker since it started.
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("objects", sa.BigInteger, nullable=False),
+    sa.Column("requests", sa.BigInteger, nullable=False),
+    sa.Column("throttled", sa.BigInteger, nullable=False),
+)
+
+worker_live: Final = sa.Table(
+    "worker_live",
+    metadata,
+    sa.Column("transfer_id", KEY, sa.ForeignKey("transfer.id"), primary_key=True),
+    sa.Column("executor_id", KEY, primary_key=True),
+    # By the clock of the database, so that hosts need not agree.
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+)
+
+# Postgres only: who is alive, judged by the clock of the database.
+executor_beat: Final = sa.Table(
+    "executor_beat",
+    metadata,
+    sa.Column("executor_id", KEY, primary_key=True),
+    sa.Column("beat_at", sa.DateTime(timezone=True), nullable=False),
+)

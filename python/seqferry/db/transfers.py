@@ -1,0 +1,258 @@
+"""Transfers as a whole: their rows, their states, what a status shows.
+
+States and who moves them (each in one transaction with its event)::
+
+    queued ──plan begins──> planning ──listed──> running ──all batches ended──> done | failed
+      │                        │                    │
+      │ cancel                 └──────cancel────────┴──> cancelling ──all batches ended──> cancelled
+      └────────────────────────────────────────────────────────────────────────────────────> cancelled
+
+A job-wide error is written to ``error_code`` and ``error_message`` at once, while the state stays: batches see it and
+stop, and the state turns to ``failed`` when the last one has. So an ended state means that no worker touches the storage
+any more. Objects that were not attempted to their end are ``cancelled`` then. A cancel that comes first wins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry import spec as specs
+from seqferry.db import events
+from seqferry.db.database import Database
+from seqferry.db.tables import batch, transfer, worker_live
+from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferState
+
+LIVE_SECONDS: Final = 5.0
+"""Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
+
+SLOWEST: Final = 5
+
+
+def insert(
+    connection: sa.Connection,
+    *,
+    transfer_id: str,
+    spec_json: str,
+    at: float,
+    actor: str,
+    idempotency_key: str | None,
+) -> None:
+    connection.execute(
+        transfer.insert().values(
+            id=transfer_id,
+            state="queued",
+            spec=spec_json,
+            created_at=at,
+            created_by=actor,
+            idempotency_key=idempotency_key,
+        )
+    )
+    events.append(connection, transfer_id, at, "submitted", actor, {"spec": json.loads(spec_json)})
+
+
+def by_idempotency_key(connection: sa.Connection, key: str) -> tuple[str, str] | None:
+    """Id and spec (JSON) of the transfer that was submitted with this key."""
+    row = connection.execute(
+        sa.select(transfer.c.id, transfer.c.spec).where(transfer.c.idempotency_key == key)
+    ).one_or_none()
+    return None if row is None else (row.id, row.spec)
+
+
+def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> list[str]:
+    # Ids are lower-case hexadecimal and "-": the range holds exactly those that start with the prefix.
+    return list(
+        connection.execute(
+            sa.select(transfer.c.id)
+            .where(transfer.c.id >= prefix, transfer.c.id < prefix + "~")
+            .order_by(transfer.c.id)
+            .limit(limit)
+        ).scalars()
+    )
+
+
+def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
+    query = sa.select(transfer).where(transfer.c.id == transfer_id)
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def is_stopping(row: sa.Row[Any]) -> bool:
+    """True when work on the transfer is to be given up: cancelled by a person, or a job-wide error is known."""
+    return row.state == "cancelling" or row.error_code is not None
+
+
+def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Those of the transfers whose work is to be given up."""
+    rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(list(ids))))
+    return {row.id for row in rows if is_stopping(row)}
+
+
+def begin_plan(
+    connection: sa.Connection, transfer_id: str, at: float, actor: str, attendant: str
+) -> sa.Row[Any] | None:
+    """Note that a worker takes the transfer up; returns its row, or None when there is nothing to plan any more."""
+    row = row_of(connection, transfer_id, lock=True)
+    if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
+        return None
+    connection.execute(
+        transfer.update()
+        .where(transfer.c.id == transfer_id)
+        .values(state="planning", started_at=row.started_at or at, attended_by=attendant)
+    )
+    events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
+    return row
+
+
+def attend(connection: sa.Connection, transfer_id: str, at: float, actor: str, attendant: str) -> None:
+    """Note that a worker goes on with the transfer; an event when it is not the one that began."""
+    row = row_of(connection, transfer_id, lock=True)
+    if row is None or row.state in ENDED_TRANSFER_STATES or row.attended_by == attendant:
+        return
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(attended_by=attendant))
+    events.append(connection, transfer_id, at, "resumed", actor)
+
+
+def set_target_absent(connection: sa.Connection, transfer_id: str, absent: bool) -> None:
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(target_absent=absent))
+
+
+def end_plan(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
+    """All of the source is in our rows."""
+    row = row_of(connection, transfer_id, lock=True)
+    if row is None or row.planned_at is not None or row.state in ENDED_TRANSFER_STATES:
+        return
+    state = "running" if row.state == "planning" else row.state
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, planned_at=at))
+    totals = _totals(connection, [transfer_id])[transfer_id]
+    data = {"objects": totals.objects, "bytes": totals.bytes}
+    events.append(connection, transfer_id, at, "planned", actor, data)
+
+
+def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
+    """Ask for a stop. Does nothing to a transfer that has ended or was asked already."""
+    row = row_of(connection, transfer_id, lock=True)
+    if row is None or row.state in ENDED_TRANSFER_STATES or row.state == "cancelling":
+        return
+    # Nothing has begun, so nothing has to be undone.
+    unborn = row.state == "queued"
+    values: dict[str, Any] = {"state": "cancelled", "ended_at": at} if unborn else {"state": "cancelling"}
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(**values))
+    events.append(connection, transfer_id, at, "cancel_requested", actor)
+    if unborn:
+        events.append(connection, transfer_id, at, "cancelled", actor)
+
+
+def request_stop(connection: sa.Connection, transfer_id: str, at: float, actor: str, code: str, message: str) -> None:
+    """Record a job-wide error, the first one only: its batches stop, then ``finish`` makes the transfer ``failed``."""
+    row = row_of(connection, transfer_id, lock=True)
+    if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row):
+        return
+    connection.execute(
+        transfer.update().where(transfer.c.id == transfer_id).values(error_code=code, error_message=message)
+    )
+    events.append(connection, transfer_id, at, "stopping", actor, {"code": code, "message": message})
+
+
+def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
+    """Give the transfer its final state. To be called when its batches have ended; a second call does nothing."""
+    row = row_of(connection, transfer_id, lock=True)
+    if row is None or row.state in ENDED_TRANSFER_STATES:
+        return
+    state: TransferState = "done"
+    if row.state == "cancelling":
+        state = "cancelled"
+    elif row.error_code is not None:
+        state = "failed"
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
+    connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
+    totals = _totals(connection, [transfer_id])[transfer_id]
+    data: dict[str, Any] = {
+        name: getattr(totals, name)
+        for name in ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
+    }
+    if state == "failed":
+        data |= {"code": row.error_code, "message": row.error_message}
+    events.append(connection, transfer_id, at, state, actor, data)
+
+
+def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str] | None, limit: int) -> list[Status]:
+    """Those transfers, or the newest ``limit`` ones, newest first. The cost grows with batches, not with objects."""
+    query = sa.select(transfer).order_by(transfer.c.created_at.desc(), transfer.c.id).limit(limit)
+    if ids is not None:
+        query = query.where(transfer.c.id.in_(ids))
+    rows = connection.execute(query).all()
+    found = [row.id for row in rows]
+    totals = _totals(connection, found)
+    live = _live(connection, found, database.now(connection))
+    return [_status(row, totals[row.id], *live[row.id]) for row in rows]
+
+
+def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int) -> Status:
+    bytes_done = min(totals.bytes, totals.bytes_done + bytes_in_progress)
+    return Status(
+        id=row.id,
+        state=row.state,
+        spec=specs.from_json(row.spec),
+        totals=Totals(
+            objects=totals.objects,
+            bytes=totals.bytes,
+            done=totals.done,
+            skipped=totals.skipped,
+            failed=totals.failed,
+            cancelled=totals.cancelled,
+            bytes_done=bytes_done,
+        ),
+        planned=row.planned_at is not None,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        error_code=row.error_code,
+        error_message=row.error_message,
+        live=live,
+    )
+
+
+def _totals(connection: sa.Connection, ids: Sequence[str]) -> dict[str, Totals]:
+    columns = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
+    rows = connection.execute(
+        sa.select(batch.c.transfer_id, *(sa.func.sum(batch.c[name]).label(name) for name in columns))
+        .where(batch.c.transfer_id.in_(ids))
+        .group_by(batch.c.transfer_id)
+    )
+    totals = {transfer_id: Totals() for transfer_id in ids}
+    for row in rows:
+        # Postgres sums big integers as Decimal.
+        totals[row.transfer_id] = Totals(**{name: int(getattr(row, name)) for name in columns})
+    return totals
+
+
+def _live(connection: sa.Connection, ids: Sequence[str], now: float) -> dict[str, tuple[Live, int]]:
+    """What the workers report, and the bytes they have in progress."""
+    reports: dict[str, list[dict[str, Any]]] = {transfer_id: [] for transfer_id in ids}
+    rows = connection.execute(
+        sa.select(worker_live).where(worker_live.c.transfer_id.in_(ids), worker_live.c.at > now - LIVE_SECONDS)
+    )
+    for row in rows:
+        reports[row.transfer_id].append(json.loads(row.data))
+    return {transfer_id: _summed(of_one) for transfer_id, of_one in reports.items()}
+
+
+def _summed(reports: list[dict[str, Any]]) -> tuple[Live, int]:
+    slowest = sorted(
+        (ActiveObject(**active) for report in reports for active in report["slowest"]),
+        key=lambda active: -active.seconds,
+    )
+    live = Live(
+        workers=len(reports),
+        bytes_per_second=sum(report["bytes_per_second"] for report in reports),
+        in_flight=sum(report["in_flight"] for report in reports),
+        requests=sum(report["requests"] for report in reports),
+        retries=sum(report["retries"] for report in reports),
+        throttled=sum(report["throttled"] for report in reports),
+        slowest=tuple(slowest[:SLOWEST]),
+    )
+    return live, sum(report["bytes_in_progress"] for report in reports)

@@ -1,0 +1,261 @@
+"""The verbs of Seqferry for the outside: what CLI and HTTP call. Knows the queue by name only, never the workflows."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self, get_args
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from seqferry import sources
+from seqferry import spec as specs
+from seqferry.config import Settings
+from seqferry.db import events, evidence, objects, transfers
+from seqferry.db.database import Database
+from seqferry.db.migrate import migrate
+from seqferry.db.queue import Queue
+from seqferry.engine import Engine, ObjectInfo
+from seqferry.errors import ConflictError, NotFoundError, UsageError
+from seqferry.models import (
+    Event,
+    Evidence,
+    FailureGroup,
+    Location,
+    ObjectRecord,
+    ObjectState,
+    PlannedCopy,
+    Status,
+    TransferSpec,
+)
+
+SHORTEST_ID: Final = 4
+MAX_PAGE: Final = 10_000
+_IDEMPOTENCY_KEY_BYTES: Final = 255
+
+
+class Service:
+    """One per process, safe to use from many threads."""
+
+    def __init__(self, settings: Settings, database: Database, engine: Engine | None = None) -> None:
+        self.settings: Final = settings
+        self.database: Final = database
+        self.queue: Final = Queue(database)
+        self._engine = engine
+        self._engine_lock = threading.Lock()
+
+    @classmethod
+    def open(cls, settings: Settings, engine: Engine | None = None) -> Service:
+        """Make the state folder and bring the database up to date; ``engine`` is made on first need when not given.
+
+        Raises:
+            ConfigError: the state folder or the database cannot be used.
+        """
+        settings.prepare_state_dir()
+        database = Database(settings)
+        try:
+            migrate(settings, database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(settings, database, engine)
+
+    def close(self) -> None:
+        self.queue.close()
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def engine(self) -> Engine:
+        with self._engine_lock:
+            if self._engine is None:
+                self._engine = Engine(
+                    max_requests=self.settings.max_requests,
+                    memory=self.settings.memory,
+                    max_bandwidth=self.settings.max_bandwidth,
+                )
+            return self._engine
+
+    # --- transfers ---
+
+    def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None) -> str:
+        """Record the transfer and put it on the queue, both or none; returns its id.
+
+        With an ``idempotency_key`` that was used before for the same spec, the id of then is returned, nothing added.
+
+        Raises:
+            UsageError: the spec makes no sense, or the idempotency key is empty or longer than 255 bytes.
+            ConflictError: the key was used for another spec.
+        """
+        specs.checked(spec)
+        if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
+            raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
+        text = specs.to_json(spec)
+        transfer_id = str(uuid.uuid4())
+        try:
+            with self.database.write() as connection:
+                if idempotency_key is not None:
+                    earlier = transfers.by_idempotency_key(connection, idempotency_key)
+                    if earlier is not None:
+                        return _same_submission(*earlier, text)
+                transfers.insert(
+                    connection,
+                    transfer_id=transfer_id,
+                    spec_json=text,
+                    at=time.time(),
+                    actor=actor,
+                    idempotency_key=idempotency_key,
+                )
+                self.queue.enqueue_transfer(connection, transfer_id)
+        except IntegrityError:
+            # Two submissions with one key at the same moment, on Postgres: the other one won.
+            with self.database.read() as connection:
+                earlier = transfers.by_idempotency_key(connection, idempotency_key) if idempotency_key else None
+            if earlier is None:
+                raise
+            return _same_submission(*earlier, text)
+        return transfer_id
+
+    def submitted(self, spec: TransferSpec, idempotency_key: str) -> str | None:
+        """The id of the transfer that was submitted with this key, None when there is none.
+
+        Raises:
+            ConflictError: the key was used for another spec.
+        """
+        with self.database.read() as connection:
+            earlier = transfers.by_idempotency_key(connection, idempotency_key)
+        return None if earlier is None else _same_submission(*earlier, specs.to_json(spec))
+
+    def status(self, transfer_id: str) -> Status:
+        """One transfer; a unique start of its id of at least 4 characters is enough.
+
+        Raises:
+            NotFoundError: there is none, or the start is not unique.
+        """
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            return transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
+
+    def transfers(self, limit: int = 50) -> list[Status]:
+        """The newest transfers, newest first."""
+        with self.database.read() as connection:
+            return transfers.statuses(connection, self.database, ids=None, limit=_page_size(limit))
+
+    def objects(
+        self, transfer_id: str, *, state: str | None = None, after: int = 0, limit: int = 1000
+    ) -> list[ObjectRecord]:
+        """A page of objects in the order they were found; go on with ``after`` = ``row`` of the last one."""
+        if state is not None and state not in get_args(ObjectState):
+            raise UsageError(f"'{state}' is not a state of objects; choose one of {', '.join(get_args(ObjectState))}.")
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            return objects.page(connection, full_id, state=state, after=after, limit=_page_size(limit))
+
+    def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
+        """Failed objects grouped by cause, with up to ``keys`` keys for each."""
+        with self.database.read() as connection:
+            return objects.failures(connection, self._resolve(connection, transfer_id), keys)
+
+    def evidence(self, transfer_id: str) -> list[Evidence]:
+        """What the objects rest on, in figures. The cost grows with the number of objects: for the end of a transfer."""
+        with self.database.read() as connection:
+            return evidence.read(connection, self._resolve(connection, transfer_id))
+
+    def events(self, transfer_id: str, after: int = 0) -> list[Event]:
+        """What was done to the transfer by whom, from event number ``after`` + 1 on."""
+        with self.database.read() as connection:
+            return events.read(connection, self._resolve(connection, transfer_id), after)
+
+    def first_broken_event(self, transfer_id: str) -> int | None:
+        """The first event that was changed or removed after the fact, by its number; None when the record is whole."""
+        with self.database.read() as connection:
+            return events.first_broken(connection, self._resolve(connection, transfer_id))
+
+    def cancel(self, transfer_id: str, *, actor: str) -> Status:
+        """Ask the transfer to stop; a worker then aborts its open uploads and ends it as ``cancelled``.
+
+        Cancelling one that is cancelled or being cancelled changes nothing.
+
+        Raises:
+            NotFoundError: there is none.
+            ConflictError: it has ended in another way.
+        """
+        with self.database.write() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            transfers.request_cancel(connection, full_id, time.time(), actor)
+            status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
+        if status.state not in ("cancelling", "cancelled"):
+            raise ConflictError(f"Transfer {full_id} cannot be cancelled: it has already ended ({status.state}).")
+        return status
+
+    # --- the storage ---
+
+    def check(self, spec: TransferSpec) -> None:
+        """See that both buckets can be used and that the objects which were named are there.
+
+        Raises:
+            UsageError: the spec makes no sense, or a named object is not there.
+            StorageError: a bucket cannot be used, or the storage not be reached.
+        """
+        sources.check(self.engine, specs.checked(spec))
+
+    def preview(self, spec: TransferSpec) -> Iterator[PlannedCopy]:
+        """What a transfer would look at, object by object, in no order and bounded memory; nothing is written.
+
+        Raises:
+            UsageError, StorageError: as ``check``, when the first object is asked for.
+        """
+        specs.checked(spec)
+        sources.check_buckets(self.engine, spec)
+
+        def refuse(missing: list[str]) -> None:
+            raise sources.missing_error(self.engine, spec, missing)
+
+        for page in sources.objects(self.engine, spec, refuse):
+            for info in page:
+                yield PlannedCopy(info.key, specs.target_key(spec, info.key), info.size)
+
+    def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
+        """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.
+
+        Raises:
+            StorageError: the listing failed.
+        """
+        return self.engine.list(location)
+
+    def _resolve(self, connection: sa.Connection, text: str) -> str:
+        """The full id that ``text`` is, or is the start of."""
+        wanted = text.strip().lower()
+        if not wanted or any(character not in "0123456789abcdef-" for character in wanted):
+            raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
+        if len(wanted) < SHORTEST_ID:
+            raise NotFoundError(f"'{text}' is too short for the id of a transfer: give {SHORTEST_ID} characters.")
+        found = transfers.ids_starting_with(connection, wanted, limit=2)
+        if not found:
+            raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
+        if len(found) > 1 and found[0] != wanted:
+            raise NotFoundError(f"Several transfers start with '{text}'; give more of the id.")
+        return found[0]
+
+
+def _same_submission(transfer_id: str, earlier: str, now: str) -> str:
+    if earlier != now:
+        raise ConflictError(
+            f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
+        )
+    return transfer_id
+
+
+def _page_size(limit: int) -> int:
+    return max(1, min(limit, MAX_PAGE))

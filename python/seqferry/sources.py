@@ -1,0 +1,97 @@
+"""What a spec asks for, looked up in the storage: the stream of its objects, and whether it can be started at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from seqferry.engine import Engine, ObjectInfo
+from seqferry.errors import UsageError
+from seqferry.models import Location, TransferSpec
+
+_LOOKED_UP_AT_ONCE: Final = 1000
+_NAMED_AT_MOST: Final = 20
+
+
+def check(engine: Engine, spec: TransferSpec) -> None:
+    """See that both buckets can be used and that objects which were named are there.
+
+    Raises:
+        UsageError: a named object is not there.
+        StorageError: a bucket cannot be used, or the storage not be reached.
+    """
+    check_buckets(engine, spec)
+    if spec.keys is not None or spec.single:
+        missing: list[str] = []
+        for _ in objects(engine, spec, missing.extend):
+            pass
+        if missing:
+            raise missing_error(engine, spec, missing)
+
+
+def check_buckets(engine: Engine, spec: TransferSpec) -> None:
+    """Raise StorageError when one of the two buckets cannot be used."""
+    engine.check_bucket(spec.source)
+    if spec.target != spec.source:
+        engine.check_bucket(spec.target)
+
+
+def objects(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None]) -> Iterator[list[ObjectInfo]]:
+    """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
+
+    ``missing`` is called with named keys that are not there.
+
+    Raises:
+        StorageError: the listing failed.
+    """
+    if spec.keys is None and not spec.single:
+        yield from engine.list(spec.source)
+        return
+    for keys in _chunks(_named(spec)):
+        found = engine.head(spec.source, keys)
+        yield [info for info in found if info is not None]
+        absent = [key for key, info in zip(keys, found, strict=True) if info is None]
+        if absent:
+            missing(absent)
+
+
+def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
+    """What to tell a person who named objects that are not there."""
+    return UsageError(_missing_single(engine, spec.source) if spec.single else _missing_keys(spec, missing))
+
+
+def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
+    """True when nothing is under the target prefix, so that no object needs to be looked for there."""
+    pages = engine.list(spec.target, limit=1)
+    try:
+        return not any(pages)
+    finally:
+        # A generator that is not read to its end is closed, which closes the listing.
+        close = getattr(pages, "close", None)
+        if close is not None:
+            close()
+
+
+def _named(spec: TransferSpec) -> list[str]:
+    if spec.keys is None:
+        return [spec.source.key]
+    return [spec.source.key + key for key in spec.keys]
+
+
+def _chunks(keys: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(keys), _LOOKED_UP_AT_ONCE):
+        yield keys[start : start + _LOOKED_UP_AT_ONCE]
+
+
+def _missing_keys(spec: TransferSpec, missing: list[str]) -> str:
+    named = ", ".join(key.removeprefix(spec.source.key) for key in missing[:_NAMED_AT_MOST])
+    more = f" and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
+    return f"Not found under {spec.source.uri}: {named}{more}. Correct the list of keys; nothing was started."
+
+
+def _missing_single(engine: Engine, source: Location) -> str:
+    below = replace(source, key=source.key + "/")
+    if any(engine.list(below, limit=1)):
+        return f"There is no object {source.uri}; did you mean {below.uri} (everything below it)?"
+    return f"There is no object {source.uri}. See what there is with: seqferry ls s3://{source.bucket}/"

@@ -1,0 +1,241 @@
+"""From what a person wrote to a ``TransferSpec``: addresses, defaults, and what is refused before anything starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, Final, cast, get_args
+
+from seqferry.errors import UsageError
+from seqferry.models import IfExists, Location, TransferSpec, Verify
+
+MIB: Final = 1024 * 1024
+MIN_PART_SIZE: Final = 5 * MIB
+MAX_PART_SIZE: Final = 5 * 1024 * MIB
+MAX_COPY_THRESHOLD: Final = 5 * 1024 * MIB
+"""Limits of S3: parts but the last are 5 MiB to 5 GiB, and one CopyObject takes up to 5 GiB."""
+
+_MAX_KEY_BYTES: Final = 1024
+
+
+def is_s3_uri(text: str) -> bool:
+    return text.startswith("s3://")
+
+
+def parse_uri(text: str) -> tuple[str, str]:
+    """Bucket and key (or prefix, or nothing) of ``s3://bucket/key``. Keys are taken as they are: nothing is decoded.
+
+    Raises:
+        UsageError: it is not such an address.
+    """
+    if not is_s3_uri(text):
+        raise UsageError(f"'{text}' is not an S3 address; write s3://bucket/prefix/ or s3://bucket/key.")
+    bucket, _, key = text.removeprefix("s3://").partition("/")
+    if not bucket:
+        raise UsageError(f"'{text}' names no bucket; write s3://bucket/prefix/ or s3://bucket/key.")
+    if any(character.isspace() or character in "?#@:\\" or not character.isprintable() for character in bucket):
+        raise UsageError(f"'{text}': '{bucket}' cannot be the name of a bucket; write s3://bucket/prefix/.")
+    _check_key(key)
+    return bucket, key
+
+
+def build_spec(
+    source: str,
+    target: str,
+    *,
+    endpoint_url: str | None = None,
+    source_endpoint_url: str | None = None,
+    target_endpoint_url: str | None = None,
+    region: str | None = None,
+    source_region: str | None = None,
+    target_region: str | None = None,
+    profile: str | None = None,
+    source_profile: str | None = None,
+    target_profile: str | None = None,
+    no_sign_request: bool = False,
+    if_exists: str = "same",
+    verify: str = "auto",
+    part_size: int | None = None,
+    copy_threshold: int | None = None,
+    storage_class: str | None = None,
+) -> TransferSpec:
+    """The spec of ``cp SOURCE TARGET``.
+
+    ``s3://b/run/`` and ``s3://b`` mean everything below; ``s3://b/key`` means that object. For everything below,
+    the target is a prefix with or without its trailing slash; for one object, a target that ends in a slash (or a bare
+    bucket) gets the object's name appended, and any other target is the exact key. Options of one side win over those
+    of both. ``no_sign_request`` leaves requests to the source unsigned (public data); those to the target are signed.
+
+    Raises:
+        UsageError: what is asked makes no sense, or cannot be done today.
+    """
+    remote = [is_s3_uri(source), is_s3_uri(target)]
+    if any(remote) and not all(remote):
+        local = target if remote[0] else source
+        if "://" not in local:
+            raise UsageError(
+                f"'{local}' is a local path; only copying from s3:// to s3:// is there today. Write s3://bucket/prefix/."
+            )
+    source_bucket, source_key = parse_uri(source)
+    target_bucket, target_key = parse_uri(target)
+    source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
+    _check_endpoint(source_url)
+    _check_endpoint(target_url)
+    if _same_url(source_url) != _same_url(target_url):
+        raise UsageError(
+            f"Source ({source_url or 'AWS'}) and target ({target_url or 'AWS'}) are on different endpoints. "
+            "The service itself copies the data, which needs one endpoint for both; streaming between endpoints is not there yet. "
+            "Give one --endpoint-url."
+        )
+    single = source_key != "" and not source_key.endswith("/")
+    if single:
+        if target_key == "" or target_key.endswith("/"):
+            target_key += source_key.rsplit("/", 1)[-1]
+    elif target_key != "" and not target_key.endswith("/"):
+        target_key += "/"
+    return checked(
+        TransferSpec(
+            source=Location(
+                bucket=source_bucket,
+                key=source_key,
+                endpoint_url=source_url,
+                region=source_region or region,
+                profile=source_profile or profile,
+                anonymous=no_sign_request,
+            ),
+            target=Location(
+                bucket=target_bucket,
+                key=target_key,
+                endpoint_url=target_url,
+                region=target_region or region,
+                profile=target_profile or profile,
+            ),
+            strip=source_key,
+            single=single,
+            if_exists=cast("IfExists", if_exists),
+            verify=cast("Verify", verify),
+            part_size=part_size,
+            copy_threshold=copy_threshold,
+            storage_class=storage_class,
+        )
+    )
+
+
+def build_mirror_spec(
+    src_bucket: str, src_prefix: str, src_keys: list[str] | None, dst_bucket: str, dst_prefix: str
+) -> TransferSpec:
+    """The spec of S3Mirror's ``/start_transfer``: prefixes are plain strings, and ``src_keys`` follow ``src_prefix``.
+
+    Raises:
+        UsageError: as ``build_spec``.
+    """
+    for bucket in (src_bucket, dst_bucket):
+        parse_uri(f"s3://{bucket}")
+        if "/" in bucket:
+            raise UsageError(f"'{bucket}' cannot be the name of a bucket.")
+    return checked(
+        TransferSpec(
+            source=Location(bucket=src_bucket, key=src_prefix),
+            target=Location(bucket=dst_bucket, key=dst_prefix),
+            strip=src_prefix,
+            # The same key twice would be the same object twice.
+            keys=None if src_keys is None else tuple(dict.fromkeys(src_keys)),
+        )
+    )
+
+
+def checked(spec: TransferSpec) -> TransferSpec:
+    """Return ``spec`` when it makes sense.
+
+    Raises:
+        UsageError: it does not.
+    """
+    _check_choice("--if-exists", spec.if_exists, get_args(IfExists))
+    _check_choice("--verify", spec.verify, get_args(Verify))
+    if spec.part_size is not None and not MIN_PART_SIZE <= spec.part_size <= MAX_PART_SIZE:
+        raise UsageError(
+            f"--part-size {spec.part_size} is outside what S3 allows; choose between 5MiB ({MIN_PART_SIZE}) "
+            f"and 5GiB ({MAX_PART_SIZE})."
+        )
+    if spec.copy_threshold is not None and not 0 <= spec.copy_threshold <= MAX_COPY_THRESHOLD:
+        raise UsageError(
+            f"--copy-threshold {spec.copy_threshold} is outside what S3 allows; choose between 0 and "
+            f"5GiB ({MAX_COPY_THRESHOLD})."
+        )
+    for key in (spec.source.key, spec.target.key, *(spec.keys or ())):
+        _check_key(key)
+    if spec.keys is not None and not spec.keys:
+        raise UsageError("The list of keys is empty; name at least one, or leave the list out to copy all.")
+    if is_same_store(spec):
+        source, target = spec.source, spec.target
+        if source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key):
+            raise UsageError(f"Source and target are the same: {source.uri}. Choose another target.")
+        if spec.keys is None and not spec.single and target.key.startswith(source.key):
+            raise UsageError(
+                f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "
+                "Choose a target outside of it."
+            )
+    return spec
+
+
+def is_same_store(spec: TransferSpec) -> bool:
+    """True when source and target are in the same bucket of the same endpoint."""
+    source, target = spec.source, spec.target
+    return source.bucket == target.bucket and _same_url(source.endpoint_url) == _same_url(target.endpoint_url)
+
+
+def target_key(spec: TransferSpec, source_key: str) -> str:
+    """Where the object ``source_key`` goes. Only the start of the key is touched, never a later match of the prefix."""
+    return spec.target.key if spec.single else spec.target.key + source_key.removeprefix(spec.strip)
+
+
+def to_json(spec: TransferSpec) -> str:
+    return json.dumps(asdict(spec), ensure_ascii=False, sort_keys=True)
+
+
+def from_json(text: str) -> TransferSpec:
+    data: dict[str, Any] = json.loads(text)
+    data["source"] = Location(**data["source"])
+    data["target"] = Location(**data["target"])
+    if data["keys"] is not None:
+        data["keys"] = tuple(data["keys"])
+    return TransferSpec(**data)
+
+
+def _check_key(key: str) -> None:
+    try:
+        size = len(key.encode("utf-8"))
+    except UnicodeEncodeError:
+        shown = key.encode("utf-8", "backslashreplace").decode()
+        raise UsageError(f"'{shown}' is not valid UTF-8, and S3 keys are; check the terminal's encoding.") from None
+    if size > _MAX_KEY_BYTES:
+        raise UsageError(f"'{key[:80]}...' is longer than the {_MAX_KEY_BYTES} bytes that S3 allows for a key.")
+
+
+def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
+    if word not in choices:
+        raise UsageError(f"{option} '{word}' is not known; choose one of {', '.join(choices)}.")
+
+
+def _check_endpoint(url: str | None) -> None:
+    if url is None:
+        return
+    scheme, separator, rest = url.partition("://")
+    host = rest.split("/", 1)[0]
+    if "@" in host:
+        # Not shown: it holds a password.
+        raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.")
+    if not separator or scheme not in ("http", "https") or not host or any(c.isspace() for c in url):
+        raise UsageError(
+            f"'{url}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
+        )
+
+
+def _same_url(url: str | None) -> str | None:
+    """One form of a URL that tells endpoints apart."""
+    if url is None:
+        return None
+    scheme, _, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    host = host.lower().removesuffix(":443" if scheme.lower() == "https" else ":80")
+    return f"{scheme.lower()}://{host}/{path.rstrip('/')}".rstrip("/")

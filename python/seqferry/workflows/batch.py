@@ -1,0 +1,245 @@
+"""One batch: its open objects through the engine, their ends into our rows.
+
+Killed at any moment, the next run goes on with the objects that are still open. The order of effects is what makes
+that safe: an upload id is committed before the engine may copy a part (``acknowledge``); an object counts as done only
+when its row says so, and a run that follows another looks at the target first (``resumed``), so that what was
+completed but not recorded is found and not copied again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Final
+
+from dbos import DBOS
+
+from seqferry import names
+from seqferry import spec as specs
+from seqferry.db import objects, transfers
+from seqferry.db.objects import BatchRun, Ended, OpenObject
+from seqferry.engine import CopyItem, MultipartBegun, Outcome
+from seqferry.errors import SeqferryError, StorageError
+from seqferry.models import TransferSpec
+from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended, current
+
+log: Final = logging.getLogger("seqferry.batch")
+
+_WAIT_SECONDS: Final = 0.5
+"""Outcomes are recorded at most this late."""
+
+_STOP_SECONDS: Final = 15.0
+"""How long a cancelled job gets to abort its uploads; the engine promises a second, the storage may be slow."""
+
+_BARREN_RUNS: Final = 8
+"""A batch that was cut off so often in a row before it moved a byte is what kills its workers, and is given up."""
+
+
+@DBOS.workflow(name=names.WORKFLOW_BATCH, max_recovery_attempts=1000)
+def batch(transfer_id: str, number: int) -> None:
+    """Run one batch to its end. Returns also when objects failed: that is in their rows.
+
+    Restarts are not limited by DBOS's count but by ``_BARREN_RUNS``: a batch of giants may well outlive many restarts.
+    """
+    try:
+        run_batch(transfer_id, number)
+    except Exception as why:  # whatever it was: the transfer must not wait for ever
+        log.exception("batch %s of transfer %s cannot run", number, transfer_id)
+        fail_batch(transfer_id, number, _cause(why))
+
+
+# Up to 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run (the database is away, say).
+@DBOS.step(name="run_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
+def run_batch(transfer_id: str, number: int) -> None:
+    runtime = current()
+    runtime.check()
+    with runtime.database.write() as connection:
+        run = objects.begin_batch(connection, transfer_id, number, time.time())
+        if run is None:
+            return
+        row = transfers.row_of(connection, transfer_id)
+        assert row is not None
+        spec = specs.from_json(row.spec)
+        items = objects.open_objects(connection, run)
+        if not run.stopping:
+            objects.mark_active(connection, run)
+    if run.barren_runs > _BARREN_RUNS:
+        end_failed(
+            runtime, transfer_id, number,
+            f"Its worker stopped {_BARREN_RUNS} times in a row before a byte was copied (out of memory?). "
+            "See the log of the worker.",
+        )  # fmt: skip
+        return
+    failure = None
+    if items and not run.stopping:
+        failure = _copy(runtime, spec, run, items)
+    _close(runtime, spec, run, failure)
+    runtime.notify()
+
+
+@DBOS.step(name="fail_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
+def fail_batch(transfer_id: str, number: int, cause: str) -> None:
+    end_failed(current(), transfer_id, number, cause)
+
+
+def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> None:
+    """End a batch that cannot be run: its open objects fail. Shuts out any run that may still be at it."""
+    now = time.time()
+    with runtime.database.write() as connection:
+        run = objects.begin_batch(connection, transfer_id, number, now)
+        if run is None:
+            return
+        template = Ended(
+            id=0,
+            state="failed",
+            ended_at=now,
+            error_class="retry",
+            error_code="BatchFailed",
+            error_operation="run batch",
+            error_message=f"The batch of this object could not be run: {cause}",
+        )
+        objects.end_open(connection, run, template)
+        objects.end_batch(connection, run, now)
+    runtime.notify()
+
+
+def _copy(runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject]) -> tuple[str, str] | None:
+    """Copy the items. Returns code and message of a job-wide error, if any; raises Suspended when it was suspended."""
+    first = run.run == 1
+    try:
+        job = runtime.engine.start(
+            spec,
+            [_item(one, target_absent=first and run.target_absent) for one in items],
+            resumed=not first,
+            since=run.created_at,
+        )
+    except StorageError as why:
+        if why.job_wide:
+            return why.error_code or why.code, why.message
+        raise
+    with runtime.running_batch(run, job) as running:
+        _record_until_finished(runtime, running, deadline=None)
+        if running.suspended:
+            raise Suspended
+    failure = job.failure()
+    return None if failure is None else (failure.error_code or failure.error_class, failure.message)
+
+
+def _record_until_finished(runtime: Runtime, running: RunningBatch, deadline: float | None) -> None:
+    """Carry the job's events into our rows until it has ended, or the deadline (monotonic) is over."""
+    run, job = running.run, running.job
+    barren = run.barren_runs > 0
+    while not job.finished():
+        if deadline is not None and time.monotonic() > deadline:
+            running.suspend()
+            return
+        events = job.wait(_WAIT_SECONDS)
+        begun = [event for event in events if isinstance(event, MultipartBegun)]
+        ended = [event for event in events if isinstance(event, Outcome)]
+        moved = barren and (bool(ended) or job.progress().bytes_done > 0)
+        if not (begun or ended or moved):
+            continue
+        with runtime.database.write() as connection:
+            if not objects.owns(connection, run):
+                log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
+                running.suspend()
+                return
+            if begun:
+                objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
+            if ended:
+                objects.record(connection, run, [_ended(one) for one in ended])
+            if moved:
+                objects.clear_barren(connection, run)
+                barren = False
+        if begun:
+            job.acknowledge([one.id for one in begun])
+
+
+def _close(runtime: Runtime, spec: TransferSpec, run: BatchRun, failure: tuple[str, str] | None) -> None:
+    """End the batch. Objects that are still open were given up: their uploads are aborted and they end as cancelled."""
+    if failure is not None:
+        with runtime.database.write() as connection:
+            transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *failure)
+    with runtime.database.read() as connection:
+        left = objects.open_objects(connection, run)
+        row = transfers.row_of(connection, run.transfer_id)
+    stopping = row is not None and transfers.is_stopping(row)
+    if left and not stopping:
+        raise StorageError(
+            f"The engine ended a job with {len(left)} objects neither copied nor failed; they are retried."
+        )
+    _abort_uploads(runtime, spec, run, left)
+    now = time.time()
+    with runtime.database.write() as connection:
+        if not objects.owns(connection, run):
+            raise Suspended
+        objects.end_open(connection, run, Ended(id=0, state="cancelled", ended_at=now))
+        objects.end_batch(connection, run, now)
+
+
+def _abort_uploads(runtime: Runtime, spec: TransferSpec, run: BatchRun, left: list[OpenObject]) -> None:
+    """Abort what earlier runs left open: recorded uploads and, after a kill, ones created but not recorded."""
+    threshold = _multipart_above(spec)
+    suspects = [one for one in left if one.upload_id is not None or (run.run > 1 and one.size > threshold)]
+    if not suspects:
+        return
+    try:
+        job = runtime.engine.start(
+            spec, [_item(one, target_absent=False) for one in suspects], resumed=True, since=run.created_at
+        )
+        with runtime.running_batch(run, job) as running:
+            running.abort()
+            _record_until_finished(runtime, running, deadline=time.monotonic() + _STOP_SECONDS)
+    except StorageError as why:
+        # The transfer is over in any case; the ids of the uploads stay in the rows.
+        log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, why)
+    # When this process stops in the middle of it, the next run of the batch does it over.
+    runtime.check()
+
+
+def _multipart_above(spec: TransferSpec) -> int:
+    """Bytes above which the engine may have used a multipart upload."""
+    return 128 * 1024 * 1024 if spec.copy_threshold is None else spec.copy_threshold
+
+
+def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
+    return CopyItem(
+        id=one.id,
+        source_key=one.source_key,
+        target_key=one.target_key,
+        size=one.size,
+        etag=one.etag,
+        version_id=one.version_id,
+        target_absent=target_absent,
+        upload_id=one.upload_id,
+        part_size=one.part_size,
+    )
+
+
+def _ended(outcome: Outcome) -> Ended:
+    return Ended(
+        id=outcome.id,
+        state=outcome.state,
+        method=outcome.method,
+        started_at=outcome.started_at,
+        ended_at=outcome.ended_at,
+        attempts=outcome.attempts,
+        retries=outcome.retries,
+        target_etag=outcome.target_etag,
+        target_version_id=outcome.target_version_id,
+        checksum_algorithm=outcome.checksum_algorithm,
+        checksum=outcome.checksum,
+        verified=outcome.verified,
+        not_carried=outcome.not_carried,
+        error_class=outcome.error_class,
+        error_code=outcome.error_code,
+        error_operation=outcome.error_operation,
+        error_message=outcome.error_message,
+    )
+
+
+def _cause(why: Exception) -> str:
+    """A cause for a person: ours as written, others by name only, since their texts are not made for rows."""
+    errors = getattr(why, "errors", None)  # of DBOS's "retries exceeded"
+    last = errors[-1] if isinstance(errors, list) and errors else why  # pyright: ignore[reportUnknownVariableType]
+    return last.message if isinstance(last, SeqferryError) else f"{type(last).__name__}; see the log of the worker."  # pyright: ignore[reportUnknownArgumentType]

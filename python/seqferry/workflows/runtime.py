@@ -1,0 +1,233 @@
+"""What the steps of this process share: database, engine, the batches that run here, and the order to stop.
+
+DBOS calls workflows as plain functions, so this cannot be passed to them: the worker sets it before launch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from seqferry.db.database import Database
+from seqferry.db.live import Report
+from seqferry.db.objects import BatchRun
+from seqferry.db.queue import Queue
+from seqferry.engine import Engine, Job
+from seqferry.models import ActiveObject
+
+_RATE_SECONDS: Final = 5.0
+"""Window of the reported rate: long enough to be calm, short enough to show a stall."""
+
+_SLOWEST: Final = 5
+
+
+class Suspended(BaseException):
+    """Leave a step without a result, so that its workflow stays unfinished and is taken up again.
+
+    Not an ``Exception``: DBOS records those as the result of the step, and lets others through.
+    """
+
+
+class RunningBatch:
+    """A batch whose job runs in this process. Orders come from other threads."""
+
+    def __init__(self, run: BatchRun, job: Job) -> None:
+        self.run: Final = run
+        self.job: Final = job
+        self._lock = threading.Lock()
+        self._aborted = False
+        self._suspended = False
+
+    @property
+    def suspended(self) -> bool:
+        return self._suspended
+
+    def abort(self) -> None:
+        """The transfer is being given up: stop, and leave no open upload."""
+        with self._lock:
+            if not (self._aborted or self._suspended):
+                self._aborted = True
+                self.job.cancel(True)
+
+    def suspend(self) -> None:
+        """This process stops, or is not in charge of the batch any more: stop, and leave uploads to the next run."""
+        with self._lock:
+            if not self._suspended:
+                self._suspended = True
+                self.job.cancel(False)
+
+
+@dataclass
+class _Meter:
+    """Counts of jobs of one transfer that have ended here, and the recent past of the byte count."""
+
+    bytes: int = 0
+    objects: int = 0
+    requests: int = 0
+    retries: int = 0
+    throttled: int = 0
+    past: deque[tuple[float, int]] = field(default_factory=lambda: deque[tuple[float, int]]())
+
+    def rate(self, now: float, total: int) -> float:
+        self.past.append((now, total))
+        while len(self.past) > 2 and self.past[1][0] <= now - _RATE_SECONDS:
+            self.past.popleft()
+        since, before = self.past[0]
+        return (total - before) / (now - since) if now > since else 0.0
+
+
+class Runtime:
+    """One per worker. ``attendant`` names this start of it, ``executor_id`` its place in the queue."""
+
+    def __init__(self, database: Database, queue: Queue, engine: Engine, executor_id: str, attendant: str) -> None:
+        self.database: Final = database
+        self.queue: Final = queue
+        self.engine: Final = engine
+        self.executor_id: Final = executor_id
+        self.attendant: Final = attendant
+        self.actor: Final = f"worker {attendant}"
+        self._stopping = threading.Event()
+        self._changed = threading.Condition()
+        self._running: dict[tuple[str, int], RunningBatch] = {}
+        self._meters: dict[str, _Meter] = {}
+        self._attended: dict[str, int] = {}
+
+    # --- stopping ---
+
+    def stop(self) -> None:
+        """Let all steps leave soon; what they do is resumed by the next worker."""
+        with self._changed:
+            self._stopping.set()
+            self._changed.notify_all()
+        for running in self.running():
+            running.suspend()
+
+    def check(self) -> None:
+        """Raise Suspended when this process is to stop."""
+        if self._stopping.is_set():
+            raise Suspended
+
+    def pause(self, seconds: float) -> None:
+        """Wait, at most until a batch ends here; raises Suspended when this process is to stop."""
+        with self._changed:
+            if not self._stopping.is_set():
+                self._changed.wait(seconds)
+        self.check()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long; raises Suspended when this process is to stop."""
+        self._stopping.wait(seconds)
+        self.check()
+
+    def notify(self) -> None:
+        """A batch has ended."""
+        with self._changed:
+            self._changed.notify_all()
+
+    # --- what runs ---
+
+    @contextmanager
+    def attending(self, transfer_id: str) -> Generator[None]:
+        """The workflow of this transfer is at work here."""
+        with self._changed:
+            self._attended[transfer_id] = self._attended.get(transfer_id, 0) + 1
+            self._meters.setdefault(transfer_id, _Meter())
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._attended[transfer_id] -= 1
+                if self._attended[transfer_id] == 0:
+                    del self._attended[transfer_id]
+                    self._forget(transfer_id)
+
+    @contextmanager
+    def running_batch(self, run: BatchRun, job: Job) -> Generator[RunningBatch]:
+        """Make the job known to those who give orders and take readings. On an exception it is suspended."""
+        running = RunningBatch(run, job)
+        key = (run.transfer_id, run.number)
+        with self._changed:
+            self._meters.setdefault(run.transfer_id, _Meter())
+            self._running[key] = running
+        try:
+            # After it is listed, so that a stop in between is seen by one of both.
+            if self._stopping.is_set():
+                running.suspend()
+            yield running
+        except BaseException:
+            running.suspend()
+            raise
+        finally:
+            self._retire(key, running)
+
+    def running(self) -> list[RunningBatch]:
+        with self._changed:
+            return list(self._running.values())
+
+    def _retire(self, key: tuple[str, int], running: RunningBatch) -> None:
+        progress = running.job.progress()
+        with self._changed:
+            if self._running.get(key) is running:
+                del self._running[key]
+            meter = self._meters.setdefault(key[0], _Meter())
+            meter.bytes += progress.bytes_done
+            meter.objects += progress.objects_done + progress.objects_skipped + progress.objects_failed
+            meter.requests += progress.requests
+            meter.retries += progress.retries
+            meter.throttled += progress.throttled
+            self._forget(key[0])
+
+    def _forget(self, transfer_id: str) -> None:
+        """Drop the counts of a transfer that nothing here is at any more, so that they do not pile up."""
+        if transfer_id not in self._attended and all(key[0] != transfer_id for key in self._running):
+            self._meters.pop(transfer_id, None)
+
+    def reports(self) -> dict[str, Report]:
+        """A reading for each transfer that this process is at."""
+        now = time.monotonic()
+        with self._changed:
+            jobs: dict[str, list[Job]] = {transfer_id: [] for transfer_id in self._meters}
+            for (transfer_id, _), running in self._running.items():
+                jobs[transfer_id].append(running.job)
+            return {transfer_id: _read(self._meters[transfer_id], of_one, now) for transfer_id, of_one in jobs.items()}
+
+
+def _read(meter: _Meter, jobs: list[Job], now: float) -> Report:
+    readings = [job.progress() for job in jobs]
+    total = meter.bytes + sum(reading.bytes_done for reading in readings)
+    slowest = sorted((one for reading in readings for one in reading.slowest), key=lambda one: -one.seconds)
+    return Report(
+        bytes=total,
+        objects=meter.objects + sum(one.objects_done + one.objects_skipped + one.objects_failed for one in readings),
+        bytes_in_progress=sum(reading.bytes_in_progress for reading in readings),
+        bytes_per_second=meter.rate(now, total),
+        in_flight=sum(reading.in_flight for reading in readings),
+        requests=meter.requests + sum(reading.requests for reading in readings),
+        retries=meter.retries + sum(reading.retries for reading in readings),
+        throttled=meter.throttled + sum(reading.throttled for reading in readings),
+        slowest=[
+            asdict(ActiveObject(key=one.key, size=one.size, bytes_done=one.bytes_done, seconds=one.seconds))
+            for one in slowest[:_SLOWEST]
+        ],
+    )
+
+
+_current: Runtime | None = None
+
+
+def install(runtime: Runtime | None) -> None:
+    """Make ``runtime`` the one of this process. DBOS, too, is one per process."""
+    global _current
+    _current = runtime
+
+
+def current() -> Runtime:
+    if _current is None:
+        # The worker is gone while DBOS still starts a workflow: leave it for the next.
+        raise Suspended
+    return _current
