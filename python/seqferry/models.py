@@ -51,8 +51,8 @@ class TransferSpec:
     """What was asked. Stored as JSON in the ``transfer`` row and never changed.
 
     Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object
-    ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed by
-    what follows ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``,
+    ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed
+    by what follows ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``,
     ``target.key`` itself.
     """
 

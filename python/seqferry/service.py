@@ -168,7 +168,7 @@ class Service:
             return objects.failures(connection, self._resolve(connection, transfer_id), keys)
 
     def evidence(self, transfer_id: str) -> list[Evidence]:
-        """What the objects rest on, in figures. The cost grows with the number of objects: for the end of a transfer."""
+        """What the objects rest on, in figures. The cost grows with the objects: for the end of a transfer."""
         with self.database.read() as connection:
             return evidence.read(connection, self._resolve(connection, transfer_id))
 

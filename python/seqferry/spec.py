@@ -84,8 +84,8 @@ def build_spec(
     if _same_url(source_url) != _same_url(target_url):
         raise UsageError(
             f"Source ({source_url or 'AWS'}) and target ({target_url or 'AWS'}) are on different endpoints. "
-            "The service itself copies the data, which needs one endpoint for both; streaming between endpoints is not there yet. "
-            "Give one --endpoint-url."
+            "The service itself copies the data, which needs one endpoint for both; streaming between endpoints is not "
+            "there yet. Give one --endpoint-url."
         )
     single = source_key != "" and not source_key.endswith("/")
     if single:

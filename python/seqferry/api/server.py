@@ -35,8 +35,8 @@ def check_exposure(settings: Settings, host: str) -> None:
     """
     if settings.token is None and not is_loopback(host):
         raise ConfigError(
-            f"Listening on {host} would let everybody on the network start transfers. Set SEQFERRY_TOKEN to a secret that "
-            "clients must send, or listen on 127.0.0.1."
+            f"Listening on {host} would let everybody on the network start transfers. "
+            "Set SEQFERRY_TOKEN to a secret that clients must send, or listen on 127.0.0.1."
         )
 
 
@@ -85,7 +85,7 @@ def serve(
 
 
 class _OnlyLocalNames:
-    """Without a token, answer only to local names: a web page elsewhere could else point its own name at this server."""
+    """Without a token, answers only to local names: else a web page could point its own name at this server."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

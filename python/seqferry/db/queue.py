@@ -1,4 +1,4 @@
-"""Putting work on the queue, in the caller's transaction: rows and the work they stand for appear both or not at all."""
+"""Putting work on the queue, in the caller's transaction: rows and their work appear together or not at all."""
 
 from __future__ import annotations
 

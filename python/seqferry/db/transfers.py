@@ -8,8 +8,8 @@ States and who moves them (each in one transaction with its event)::
       └────────────────────────────────────────────────────────────────────────────────────> cancelled
 
 A job-wide error is written to ``error_code`` and ``error_message`` at once, while the state stays: batches see it and
-stop, and the state turns to ``failed`` when the last one has. So an ended state means that no worker touches the storage
-any more. Objects that were not attempted to their end are ``cancelled`` then. A cancel that comes first wins.
+stop, and the state turns to ``failed`` when the last one has. So an ended state means that no worker touches the
+storage any more. Objects that were not attempted to their end are ``cancelled`` then. A cancel that comes first wins.
 """
 
 from __future__ import annotations

@@ -175,11 +175,9 @@ def _planned(spec: TransferSpec, info: ObjectInfo) -> Planned:
     target_key = specs.target_key(spec, info.key)
     refusal = None
     if spec.keys is None and not spec.single and specs.is_same_store(spec) and target_key.startswith(spec.source.key):
-        refusal = (
-            "TargetInsideSource",
-            f"Its target s3://{spec.target.bucket}/{target_key} lies inside the source: copying it could overwrite another "  # noqa: ISC004
-            "object of the source. Choose a target outside of the source.",
-        )
+        where = f"s3://{spec.target.bucket}/{target_key}"
+        why = f"Its target {where} lies inside the source: copying it could overwrite another object of the source."
+        refusal = ("TargetInsideSource", f"{why} Choose a target outside of the source.")
     return Planned(
         source_key=info.key,
         target_key=target_key,

@@ -1,8 +1,8 @@
 """The routes of S3Mirror, so that a script written for it runs unchanged.
 
 S3Mirror lists the source before it answers ``/start_transfer``, and its status names every file from the first answer
-on. Ours lists in the background, so both routes wait for the listing: a script that polls until ``transferred + errors``
-equals ``files`` must not see fewer files than there are.
+on. Ours lists in the background, so both routes wait for the listing: a script that polls until ``transferred`` plus
+``errors`` equals ``files`` must not see fewer files than there are.
 """
 
 from __future__ import annotations

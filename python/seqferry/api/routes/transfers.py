@@ -23,7 +23,7 @@ def submit(
     response: Response,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Submitted:
-    """Looks at both buckets, records the transfer and answers at once. The same Idempotency-Key again gives the same id."""
+    """Looks at both buckets, records the transfer and answers at once; the same Idempotency-Key gives the same id."""
     spec = build_spec(**body.model_dump())
     transfer_id = service.submitted(spec, idempotency_key) if idempotency_key else None
     if transfer_id is None:
