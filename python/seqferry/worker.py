@@ -130,6 +130,9 @@ class Worker:
         if not self._database.is_sqlite:
             self._beat()  # before the launch: the first claim must find us alive
             self._thread("heart", _BEAT_SECONDS, self._beat_and_reap)
+        # Before the launch, which looks for queues at its start and then only each second.
+        self._runtime.queue.register(names.QUEUE_TRANSFERS, _TRANSFERS_AT_ONCE, _POLL_SECONDS)
+        self._runtime.queue.register(names.QUEUE_BATCHES, _BATCHES_AT_ONCE, _POLL_SECONDS)
         quieten_dbos()
         engine = self._held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
         self._dbos = DBOS(
@@ -146,12 +149,6 @@ class Worker:
         quieten_dbos()
         DBOS.launch()
         quieten_dbos()
-        DBOS.register_queue(
-            names.QUEUE_TRANSFERS, worker_concurrency=_TRANSFERS_AT_ONCE, polling_interval_sec=_POLL_SECONDS
-        )
-        DBOS.register_queue(
-            names.QUEUE_BATCHES, worker_concurrency=_BATCHES_AT_ONCE, polling_interval_sec=_POLL_SECONDS
-        )
         self._thread("control", _CONTROL_SECONDS, self._give_orders)
         self._thread("reporter", _REPORT_SECONDS, _Reporter(self._runtime).report)
 

@@ -29,7 +29,7 @@ class Database:
         self.label: Final = settings.database_label
         if settings.database_url is None:
             url = sa.URL.create("sqlite", database=str(settings.sqlite_path))
-            engine = sa.create_engine(url, pool_size=8, max_overflow=16)
+            engine = sa.create_engine(url, pool_size=8, max_overflow=16, hide_parameters=True)
             event.listen(engine, "connect", _connect_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
         else:
@@ -39,6 +39,7 @@ class Database:
                 pool_size=4,
                 max_overflow=16,
                 pool_pre_ping=True,
+                hide_parameters=True,  # errors end in logs
                 # An unreachable host is noticed in seconds.
                 connect_args={"connect_timeout": 10, "application_name": "seqferry"},
             )
@@ -71,7 +72,9 @@ class Database:
     def dbos_engine(self, pool_size: int) -> sa.Engine:
         """An engine for DBOS: the same database, with the connection settings that DBOS expects."""
         if self.is_sqlite:
-            engine = sa.create_engine(self.url, pool_size=pool_size, max_overflow=0, pool_timeout=30)
+            engine = sa.create_engine(
+                self.url, pool_size=pool_size, max_overflow=0, pool_timeout=30, hide_parameters=True
+            )
             event.listen(engine, "connect", _connect_sqlite_for_dbos)
             return engine
         return sa.create_engine(
@@ -80,6 +83,7 @@ class Database:
             max_overflow=0,
             pool_timeout=30,
             pool_pre_ping=True,
+            hide_parameters=True,
             connect_args={"connect_timeout": 10, "application_name": "seqferry-dbos"},
         )
 

@@ -6,6 +6,7 @@ Safe to call from any number of processes at once: a lock makes them take turns,
 from __future__ import annotations
 
 import fcntl
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,8 @@ def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
     """Run our own migrations on an open transaction."""
     from alembic import command
     from alembic.config import Config
+
+    logging.getLogger("alembic").setLevel(logging.WARNING)
 
     config = Config()
     # ConfigParser, which alembic uses, gives "%" a meaning.

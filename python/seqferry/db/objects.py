@@ -270,8 +270,8 @@ _RESULT: Final = (
 )
 _RECORD: Final = (
     object_.update()
-    # An object that has ended stays as it is, whoever comes late.
-    .where(object_.c.id == sa.bindparam("row"), object_.c.state.in_(OPEN_OBJECT_STATES))
+    # An object that has ended stays as it is, whoever comes late. (IN does not go with many rows of parameters.)
+    .where(object_.c.id == sa.bindparam("row"), sa.or_(*(object_.c.state == state for state in OPEN_OBJECT_STATES)))
     .values(
         {
             **{name: sa.bindparam(f"new_{name}") for name in _RESULT},

@@ -27,6 +27,12 @@ class Queue:
         self._engine: sa.Engine | None = None
         self._made: DBOSClient | None = None
 
+    def register(self, queue: str, worker_concurrency: int, polling_seconds: float) -> None:
+        """Make the queue, or change it: all workers follow its row."""
+        self._client().register_queue(
+            queue, worker_concurrency=worker_concurrency, polling_interval_sec=polling_seconds
+        )
+
     def enqueue_transfer(self, connection: sa.Connection, transfer_id: str) -> None:
         self._enqueue(connection, names.WORKFLOW_TRANSFER, names.QUEUE_TRANSFERS, transfer_id, 1, transfer_id)
 
