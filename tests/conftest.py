@@ -1,0 +1,170 @@
+"""Shared fixtures: servers, buckets, a fault proxy, databases, seeds, and a clean environment."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from support import postgres as postgres_server
+from support import servers
+from support.postgres import Postgres
+from support.proxy import Proxy
+from support.run import MissingToolError, Run
+from support.servers import KINDS, S3Server
+
+_OURS = {"SEQFERRY_REQUIRE_SERVERS", "SEQFERRY_VERSITYGW", "SEQFERRY_WEED", "SEQFERRY_S3PROXY", "SEQFERRY_COMMAND"}
+_KEPT = ("SEQFERRY_TEST_",)
+
+
+def _clean_environment(folder: Path) -> None:
+    """Hides the developer's AWS and Seqferry settings from this process and all that it starts."""
+    for name in list(os.environ):
+        ours = name.startswith("SEQFERRY_") and name not in _OURS and not name.startswith(_KEPT)
+        if ours or name.startswith("AWS_") or name.lower() in {"http_proxy", "https_proxy", "all_proxy"}:
+            del os.environ[name]
+    os.environ.update(
+        AWS_CONFIG_FILE=os.devnull,
+        AWS_SHARED_CREDENTIALS_FILE=os.devnull,
+        AWS_EC2_METADATA_DISABLED="true",
+        AWS_ACCESS_KEY_ID=servers.MOVER.access_key,
+        AWS_SECRET_ACCESS_KEY=servers.MOVER.secret_key,
+        AWS_REGION=servers.REGION,
+        AWS_DEFAULT_REGION=servers.REGION,
+        XDG_STATE_HOME=str(folder / "home" / "state"),
+        XDG_CONFIG_HOME=str(folder / "home" / "config"),
+        XDG_CACHE_HOME=str(folder / "home" / "cache"),
+        NO_COLOR="1",
+        PYTHONUNBUFFERED="1",
+    )
+
+
+_RUN = pytest.StashKey[Run]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = hasattr(config, "workerinput")
+    run = Run.attach() if worker else Run.create()
+    config.stash[_RUN] = run
+    _clean_environment(run.folder)
+    if not worker:
+        os.environ.setdefault("SEQFERRY_TEST_SEED", str(random.SystemRandom().randrange(2**32)))
+
+
+def pytest_report_header() -> str:
+    return f"seed: SEQFERRY_TEST_SEED={os.environ['SEQFERRY_TEST_SEED']}"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    run = config.stash.get(_RUN, None)
+    if run is not None:
+        run.close()
+
+
+def _skip(missing: MissingToolError) -> NoReturn:
+    """Skips, and says what to install; where everything must be there, fails."""
+    if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
+        pytest.fail(str(missing), pytrace=False)
+    pytest.skip(str(missing))
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """This test's own number, the same for the same SEQFERRY_TEST_SEED."""
+    value = zlib.crc32(request.node.nodeid.encode(), int(os.environ["SEQFERRY_TEST_SEED"]) & 0xFFFFFFFF)
+    print(f"seed {value} (SEQFERRY_TEST_SEED={os.environ['SEQFERRY_TEST_SEED']})")
+    return value
+
+
+@pytest.fixture
+def rng(seed: int) -> random.Random:
+    return random.Random(seed)
+
+
+@pytest.fixture(scope="session")
+def run(pytestconfig: pytest.Config) -> Run:
+    """What the processes of this test run share."""
+    return pytestconfig.stash[_RUN]
+
+
+def _started(run: Run, kind: servers.Kind) -> S3Server:
+    try:
+        return servers.start(run, kind)
+    except MissingToolError as missing:
+        _skip(missing)
+
+
+@pytest.fixture(scope="session")
+def versitygw(run: Run) -> S3Server:
+    return _started(run, "versitygw")
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(run: Run) -> S3Server:
+    return _started(run, "seaweedfs")
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def s3server(request: pytest.FixtureRequest, run: Run) -> S3Server:
+    """Each kind of server in turn."""
+    return _started(run, request.param)
+
+
+@pytest.fixture
+def make_bucket() -> Iterator[Callable[..., str]]:
+    """``make_bucket(server, versioned=False)``: a fresh bucket, gone with all that is in it at the test's end."""
+    made: list[tuple[S3Server, str]] = []
+
+    def make(server: S3Server, *, versioned: bool = False) -> str:
+        bucket = server.create_bucket(versioned=versioned)
+        made.append((server, bucket))
+        return bucket
+
+    yield make
+    for server, bucket in made:
+        server.delete_bucket(bucket)
+
+
+@pytest.fixture
+def make_proxy() -> Iterator[Callable[[S3Server], Proxy]]:
+    """``make_proxy(server)``: a recording fault proxy in front of a server, ended with the test."""
+    made: list[Proxy] = []
+
+    def make(server: S3Server) -> Proxy:
+        try:
+            proxy = Proxy(server)
+        except MissingToolError as missing:
+            _skip(missing)
+        made.append(proxy)
+        return proxy
+
+    yield make
+    for proxy in made:
+        proxy.close()
+
+
+@pytest.fixture
+def proxy(s3server: S3Server, make_proxy: Callable[[S3Server], Proxy]) -> Proxy:
+    """A recording fault proxy in front of ``s3server``."""
+    return make_proxy(s3server)
+
+
+@pytest.fixture(scope="session")
+def postgres(run: Run) -> Postgres:
+    try:
+        return postgres_server.start(run)
+    except MissingToolError as missing:
+        _skip(missing)
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """The address of a fresh database, dropped at the test's end."""
+    name = postgres.create_database()
+    yield postgres.url(name)
+    postgres.drop_database(name)

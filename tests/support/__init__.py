@@ -1,0 +1,1 @@
+"""Instruments of the Python tests and benches: servers, a fault proxy, data, processes."""

@@ -1,0 +1,117 @@
+"""A throw-away PostgreSQL on loopback: one server per run, a fresh database per test."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+
+from support.run import MissingToolError, Run, log_tail
+from support.servers import free_ports
+from support.waiting import eventually
+
+_READY_WITHIN: Final = 60.0
+
+# Nothing here outlives a test: durability against power failures would only cost time.
+_SETTINGS: Final = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "400",
+    "shared_buffers": "128MB",
+}
+
+
+_INITDB: Final = ("--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync")
+
+
+@dataclass(frozen=True)
+class Postgres:
+    port: int
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def create_database(self) -> str:
+        """A fresh database; returns its name."""
+        name = f"test_{uuid.uuid4().hex[:16]}"
+        self._execute(f'CREATE DATABASE "{name}"')
+        return name
+
+    def drop_database(self, name: str) -> None:
+        self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def _execute(self, statement: str) -> None:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+def start(run: Run) -> Postgres:
+    """The run's PostgreSQL.
+
+    Raises:
+        support.run.MissingToolError: its binaries are not installed.
+    """
+    return Postgres(**run.once("postgres", lambda: _start(run)))
+
+
+def _binaries() -> Path:
+    """The folder that holds ``initdb`` and ``postgres`` themselves, not a wrapper that picks a cluster."""
+    candidates = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: folder.parent.name, reverse=True)
+    for folder in (*versions, *candidates):
+        if (folder / "initdb").is_file() and (folder / "postgres").is_file():
+            return folder
+    raise MissingToolError("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+
+
+def _unprivileged() -> tuple[int, int] | None:
+    """Whom to run as: PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return entry.pw_uid, entry.pw_gid
+    raise MissingToolError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+
+
+def _start(run: Run) -> dict[str, Any]:
+    binaries = _binaries()
+    user = _unprivileged()
+    folder = run.new_folder("postgres", owner=user)
+    data = folder / "data"
+    subprocess.run(
+        [binaries / "initdb", "--pgdata", data, "--username", "postgres", *_INITDB],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=folder,
+        user=user[0] if user else None,
+        group=user[1] if user else None,
+        extra_groups=[] if user else None,
+    )
+    [port] = free_ports(1)
+    settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+    process = run.spawn(
+        [binaries / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", folder, *settings],
+        folder=folder,
+        signal="QUIT",  # end at once, children and shared memory included
+        user=user,
+    )
+
+    def ready() -> bool:
+        if process.poll() is not None:
+            raise RuntimeError(f"PostgreSQL does not start; it printed:\n{log_tail(folder)}")
+        psycopg.connect(Postgres(port).url(), connect_timeout=2).close()
+        return True
+
+    eventually(ready, what="PostgreSQL", deadline=_READY_WITHIN, quiet=(psycopg.OperationalError,))
+    return {"port": port}

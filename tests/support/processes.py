@@ -1,0 +1,141 @@
+"""Commands under test as processes: started, killed, waited for, read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from support.run import find_tool
+from support.waiting import eventually
+
+
+def seqferry() -> Path:
+    """The installed command.
+
+    Raises:
+        support.run.MissingToolError: it is not installed.
+    """
+    return find_tool("seqferry", variable="SEQFERRY_COMMAND", hint="run `make build`")
+
+
+class Running:
+    """A process with its output in files. A context manager: killed at the end of the block if it still runs."""
+
+    _BEHIND: Final = 10.0
+
+    def __init__(
+        self, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
+        """Starts ``command`` with ``environment`` on top of this process's own. It has no terminal and no input."""
+        self.command = [str(word) for word in command]
+        self._folder = tempfile.TemporaryDirectory(prefix="seqferry-process-")
+        self._stdout = Path(self._folder.name) / "stdout"
+        self._stderr = Path(self._folder.name) / "stderr"
+        with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env={**os.environ, **(environment or {})},
+                cwd=cwd,
+                start_new_session=True,  # so that kill reaches its children too
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._folder.cleanup()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def stdout(self) -> str:
+        """What it has printed so far."""
+        return self._stdout.read_text(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        return self._stderr.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, deadline: float = 120.0) -> int:
+        """Its exit status (negative: the signal that ended it).
+
+        Raises:
+            TimeoutError: it still runs after ``deadline`` seconds; its output is in the text.
+        """
+        try:
+            return self._process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"still running after {deadline:g} s: {self}") from None
+
+    def wait_for_output(self, text: str, deadline: float = 60.0) -> str:
+        """Until ``text`` stands in its output; returns all of its standard output.
+
+        Raises:
+            TimeoutError: the deadline passed.
+            RuntimeError: it ended without.
+        """
+
+        def there() -> bool:
+            ended = not self.running  # asked first: output may still come between the two
+            if text in self.stdout or text in self.stderr:
+                return True
+            if ended:
+                raise RuntimeError(f"ended without printing {text!r}: {self}")
+            return False
+
+        eventually(there, what=f"{text!r} from {self.command}", deadline=deadline, every=0.02)
+        return self.stdout
+
+    def signal(self, number: signal.Signals) -> None:
+        """To the process alone, as a person or a service manager would."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, to its children as well. Nothing happens when it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(self._BEHIND)
+
+    def __str__(self) -> str:
+        state = "running" if self.running else f"ended with status {self._process.returncode}"
+        return f"{' '.join(self.command)} ({state})\n--- stdout ---\n{self.stdout}\n--- stderr ---\n{self.stderr}"
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    deadline: float = 120.0,
+    expect: int | None = 0,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command to its end.
+
+    Args:
+        environment: on top of this process's own.
+        expect: the exit status; None for any.
+
+    Raises:
+        AssertionError: another status than expected; the output is in the text.
+        TimeoutError: it did not end in time and was killed.
+    """
+    with Running(command, environment=environment, cwd=cwd) as process:
+        status = process.wait(deadline)
+        assert expect is None or status == expect, f"expected status {expect}: {process}"
+        return subprocess.CompletedProcess(process.command, status, process.stdout, process.stderr)

