@@ -68,6 +68,7 @@ def run(arguments: list[str] | None = None) -> int:
             result: Any = app(given, prog_name="seqferry", standalone_mode=False)
         finally:
             sys.stdout.flush()
+            sys.stderr.flush()
     except BrokenPipeError:
         return errors.close_broken_pipe()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge of the process

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _POLL: Final = 0.2
 """Seconds between looks at the database: quick enough for the eye, one cheap query each."""
+_STOP: Final = 2.0
+"""Seconds that a worker may take to stop after Ctrl-C."""
 _TAKE_OVER: Final = 1.0
 """Seconds between tries to become the worker when another process was it."""
 
@@ -67,8 +69,9 @@ class Attendant:
     With Postgres any number of workers may run, so this process always becomes one.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, service: Service) -> None:
         self._settings = settings
+        self._service = service
         self._worker: Worker | None = None
         self._next_try = 0.0
         self._busy = False
@@ -85,21 +88,20 @@ class Attendant:
         # Imported here: it brings DBOS along, which a mere look at the status must not pay for.
         from seqferry.worker import Worker
 
-        worker = Worker(self._settings)
         try:
-            worker.start()
+            self._worker = Worker.start(self._settings, self._service)
         except WorkerBusyError:
             self._busy = True
             self._next_try = time.monotonic() + _TAKE_OVER
             return
         self._busy = False
-        self._worker = worker
 
     def leave(self) -> None:
         """Stop working; what is in flight stays resumable."""
         worker, self._worker = self._worker, None
         if worker is not None:
-            worker.stop()
+            # What does not stop in time ends with the process, which is at its end anyway.
+            worker.stop(timeout=_STOP)
 
 
 def follow(
@@ -110,7 +112,7 @@ def follow(
     Raises:
         Interrupted: ``stop`` was set; the transfer is resumable.
     """
-    attendant = Attendant(settings)
+    attendant = Attendant(settings, service)
     try:
         while True:
             status = service.status(transfer_id)

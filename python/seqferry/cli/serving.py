@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import Annotated
 
 import typer
@@ -39,6 +41,7 @@ def serve(
     # Imported here: FastAPI and DBOS take longer to import than `seqferry status` may take as a whole.
     from seqferry.api.server import serve as run
 
+    _log_to_stderr()
     run(settings, host=host, port=port, allow_crash=allow_crash)
     return exits.OK
 
@@ -52,5 +55,18 @@ def worker(
     settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth)
     from seqferry.worker import run
 
+    _log_to_stderr()
     run(settings)
     return exits.OK
+
+
+def _log_to_stderr() -> None:
+    """Processes that stay say when they start, stop and meet trouble, with times in UTC."""
+    form = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S")
+    form.converter = time.gmtime
+    handler = logging.StreamHandler()
+    handler.setFormatter(form)
+    logger = logging.getLogger("seqferry")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    logger.propagate = False

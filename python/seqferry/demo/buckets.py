@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, Final
 from seqferry.demo.delivery import MIB, SUMS_NAME, DeliveryFile, DeliveryReader, parse_sums, sums_text
 from seqferry.errors import ConfigError
 
+_WRITABLE_DEADLINE: Final = 30.0
 _READERS: Final = 4
 _READ: Final = 1 * MIB
 
@@ -41,6 +43,7 @@ class Buckets:
         try:
             boto3: Any = importlib.import_module("boto3")
             config: Any = importlib.import_module("botocore.config")
+            errors: Any = importlib.import_module("botocore.exceptions")
             transfer: Any = importlib.import_module("boto3.s3.transfer")
         except ImportError:
             raise ConfigError("The demo needs boto3. Install it with: pip install 'seqferry[demo]'") from None
@@ -52,12 +55,24 @@ class Buckets:
             region_name=credentials["AWS_REGION"],
             config=config.Config(max_pool_connections=_READERS * 2, retries={"max_attempts": 5}),
         )
+        self._errors: Any = (errors.ClientError, errors.BotoCoreError)
         self._upload: Any = transfer.TransferConfig(
             multipart_threshold=64 * MIB, multipart_chunksize=16 * MIB, max_concurrency=2
         )
 
     def make(self, bucket: str) -> None:
+        """Create a bucket and wait until it takes objects: the server answers before it can store anything."""
         self._client.create_bucket(Bucket=bucket)
+        deadline = time.monotonic() + _WRITABLE_DEADLINE
+        while True:
+            try:
+                self._client.put_object(Bucket=bucket, Key="ready", Body=b"")
+                break
+            except self._errors:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+        self._client.delete_object(Bucket=bucket, Key="ready")
 
     def deliver(
         self, files: Iterable[DeliveryFile], bucket: str, prefix: str, *, progress: Callable[[int, int], None]
@@ -97,7 +112,10 @@ class Buckets:
                 pages = self._client.get_paginator("list_parts").paginate(
                     Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
                 )
-                sizes = [part["Size"] for answer in pages for part in answer.get("Parts", [])]
+                try:
+                    sizes = [part["Size"] for answer in pages for part in answer.get("Parts", [])]
+                except self._client.exceptions.NoSuchUpload:
+                    continue  # completed since it was listed
                 name = upload["Key"].removeprefix(prefix)
                 found.append(OpenUpload(name, upload["UploadId"], len(sizes), sum(sizes)))
         return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -64,10 +65,13 @@ class SeaweedFS:
     def __enter__(self) -> Self:
         try:
             for attempt in range(1, _TRIES + 1):
-                if self._start() or attempt == _TRIES:
-                    break
+                self._start()
+                if self._is_up():
+                    return self
+                said = self._last_words()
                 self._end()
-            self._wait()
+                if attempt == _TRIES:
+                    raise ConfigError(f"The embedded S3 server does not start. It said: {said}")
         except BaseException:
             self._end()
             raise
@@ -78,8 +82,7 @@ class SeaweedFS:
     ) -> None:
         self._end()
 
-    def _start(self) -> bool:
-        """Start it on free ports; False when it ended at once, as it does when a port is taken."""
+    def _start(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="seqferry-s3-"))
         identities = self._folder / "s3.json"
         actions = ["Admin", "Read", "Write", "List", "Tagging"]
@@ -129,22 +132,18 @@ class SeaweedFS:
                 # Its own group: Ctrl-C is for us, and we end it.
                 start_new_session=True,
             )
-        try:
-            self._process.wait(0.3)
-        except subprocess.TimeoutExpired:
-            return True
-        return False
 
-    def _wait(self) -> None:
+    def _is_up(self) -> bool:
+        """Wait until it answers; False when it ended by itself, as it does when a port was taken meanwhile."""
         assert self._process is not None
         deadline = time.monotonic() + _START_DEADLINE
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
-                raise ConfigError(f"The embedded S3 server ended while starting: {self._last_words()}")
+                return False
             if _answers(self.endpoint_url):
-                return
+                return True
             time.sleep(0.05)
-        raise ConfigError(f"The embedded S3 server did not answer within {_START_DEADLINE:.0f} s: {self._last_words()}")
+        raise ConfigError(f"The embedded S3 server does not answer after {_START_DEADLINE:.0f} s: {self._last_words()}")
 
     def _last_words(self) -> str:
         assert self._folder is not None
@@ -179,20 +178,19 @@ def _find_weed() -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports on loopback that are free, as are those ``_GRPC_OFFSET`` above them."""
+    """Ports on loopback that are free, as are those ``_GRPC_OFFSET`` above them.
+
+    Chosen below the range from which systems take ports for outgoing connections.
+    """
+    chooser = random.SystemRandom()
     held: list[socket.socket] = []
     ports: list[int] = []
     try:
         while len(ports) < count:
-            first = _bound(0)
-            assert first is not None
-            held.append(first)
-            port = int(first.getsockname()[1])
-            if port + _GRPC_OFFSET > 65535:
-                continue
-            second = _bound(port + _GRPC_OFFSET)
-            if second is not None:
-                held.append(second)
+            port = chooser.randrange(12_000, 22_000)
+            pair = (_bound(port), _bound(port + _GRPC_OFFSET))
+            held += (each for each in pair if each is not None)
+            if None not in pair:
                 ports.append(port)
     finally:
         for each in held:
