@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use seqferry_store::{Budget, BudgetLimits, EndpointOptions, ErrorClass, ObjectStore, S3Store};
+use seqferry_store::{Budget, BudgetLimits, EndpointOptions, ErrorClass, S3Store};
 use seqferry_transfer::list::{self, Listing as ListingOptions};
 use seqferry_transfer::progress::Counters;
 use seqferry_transfer::requests::{Interrupted, Requests};
-use seqferry_transfer::{self as transfer, RetryPolicy};
+use seqferry_transfer::{self as transfer, Connection, RetryPolicy};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,7 @@ pub struct Engine {
     runtime: Runtime,
     budget: Arc<Budget>,
     counters: Arc<Counters>,
-    stores: tokio::sync::Mutex<HashMap<EndpointOptions, Arc<dyn ObjectStore>>>,
+    connections: tokio::sync::Mutex<HashMap<EndpointOptions, Connection>>,
     pid: Mutex<u32>,
 }
 
@@ -42,19 +42,19 @@ pub struct EngineStats {
 }
 
 impl Engine {
-    async fn store(&self, options: &EndpointOptions) -> Arc<dyn ObjectStore> {
-        let mut stores = self.stores.lock().await;
-        if let Some(store) = stores.get(options) {
-            return Arc::clone(store);
+    async fn connection(&self, options: &EndpointOptions) -> Connection {
+        let mut connections = self.connections.lock().await;
+        if let Some(connection) = connections.get(options) {
+            return connection.clone();
         }
-        let store: Arc<dyn ObjectStore> = Arc::new(S3Store::connect(options.clone()).await);
-        stores.insert(options.clone(), Arc::clone(&store));
-        store
+        let connection = Connection::new(Arc::new(S3Store::connect(options.clone()).await));
+        connections.insert(options.clone(), connection.clone());
+        connection
     }
 
     async fn requests(&self, options: &EndpointOptions, policy: RetryPolicy) -> Requests {
-        let store = self.store(options).await;
-        Requests::new(store, Arc::clone(&self.budget), policy, CancellationToken::new(), Arc::clone(&self.counters))
+        let connection = self.connection(options).await;
+        Requests::new(connection, Arc::clone(&self.budget), policy, CancellationToken::new(), Arc::clone(&self.counters))
     }
 
     /// A forked child has the memory but not the threads of the runtime: calls would hang for ever.
@@ -82,7 +82,7 @@ impl Engine {
             runtime,
             budget,
             counters: Arc::default(),
-            stores: tokio::sync::Mutex::default(),
+            connections: tokio::sync::Mutex::default(),
             pid: Mutex::new(std::process::id()),
         })
     }
@@ -140,7 +140,7 @@ impl Engine {
         Ok(py.detach(|| {
             let (source, target) = self
                 .runtime
-                .block_on(async { (self.store(&policy.source).await, self.store(&policy.target).await) });
+                .block_on(async { (self.connection(&policy.source).await, self.connection(&policy.target).await) });
             Job(transfer::Job::start(
                 self.runtime.handle(),
                 &self.budget,

@@ -192,7 +192,8 @@ impl Drop for Proxy {
 }
 
 fn authority_of(upstream: &str) -> io::Result<Authority> {
-    let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, format!("upstream {upstream}: {reason}"));
+    let invalid =
+        |reason: String| io::Error::new(io::ErrorKind::InvalidInput, format!("upstream {upstream}: {reason}"));
     let uri: Uri = upstream.parse().map_err(|error| invalid(format!("{error}")))?;
     if uri.scheme_str() != Some("http") {
         return Err(invalid("must start with http://".to_owned()));

@@ -23,9 +23,9 @@ pub enum Route {
 pub struct PartsRoute {
     /// The cut.
     pub plan: PartPlan,
-    /// Checksum of the upload. There always is one: some services answer part copies with an `ETag` that is no digest
-    /// unless the upload has a checksum.
-    pub checksum: (ChecksumAlgorithm, ChecksumKind),
+    /// Checksum of the upload. There is one unless the service is known to get it wrong (see [`crate::quirks`]): some services
+    /// answer part copies with an `ETag` that is no digest unless the upload has a checksum.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     /// The source's checksum over the full object, which the service shall check at the end.
     pub whole: Option<Checksum>,
     /// Whether the cut is the source's own, so that `ETag`s and composite checksums can be compared.
@@ -73,15 +73,15 @@ pub fn choose(source: &ObjectMeta, first_part: Option<u64>, wishes: Wishes, limi
     }
     if let Some(whole) = whole {
         let plan = plan_parts(size, wishes.part_size, limits)?;
-        let checksum = (whole.algorithm, ChecksumKind::FullObject);
+        let checksum = Some((whole.algorithm, ChecksumKind::FullObject));
         return Ok(Route::Parts(PartsRoute { plan, checksum, whole: Some(whole), same_boundaries: false }));
     }
     if let Some(part_size) = boundaries {
         // The source's own algorithm can be compared; without one the upload needs some checksum all the same.
-        let checksum = match source.checksum.as_ref() {
+        let checksum = Some(match source.checksum.as_ref() {
             Some(sum) if sum.kind == ChecksumKind::Composite => (sum.algorithm, ChecksumKind::Composite),
             _ => (ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject),
-        };
+        });
         let plan = PartPlan { size, part_size };
         return Ok(Route::Parts(PartsRoute { plan, checksum, whole: None, same_boundaries: true }));
     }
@@ -90,7 +90,7 @@ pub fn choose(source: &ObjectMeta, first_part: Option<u64>, wishes: Wishes, limi
         return Ok(Route::Copy(kept));
     }
     let plan = plan_parts(size, wishes.part_size, limits)?;
-    let checksum = (ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject);
+    let checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
     Ok(Route::Parts(PartsRoute { plan, checksum, whole: None, same_boundaries: false }))
 }
 
@@ -197,7 +197,7 @@ mod tests {
 
         let Route::Parts(parts) = route(&source, Some(8 * MIB)) else { panic!("not in parts") };
 
-        assert_eq!(parts.checksum, (ChecksumAlgorithm::Crc32, ChecksumKind::FullObject));
+        assert_eq!(parts.checksum, Some((ChecksumAlgorithm::Crc32, ChecksumKind::FullObject)));
         assert_eq!(parts.whole, source.checksum);
         assert_eq!(parts.plan.part_size, 128 * MIB);
     }
@@ -210,7 +210,7 @@ mod tests {
 
             let Route::Parts(parts) = route(&source, Some(8 * MIB)) else { panic!("not in parts") };
 
-            assert_eq!(parts.checksum, (ChecksumAlgorithm::Sha256, ChecksumKind::Composite));
+            assert_eq!(parts.checksum, Some((ChecksumAlgorithm::Sha256, ChecksumKind::Composite)));
             assert_eq!((parts.plan.part_size, parts.same_boundaries), (8 * MIB, true));
         }
     }
@@ -219,7 +219,7 @@ mod tests {
     fn a_plain_etag_is_worth_one_longer_copy_but_not_a_very_long_one() {
         assert_eq!(route(&meta(1024 * MIB, PLAIN, None), None), Route::Copy(None));
         let Route::Parts(parts) = route(&meta(1025 * MIB, PLAIN, None), None) else { panic!("not in parts") };
-        assert_eq!(parts.checksum, (ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
+        assert_eq!(parts.checksum, Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject)));
         assert!(!parts.same_boundaries);
     }
 

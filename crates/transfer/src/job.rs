@@ -8,14 +8,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use seqferry_store::{Budget, ObjectStore, Scope};
+use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::object::{Item, Journal, Object, Policy, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
+use crate::quirks::Connection;
 use crate::requests::{Requests, RetryPolicy};
 
 /// Objects of one job under way at a time. Requests are bounded by the budget; this bounds the bookkeeping.
@@ -109,8 +111,8 @@ impl Job {
     pub fn start(
         runtime: &Handle,
         budget: &Arc<Budget>,
-        source: Arc<dyn ObjectStore>,
-        target: Arc<dyn ObjectStore>,
+        source: Connection,
+        target: Connection,
         policy: Policy,
         retry: RetryPolicy,
         items: Vec<Item>,
@@ -118,7 +120,7 @@ impl Job {
         let counters = Arc::new(Counters::default());
         let cancel = CancellationToken::new();
         let requests =
-            |store| Requests::new(store, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters));
+            |connection| Requests::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters));
         let run = Arc::new(Run { policy, source: requests(source), target: requests(target) });
         let shared = Arc::new(Shared {
             events: Mutex::default(),
@@ -224,6 +226,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item) {
         item,
         retries: AtomicU32::new(0),
         not_carried: Vec::new(),
+        under_way: TaskTracker::new(),
     };
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
     let outcome = match stopped {

@@ -14,6 +14,7 @@ pub mod object;
 pub mod outcome;
 pub mod plan;
 pub mod progress;
+pub mod quirks;
 pub mod requests;
 
 pub use job::{Event, Failure, Job, Stop};
@@ -21,5 +22,6 @@ pub use limits::Limits;
 pub use object::{IfExists, Item, Policy, Verify};
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
 pub use plan::{PartPlan, PlanError, plan_parts};
+pub use quirks::{Connection, Quirks};
 pub use progress::{ActiveObject, Progress};
 pub use requests::RetryPolicy;

@@ -18,6 +18,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use seqferry_store::error::classify::advice;
 use seqferry_store::{CopySource, ErrorClass, ObjectMeta, StoreError, Written};
 
+use tokio_util::task::TaskTracker;
+
 use crate::evidence::{self, Route, Side, Verdict, Wishes, compare};
 use crate::limits::Limits;
 use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
@@ -107,6 +109,8 @@ pub(crate) enum Trouble {
     Cancelled,
     /// The source is not what was listed, or the target vanished: worth one more try from scratch.
     Again(ObjectFailure),
+    /// The service answers part copies with wrong checksums: worth an upload without.
+    WrongPartChecksums,
     /// For good.
     Failed(ObjectFailure),
 }
@@ -118,6 +122,12 @@ impl From<Interrupted> for Trouble {
             Interrupted::Failed(error) => Self::Failed(error.into()),
         }
     }
+}
+
+/// Why an object cannot even be tried again.
+enum Stopped {
+    Cancelled,
+    Failed(ObjectFailure),
 }
 
 /// A finished copy before it is reported.
@@ -138,6 +148,9 @@ pub(crate) struct Object<'a, J> {
     pub(crate) item: Item,
     pub(crate) retries: AtomicU32,
     pub(crate) not_carried: Vec<String>,
+    /// Part copies that were sent. They go on when we stop waiting for them, as the service does: an upload is gone for good
+    /// only when it was aborted after the last of them.
+    pub(crate) under_way: TaskTracker,
 }
 
 /// Seconds since the epoch, by our clock.
@@ -153,14 +166,20 @@ impl<J: Journal> Object<'_, J> {
         let end = loop {
             match self.attempt().await {
                 Err(Trouble::Cancelled) => return None,
+                // Not the object's fault, and cannot come twice: uploads go without from now on.
+                Err(Trouble::WrongPartChecksums) => {
+                    self.target.quirks().learn_wrong_part_checksums();
+                    self.active.reset();
+                    self.drop_upload().await;
+                }
                 Err(Trouble::Again(failure)) if attempts == 1 => {
                     attempts += 1;
                     self.active.reset();
                     self.drop_upload().await;
                     match self.look_again(failure).await {
                         Ok(()) => {}
-                        Err(Trouble::Cancelled) => return None,
-                        Err(Trouble::Again(failure) | Trouble::Failed(failure)) => break Err(failure),
+                        Err(Stopped::Cancelled) => return None,
+                        Err(Stopped::Failed(failure)) => break Err(failure),
                     }
                 }
                 Err(Trouble::Again(failure) | Trouble::Failed(failure)) => {
@@ -223,10 +242,10 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// After a try that met another source than was listed: take the source as it is now.
-    async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), Trouble> {
+    async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), Stopped> {
         if self.item.version_id.is_some() && failure.class == FailureClass::SourceChanged {
             // A version never changes: looking again would find the same.
-            return Err(Trouble::Failed(failure));
+            return Err(Stopped::Failed(failure));
         }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
@@ -237,9 +256,10 @@ impl<J: Journal> Object<'_, J> {
                 Ok(())
             }
             Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
-                Err(Trouble::Failed(self.source_changed(&error, "it was deleted while it was copied")))
+                Err(Stopped::Failed(self.source_changed(&error, "it was deleted while it was copied")))
             }
-            Err(other) => Err(other.into()),
+            Err(Interrupted::Failed(error)) => Err(Stopped::Failed(error.into())),
+            Err(Interrupted::Cancelled) => Err(Stopped::Cancelled),
         }
     }
 

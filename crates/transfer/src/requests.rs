@@ -9,6 +9,7 @@ use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::progress::Counters;
+use crate::quirks::{Connection, Quirks};
 
 /// How often and after what pause a request is sent again. Pauses are drawn evenly from zero to the ceiling ("full
 /// jitter"), so that many requests that failed together do not come back together.
@@ -82,7 +83,7 @@ impl From<StoreError> for Interrupted {
 /// Makes requests to one store on behalf of one job.
 #[derive(Debug, Clone)]
 pub struct Requests {
-    store: Arc<dyn ObjectStore>,
+    connection: Connection,
     budget: Arc<Budget>,
     policy: RetryPolicy,
     cancel: CancellationToken,
@@ -90,15 +91,15 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests to `store`, within `budget`, until `cancel`.
+    /// Requests to one service, within `budget`, until `cancel`.
     pub fn new(
-        store: Arc<dyn ObjectStore>,
+        connection: Connection,
         budget: Arc<Budget>,
         policy: RetryPolicy,
         cancel: CancellationToken,
         counters: Arc<Counters>,
     ) -> Self {
-        Self { store, budget, policy, cancel, counters }
+        Self { connection, budget, policy, cancel, counters }
     }
 
     /// The same requests with a token of their own: what must be cleaned up after a cancel is cleaned up through these.
@@ -110,6 +111,11 @@ impl Requests {
     /// The budget they draw from.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// What was learned of the service.
+    pub fn quirks(&self) -> &Quirks {
+        &self.connection.quirks
     }
 
     /// The token that stops them.
@@ -147,7 +153,7 @@ impl Requests {
             self.counters.retries.fetch_add(1, Ordering::Relaxed);
             let again = async {
                 if error.class == ErrorClass::Credentials {
-                    self.store.refresh_credentials().await?;
+                    self.connection.store.refresh_credentials().await?;
                 }
                 tokio::time::sleep(pause).await;
                 Ok::<(), StoreError>(())
@@ -170,7 +176,7 @@ impl Requests {
         self.counters.in_flight.fetch_add(1, Ordering::Relaxed);
         // Also when this future is dropped by a cancel.
         let _under_way = UnderWay(&self.counters);
-        let answer = request(Arc::clone(&self.store)).await;
+        let answer = request(Arc::clone(&self.connection.store)).await;
         permit.end(match &answer {
             Ok(_) => Ended::Worked(bytes),
             Err(error) if error.class == ErrorClass::Throttle => {

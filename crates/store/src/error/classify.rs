@@ -120,6 +120,10 @@ pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass
     if operation == "HeadBucket" && matches!(code, "AccessDenied" | "Forbidden" | "NotFound") {
         return (Person, Scope::Job);
     }
+    // Sending the list of parts again cannot make them add up.
+    if operation == "CompleteMultipartUpload" && matches!(code, "BadDigest" | "InvalidDigest") {
+        return (Object, Scope::Object);
+    }
     if let Some(&(_, class, scope)) = TABLE.iter().find(|(known, ..)| *known == code) {
         return (class, scope);
     }

@@ -40,9 +40,9 @@ pub(super) fn tagging(tags: &[(String, String)]) -> Option<String> {
     (!pairs.is_empty()).then(|| pairs.join("&"))
 }
 
-/// Undo `encoding-type=url`. A `+` stays a plus: AWS never uses it for a space in listings.
+/// Undo `encoding-type=url`: a `+` is a space there, and a plus comes as `%2B`.
 pub(super) fn decoded(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
 }
 
 /// An `ETag` without its quotes.
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_in_a_listing_is_a_plus() {
-        assert_eq!(decoded("a+b%20c%2Bd%0Ae%FC"), "a+b c+d\ne\u{fffd}");
+    fn a_plus_in_a_listing_is_a_space() {
+        assert_eq!(decoded("a+b%20c%2Bd%0Ae%C3%BC"), "a b c+d\ne\u{fc}");
     }
 }

@@ -85,17 +85,15 @@ async fn dispatch(journal: &Arc<Journal>, request: Request<Incoming>) -> Result<
         (&Method::POST, "rules") => {
             let value: Value = serde_json::from_slice(&body)?;
             // By hand, since an untagged enum would hide what is wrong with a rule.
-            let rules: Vec<Rule> = if value.is_array() {
-                serde_json::from_value(value)?
-            } else {
-                vec![serde_json::from_value(value)?]
-            };
+            let rules: Vec<Rule> =
+                if value.is_array() { serde_json::from_value(value)? } else { vec![serde_json::from_value(value)?] };
             let ids: Result<Vec<u64>, String> = rules.into_iter().map(|rule| journal.add_rule(rule)).collect();
             ids.map(|ids| json!({ "ids": ids })).map_err(|problem| Refusal(StatusCode::BAD_REQUEST, problem))
         }
         (&Method::DELETE, "rules") => Ok(json!({ "removed": journal.remove_rules(None) })),
         (&Method::DELETE, path) if path.starts_with("rules/") => {
-            let id = path["rules/".len()..].parse().map_err(|_| Refusal(StatusCode::BAD_REQUEST, "no such rule".into()))?;
+            let id =
+                path["rules/".len()..].parse().map_err(|_| Refusal(StatusCode::BAD_REQUEST, "no such rule".into()))?;
             Ok(json!({ "removed": journal.remove_rules(Some(id)) }))
         }
         (&Method::POST, "release") => {

@@ -32,44 +32,76 @@ impl fmt::Display for Broken {
 
 impl Error for Broken {}
 
-/// A request's body, counted.
+/// A request's body, counted on its way to the server.
 pub(super) struct RequestBody {
-    pub(super) inner: Incoming,
+    pub(super) source: Source,
     pub(super) passed: Arc<AtomicU64>,
 }
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let frame = Pin::new(&mut self.inner).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &frame
-            && let Some(data) = frame.data_ref()
-        {
+        let read = std::task::ready!(self.source.poll_data(context));
+        if let Some(Ok(data)) = &read {
             self.passed.fetch_add(data.len() as u64, Ordering::Relaxed);
         }
-        frame
+        Poll::Ready(read.map(|read| read.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.source.at_end()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.source.size_hint()
     }
 }
 
-/// Where a reply's bytes come from.
+/// Where a body's bytes come from.
 pub(super) enum Source {
     /// Known whole; None when handed over.
     Whole(Option<Bytes>),
-    /// From the server, as it comes.
-    Upstream(Incoming),
+    /// From the other side, as it comes.
+    Streamed(Incoming),
+}
+
+impl Source {
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        match self {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok)),
+            Self::Streamed(incoming) => loop {
+                match std::task::ready!(Pin::new(&mut *incoming).poll_frame(context)) {
+                    // HTTP trailers are not passed on: S3 has none (those of aws-chunked are part of the body).
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Poll::Ready(Some(Ok(data)));
+                        }
+                    }
+                    Some(Err(error)) => return Poll::Ready(Some(Err(Broken(format!("the body broke off: {error}"))))),
+                    None => return Poll::Ready(None),
+                }
+            },
+        }
+    }
+
+    fn at_end(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Self::Streamed(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Streamed(incoming) => incoming.size_hint(),
+        }
+    }
 }
 
 /// How a reply's body is spoiled.
@@ -129,26 +161,6 @@ impl ReplyBody {
         self.ended = false;
     }
 
-    fn poll_source(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
-        match &mut self.source {
-            Source::Whole(bytes) => Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok)),
-            Source::Upstream(incoming) => loop {
-                match std::task::ready!(Pin::new(&mut *incoming).poll_frame(context)) {
-                    // Trailers of the server are not passed on: S3 replies have none.
-                    Some(Ok(frame)) => {
-                        if let Ok(data) = frame.into_data() {
-                            return Poll::Ready(Some(Ok(data)));
-                        }
-                    }
-                    Some(Err(error)) => {
-                        return Poll::Ready(Some(Err(Broken(format!("the server's reply broke off: {error}")))));
-                    }
-                    None => return Poll::Ready(None),
-                }
-            },
-        }
-    }
-
     fn poll_break(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let wait = self.breaking.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_TIME)));
         std::task::ready!(wait.as_mut().poll(context));
@@ -174,7 +186,7 @@ impl Body for ReplyBody {
         if self.spoil.keep.is_some_and(|keep| self.sent >= keep) {
             return self.poll_break(context);
         }
-        let Some(read) = std::task::ready!(self.poll_source(context)) else {
+        let Some(read) = std::task::ready!(self.source.poll_data(context)) else {
             self.ended = true;
             return Poll::Ready(None);
         };
@@ -193,7 +205,7 @@ impl Body for ReplyBody {
             spoiled[at] ^= 0x01;
             data = spoiled.freeze();
         }
-        if matches!(self.source, Source::Upstream(_)) && self.looked_at.len() < LOOKED_AT {
+        if matches!(self.source, Source::Streamed(_)) && self.looked_at.len() < LOOKED_AT {
             let room = LOOKED_AT - self.looked_at.len();
             self.looked_at.extend_from_slice(&data[..data.len().min(room)]);
         }
@@ -202,19 +214,13 @@ impl Body for ReplyBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        let at_end = match &self.source {
-            Source::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Source::Upstream(incoming) => incoming.is_end_stream(),
-        };
+        let at_end = self.source.at_end();
         // A body to be broken off never ends by itself, or hyper would take what was sent for the whole.
         at_end && self.spoil.keep.is_none_or(|keep| self.sent < keep || self.length == Some(self.sent))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Source::Upstream(incoming) => incoming.size_hint(),
-        }
+        self.source.size_hint()
     }
 }
 

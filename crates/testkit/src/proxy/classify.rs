@@ -67,9 +67,26 @@ pub(super) const OPERATIONS: &[&str] = &[
 
 /// Subresources of a bucket that change nothing about objects: all reported under one name per verb.
 const BUCKET_SUBRESOURCES: &[&str] = &[
-    "acl", "accelerate", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
-    "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock",
-    "replication", "requestPayment", "tagging", "website",
+    "acl",
+    "accelerate",
+    "analytics",
+    "cors",
+    "encryption",
+    "intelligent-tiering",
+    "inventory",
+    "lifecycle",
+    "logging",
+    "metrics",
+    "notification",
+    "object-lock",
+    "ownershipControls",
+    "policy",
+    "policyStatus",
+    "publicAccessBlock",
+    "replication",
+    "requestPayment",
+    "tagging",
+    "website",
 ];
 
 /// The names in a query string, with their decoded values.
@@ -115,7 +132,8 @@ pub(super) fn classify(parts: &Parts) -> Call {
     } else {
         of_object(&parts.method, &query, copies)
     };
-    let header = |name: &str| parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let header =
+        |name: &str| parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     Call {
         operation,
         bucket: Some(bucket).filter(|bucket| !bucket.is_empty()),

@@ -27,6 +27,9 @@ use super::rules::{Action, Side};
 /// whatever becomes of the client.
 const SMALL_REPLY: u64 = 64 * 1024;
 
+/// Bodies up to this length are taken in before a rule delays or holds their request.
+const READ_AHEAD: u64 = 1024 * 1024;
+
 /// Idle connections to the server are closed before the server would: a request sent into a closing one fails.
 const IDLE: Duration = Duration::from_secs(3);
 
@@ -52,7 +55,7 @@ impl Upstream {
         Self { client, authority }
     }
 
-    async fn send(&self, mut parts: Parts, body: Incoming, ticket: &Ticket) -> Result<Response<Incoming>, String> {
+    async fn send(&self, mut parts: Parts, body: Source, ticket: &Ticket) -> Result<Response<Incoming>, String> {
         let mut uri = parts.uri.into_parts();
         uri.scheme = Some(Scheme::HTTP);
         uri.authority = Some(self.authority.clone());
@@ -60,7 +63,7 @@ impl Upstream {
         // hyper has told the client to go on by itself. Clients leave this header out of their signatures.
         parts.headers.remove(EXPECT);
         drop_hop_by_hop(&mut parts.headers);
-        let body = RequestBody { inner: body, passed: Arc::clone(&ticket.request_bytes) };
+        let body = RequestBody { source: body, passed: Arc::clone(&ticket.request_bytes) };
         self.client.request(Request::from_parts(parts, body)).await.map_err(|error| format!("the server: {error}"))
     }
 }
@@ -93,6 +96,16 @@ pub(super) async fn relay(
     let call = classify(&parts);
     let (ticket, orders) = journal.begin(&parts, call);
     let mut passage = Passage { journal, ticket, reset, client };
+    // hyper notices that a client left only when it has read all that the client sent.
+    let read_ahead = !orders.is_empty() && body.size_hint().upper().is_some_and(|length| length <= READ_AHEAD);
+    let body = if read_ahead {
+        match body.collect().await {
+            Ok(collected) => Source::Whole(Some(collected.to_bytes())),
+            Err(error) => return Err(passage.give_up(&format!("the body broke off: {error}"))),
+        }
+    } else {
+        Source::Streamed(body)
+    };
     for order in &orders {
         if let Err(left) = passage.wait(order, Side::Request).await {
             return Err(passage.give_up(&left));
@@ -133,7 +146,7 @@ pub(super) async fn relay(
             Err(error) => return Err(passage.give_up(&format!("the server's reply broke off: {error}"))),
         }
     } else {
-        Source::Upstream(reply_body)
+        Source::Streamed(reply_body)
     };
     for order in &orders {
         if let Err(left) = passage.wait(order, Side::Reply).await {
@@ -220,8 +233,10 @@ impl Passage<'_> {
 }
 
 /// Reads a request's body to its end, as a server does that answers an error.
-async fn drain(mut body: Incoming) {
-    while let Some(Ok(_)) = body.frame().await {}
+async fn drain(body: Source) {
+    if let Source::Streamed(mut body) = body {
+        while let Some(Ok(_)) = body.frame().await {}
+    }
 }
 
 fn error_xml(

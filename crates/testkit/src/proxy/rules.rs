@@ -75,6 +75,7 @@ pub enum Action {
         elements: BTreeMap<String, String>,
     },
     /// Answer 200 with an error as body, as S3 may for `CopyObject`, `UploadPartCopy` and `CompleteMultipartUpload`.
+    #[serde(rename = "error_in_200")]
     ErrorIn200 {
         /// S3 error code.
         code: String,
@@ -111,7 +112,8 @@ pub enum Action {
         #[serde(default)]
         reply_ms: u64,
     },
-    /// Stop until released. A request whose client leaves while it is stopped here is never forwarded.
+    /// Stop until released. A request whose client leaves while it is stopped on the request's side is never forwarded,
+    /// unless it has a body above 1 MiB: then the leaving shows only when the body is read.
     Hold {
         /// Where to stop.
         #[serde(default)]
@@ -277,7 +279,8 @@ impl RuleState {
         }
         self.matched += 1;
         let drawn = self.rule.probability.is_none_or(|chance| self.random.f64() < chance);
-        let due = self.matched > self.rule.after && (self.matched - self.rule.after - 1).is_multiple_of(self.rule.every);
+        let due =
+            self.matched > self.rule.after && (self.matched - self.rule.after - 1).is_multiple_of(self.rule.every);
         let left = self.rule.times.is_none_or(|times| self.fired < times);
         let fires = drawn && due && left;
         self.fired += u64::from(fires);
@@ -400,7 +403,8 @@ mod tests {
 
     #[test]
     fn rules_read_from_json_refuse_unknown_words() {
-        let good = r#"{"operations": ["CopyObject"], "times": 1, "action": {"do": "error_in_200", "code": "InternalError"}}"#;
+        let good =
+            r#"{"operations": ["CopyObject"], "times": 1, "action": {"do": "error_in_200", "code": "InternalError"}}"#;
         let bad = r#"{"operations": ["CopyObject"], "time": 1, "action": {"do": "reset"}}"#;
 
         assert!(serde_json::from_str::<Rule>(good).is_ok());

@@ -6,6 +6,7 @@
 //! recorded has no parts, by which it is known and dropped.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use seqferry_store::{
@@ -22,6 +23,8 @@ use crate::requests::{Interrupted, Requests};
 const FAN_OUT: usize = 1024;
 /// Clocks of the service and of this machine may differ by so many seconds.
 const CLOCK_SLACK: f64 = 15.0 * 60.0;
+/// How long parts that were sent are waited for before the last abort.
+const LINGER: Duration = Duration::from_secs(60);
 /// How often an upload is aborted until the service has forgotten it.
 const ABORTS: usize = 10;
 
@@ -29,12 +32,18 @@ type Done = BTreeMap<u32, CompletedPart>;
 
 impl<J: Journal> Object<'_, J> {
     pub(super) async fn copy_in_parts(&mut self, mut route: PartsRoute, source: &ObjectMeta) -> Result<Copy, Trouble> {
+        if self.target.quirks().wrong_part_checksums() {
+            (route.checksum, route.whole) = (None, None);
+        }
         let recorded = self.item.upload.clone();
         let (upload_id, done) = match recorded {
             Some((upload_id, part_size)) => {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
                 match self.parts_there(&upload_id, plan).await? {
                     Some(done) => {
+                        if done.values().any(|part| is_wrong(part.checksum.as_deref(), source, plan)) {
+                            return Err(Trouble::WrongPartChecksums);
+                        }
                         route.same_boundaries &= route.plan.part_size == part_size;
                         route.plan = plan;
                         (upload_id, done)
@@ -52,7 +61,7 @@ impl<J: Journal> Object<'_, J> {
         };
         let copied: u64 = done.keys().filter_map(|n| route.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(copied);
-        let done = self.copy_missing(&route, &upload_id, done).await?;
+        let done = self.copy_missing(&route, source, &upload_id, done).await?;
         let written = self.complete(&route, source, &upload_id, done).await?;
         self.item.upload = None;
         self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await
@@ -70,7 +79,7 @@ impl<J: Journal> Object<'_, J> {
             attributes: source.attributes.clone(),
             tags,
             storage_class: self.policy.storage_class.clone(),
-            checksum: Some(route.checksum),
+            checksum: route.checksum,
         };
         let created = self.target.call(&request.bucket, 0, &self.retries, async |store| store.create_upload(&request).await).await;
         let upload_id = match created {
@@ -121,7 +130,13 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Copy every part that is not done.
-    async fn copy_missing(&self, route: &PartsRoute, upload_id: &str, mut done: Done) -> Result<Done, Trouble> {
+    async fn copy_missing(
+        &self,
+        route: &PartsRoute,
+        source: &ObjectMeta,
+        upload_id: &str,
+        mut done: Done,
+    ) -> Result<Done, Trouble> {
         let plan = route.plan;
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !done.contains_key(number)).collect();
         let mut parts = stream::iter(missing)
@@ -130,6 +145,9 @@ impl<J: Journal> Object<'_, J> {
         while let Some(part) = parts.next().await {
             // The first failure drops the other parts under way.
             let part = part?;
+            if is_wrong(part.checksum.as_deref(), source, plan) {
+                return Err(Trouble::WrongPartChecksums);
+            }
             done.insert(part.number, part);
         }
         Ok(done)
@@ -141,8 +159,17 @@ impl<J: Journal> Object<'_, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let copied = self
             .target
-            .call(bucket, range.len(), &self.retries, async |store| {
-                store.copy_part(&source, range, bucket, key, upload_id, number).await
+            .call(bucket, range.len(), &self.retries, |store| {
+                let (source, bucket, key, upload_id) = (source.clone(), bucket.clone(), key.clone(), upload_id.to_owned());
+                let sent = self.under_way.spawn(async move {
+                    store.copy_part(&source, range, &bucket, &key, &upload_id, number).await
+                });
+                async move {
+                    sent.await.unwrap_or_else(|_| {
+                        // Only when the runtime is being torn down.
+                        Err(StoreError::new("UploadPartCopy", "", None, "Cancelled", None))
+                    })
+                }
             })
             .await;
         match copied {
@@ -171,7 +198,7 @@ impl<J: Journal> Object<'_, J> {
             upload_id: upload_id.to_owned(),
             parts: done.into_values().collect(),
             size: self.item.size,
-            checksum: Some(route.checksum.0),
+            checksum: route.checksum.map(|(algorithm, _)| algorithm),
             whole: route.whole.clone(),
         };
         let completed = self.target.call(&request.bucket, 0, &self.retries, async |store| store.complete_upload(&request).await).await;
@@ -247,12 +274,27 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Abort this object's open upload, if it has one; also after a cancel.
+    ///
+    /// Once at once, so that it costs nothing more, and again when the parts that were sent have come to their end: a
+    /// service may keep a part that arrives after the abort.
     pub(crate) async fn drop_upload(&mut self) {
-        if let Some((upload_id, _)) = self.item.upload.take() {
-            let target = self.target.uncancelled();
-            abort(&target, &self.policy.target_bucket, &self.item.target_key, &upload_id, &self.retries).await;
+        let Some((upload_id, _)) = self.item.upload.take() else { return };
+        let target = self.target.uncancelled();
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        if !self.under_way.is_empty() {
+            let _first = target.call(bucket, 0, &self.retries, async |store| store.abort_upload(bucket, key, &upload_id).await).await;
+            self.under_way.close();
+            let _over = tokio::time::timeout(LINGER, self.under_way.wait()).await;
+            self.under_way.reopen();
         }
+        abort(&target, bucket, key, &upload_id, &self.retries).await;
     }
+}
+
+/// Whether a part was answered for with the checksum of the whole source, which no part of several has.
+fn is_wrong(part: Option<&str>, source: &ObjectMeta, plan: PartPlan) -> bool {
+    let whole = source.checksum.as_ref().map(|sum| sum.value.as_str());
+    plan.count() > 1 && part.is_some() && part == whole
 }
 
 /// Abort until the service has forgotten the upload: parts that were under way may survive the first time. Best effort: what
