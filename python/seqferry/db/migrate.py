@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ HEAD: Final = "0001"
 
 VERSION_TABLE: Final = "seqferry_schema"
 _LOCK: Final = 7700  # any number that only we use as an advisory lock
+_LOCK_POLL_SECONDS: Final = 0.1
 
 
 def migrate(settings: Settings, database: Database) -> None:
@@ -49,10 +51,9 @@ def migrate(settings: Settings, database: Database) -> None:
 
 def upgrade_to(connection: sa.Connection, revision: str = "head") -> None:
     """Run our own migrations on an open transaction."""
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its import logs already
     from alembic import command
     from alembic.config import Config
-
-    logging.getLogger("alembic").setLevel(logging.WARNING)
 
     config = Config()
     # ConfigParser, which alembic uses, gives "%" a meaning.
@@ -111,7 +112,10 @@ def _lock(settings: Settings, database: Database) -> Generator[None]:
     else:
         # A session lock on a connection of its own: migrations commit as they go.
         with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(sa.text("select pg_advisory_lock(:key)"), {"key": _LOCK})
+            # Asked for again and again, not waited for: a waiting statement would hold up the concurrent making of
+            # indexes by the one who has the lock, for ever.
+            while not connection.execute(sa.text("select pg_try_advisory_lock(:key)"), {"key": _LOCK}).scalar():
+                time.sleep(_LOCK_POLL_SECONDS)
             try:
                 yield
             finally:

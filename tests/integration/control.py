@@ -1,0 +1,76 @@
+"""Instruments of the tests of the control plane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import sqlalchemy as sa
+
+from seqferry.config import Settings
+from seqferry.db.objects import Planned
+from seqferry.db.tables import batch, object_
+from seqferry.models import Status, TransferSpec
+from seqferry.service import Service
+from seqferry.spec import build_spec
+from support.servers import S3Server
+from support.waiting import eventually
+
+MIB: Final = 1024 * 1024
+
+PLACES: Final = ("sqlite", pytest.param("postgres", marks=pytest.mark.postgres))
+
+ANY_SPEC: Final = build_spec("s3://vendor/run/", "s3://ours/run/", endpoint_url="http://127.0.0.1:9")
+"""For tests that never reach the storage."""
+
+
+def settings_for(folder: Path, database_url: str | None) -> Settings:
+    return Settings.load({}, state_dir=folder / "state", database_url=database_url)
+
+
+def spec_on(server: S3Server, source: str, target: str, **options: Any) -> TransferSpec:
+    """A spec with parts as small as S3 allows, so that 6 MiB are multipart."""
+    defaults: dict[str, Any] = {"part_size": 5 * MIB, "copy_threshold": 5 * MIB}
+    return build_spec(source, target, endpoint_url=server.endpoint_url, **(defaults | options))
+
+
+def planned(key: str, size: int = 1) -> Planned:
+    return Planned(
+        source_key=f"run/{key}",
+        target_key=f"run/{key}",
+        size=size,
+        etag="etag",
+        last_modified=1.0,
+        version_id=None,
+        storage_class=None,
+    )
+
+
+def until_ended(service: Service, transfer_id: str, deadline: float = 120.0) -> Status:
+    """The status of the transfer once it has ended."""
+
+    def ended() -> Status | None:
+        status = service.status(transfer_id)
+        return status if status.ended else None
+
+    return eventually(ended, what=f"the end of transfer {transfer_id}", deadline=deadline, every=0.05)
+
+
+def counters_fit_rows(service: Service, transfer_id: str) -> None:
+    """The counters of each batch are those of its rows."""
+    with service.database.read() as connection:
+        for row in connection.execute(sa.select(batch).where(batch.c.transfer_id == transfer_id)):
+            of_batch = (object_.c.transfer_id == transfer_id, object_.c.batch_number == row.number)
+            by_state = {
+                state: (count, int(size))
+                for state, count, size in connection.execute(
+                    sa.select(object_.c.state, sa.func.count(), sa.func.sum(object_.c.size))
+                    .where(*of_batch)
+                    .group_by(object_.c.state)
+                )
+            }
+            counted = {state: getattr(row, state) for state in ("done", "skipped", "failed", "cancelled")}
+            assert counted == {state: by_state.get(state, (0, 0))[0] for state in counted}
+            assert row.objects == sum(count for count, _ in by_state.values())
+            assert row.bytes_done == sum(by_state.get(state, (0, 0))[1] for state in ("done", "skipped"))

@@ -1,0 +1,135 @@
+"""Tables come up on both databases, once, whoever comes first."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import seqferry.db
+from seqferry.config import Settings
+from seqferry.db.database import Database
+from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate
+from seqferry.db.tables import metadata
+from seqferry.errors import ConfigError
+from seqferry.service import Service
+from support.processes import Running
+
+
+def _opened(settings: Settings) -> Database:
+    settings.prepare_state_dir()
+    database = Database(settings)
+    migrate(settings, database)
+    return database
+
+
+def test_the_migrations_make_the_tables_that_the_code_knows(settings: Settings) -> None:
+    database = _opened(settings)
+
+    with database.read() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "version_table": VERSION_TABLE,
+                "compare_type": True,
+                "include_name": lambda name, kind, _: not (kind == "table" and _is_of_dbos(connection, name)),
+            },
+        )
+        differences = compare_metadata(context, metadata)
+    database.close()
+
+    assert differences == []
+
+
+def _is_of_dbos(connection: sa.Connection, table: str | None) -> bool:
+    # On SQLite the tables of DBOS live beside ours.
+    return table not in metadata.tables
+
+
+def test_keys_are_compared_byte_by_byte(settings: Settings) -> None:
+    database = _opened(settings)
+    keys = ["a", "B", "a-1", "a/1", "ä", "Z", "z", "~"]
+
+    with database.write() as connection:
+        for key in keys:
+            connection.execute(
+                sa.text("insert into executor_beat (executor_id, beat_at) values (:key, '2026-01-01 00:00:00')"),
+                {"key": key},
+            )
+        found = list(
+            connection.execute(sa.text("select executor_id from executor_beat order by executor_id")).scalars()
+        )
+    database.close()
+
+    assert found == sorted(keys, key=lambda key: key.encode())
+
+
+def test_migrating_again_changes_nothing(settings: Settings) -> None:
+    database = _opened(settings)
+    migrate(settings, database)
+    database.close()
+
+    again = _opened(settings)
+    with again.read() as connection:
+        versions = list(connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalars())
+    again.close()
+
+    assert versions == [HEAD]
+
+
+def test_processes_that_open_a_fresh_database_at_once_take_turns(settings: Settings) -> None:
+    script = (
+        "import sys\n"
+        "from seqferry.config import Settings\n"
+        "from seqferry.service import Service\n"
+        "with Service.open(Settings.load({}, state_dir=sys.argv[1], database_url=sys.argv[2] or None)) as service:\n"
+        "    print(len(service.transfers()))\n"
+    )
+    command = [sys.executable, "-c", script, str(settings.state_dir), settings.database_url or ""]
+
+    with ExitStack() as stack:
+        opening = [stack.enter_context(Running(command)) for _ in range(4)]
+        for process in opening:
+            assert (process.wait(), process.stdout) == (0, "0\n"), process
+
+
+def test_a_database_of_a_newer_version_is_refused(settings: Settings) -> None:
+    database = _opened(settings)
+    with database.write() as connection:
+        connection.execute(sa.text(f"update {VERSION_TABLE} set version_num = '9999'"))
+
+    with pytest.raises(ConfigError, match="newer version"):
+        migrate(settings, database)
+    database.close()
+
+
+def test_the_newest_migration_is_the_one_written_down() -> None:
+    scripts = ScriptDirectory(str(Path(seqferry.db.__file__).parent / "migrations"))
+
+    assert scripts.get_heads() == [HEAD]
+
+
+def test_sqlite_keeps_a_write_ahead_log(sqlite_settings: Settings) -> None:
+    database = _opened(sqlite_settings)
+
+    with database.read() as connection:
+        modes = [connection.exec_driver_sql(f"pragma {name}").scalar() for name in ("journal_mode", "synchronous")]
+    database.close()
+
+    assert modes == ["wal", 1]
+
+
+def test_an_unreachable_postgres_is_one_message_without_the_password(tmp_path: Path) -> None:
+    settings = Settings.load({}, state_dir=tmp_path, database_url="postgresql://ada:hunter2@127.0.0.1:9/work")
+
+    with pytest.raises(ConfigError, match=r"postgresql://127\.0\.0\.1:9/work cannot be used") as refused:
+        Service.open(settings)
+
+    assert "hunter2" not in refused.value.message
+    assert "\n" not in refused.value.message

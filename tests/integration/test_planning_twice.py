@@ -1,0 +1,158 @@
+"""Planning again after a kill adds nothing twice, in whatever order the pages come."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+from control import ANY_SPEC, PLACES, counters_fit_rows, planned, settings_for
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from seqferry import names
+from seqferry import spec as specs
+from seqferry.db import objects, transfers
+from seqferry.db.objects import Planned
+from seqferry.db.queue import Queue
+from seqferry.db.tables import batch, object_
+from seqferry.planning import ALONE
+from seqferry.service import Service
+from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.transfer import Planner
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One database for all examples: each brings a transfer of its own."""
+    url, drop = None, None
+    if request.param == "postgres":
+        server = request.getfixturevalue("postgres")
+        name = server.create_database()
+        url, drop = server.url(name), lambda: server.drop_database(name)
+    with Service.open(settings_for(tmp_path_factory.mktemp("planning"), url)) as service:
+        yield service
+    if drop is not None:
+        drop()
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class _DyingQueue(Queue):
+    """Ends the process when so many batches have been put on the queue, before their transaction is committed."""
+
+    def __init__(self, service: Service, lives: int) -> None:
+        super().__init__(service.database)
+        self._lives = lives
+
+    def enqueue_batch(self, connection: sa.Connection, transfer_id: str, number: int, priority: int) -> None:
+        if self._lives == 0:
+            raise Killed
+        self._lives -= 1
+        super().enqueue_batch(connection, transfer_id, number, priority)
+
+
+def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[Planned]]) -> None:
+    runtime = Runtime(service.database, queue, service.engine, "executor", "attendant")
+    with service.database.write() as connection:
+        assert transfers.begin_plan(connection, transfer_id, time.time(), "worker", "attendant") is not None
+    planner = Planner(runtime, transfer_id, ANY_SPEC)
+    for page in pages:
+        assert planner.add(page)
+    assert planner.close()
+
+
+# Sizes that are batches of their own among ones that go together.
+_SIZES = st.lists(st.one_of(st.integers(0, 3), st.just(ALONE)), max_size=25)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_SIZES, st.lists(st.integers(0, 8), max_size=3), st.integers(1, 10), st.randoms(use_true_random=False))
+def test_planning_twice_adds_nothing(
+    opened: Service, sizes: list[int], lives: list[int], page: int, shuffle: random.Random
+) -> None:
+    transfer_id = str(uuid.uuid4())
+    with opened.database.write() as connection:
+        transfers.insert(
+            connection,
+            transfer_id=transfer_id,
+            spec_json=specs.to_json(ANY_SPEC),
+            at=1.0,
+            actor="ada",
+            idempotency_key=None,
+        )
+    found = [planned(f"{number}", size) for number, size in enumerate(sizes)]
+
+    for after in [*lives, None]:
+        shuffle.shuffle(found)
+        pages = [found[start : start + page] for start in range(0, len(found), page)]
+        queue = opened.queue if after is None else _DyingQueue(opened, after)
+        try:
+            _plan(opened, queue, transfer_id, pages)
+        except Killed:
+            assert after is not None
+        finally:
+            if queue is not opened.queue:
+                queue.close()
+
+    with opened.database.write() as connection:
+        transfers.end_plan(connection, transfer_id, time.time(), "worker")
+    with opened.database.read() as connection:
+        keys = list(
+            connection.execute(sa.select(object_.c.source_key).where(object_.c.transfer_id == transfer_id)).scalars()
+        )
+        numbers = list(
+            connection.execute(sa.select(batch.c.number).where(batch.c.transfer_id == transfer_id)).scalars()
+        )
+        schema = "" if opened.database.is_sqlite else "dbos."
+        queued = list(
+            connection.execute(
+                sa.text(f"select workflow_uuid from {schema}workflow_status where workflow_uuid like :prefix"),
+                {"prefix": f"{transfer_id}:%"},
+            ).scalars()
+        )
+    assert sorted(keys) == sorted(one.source_key for one in found)
+    assert sorted(numbers) == list(range(len(numbers)))
+    assert sorted(queued) == [names.batch_workflow_id(transfer_id, number) for number in sorted(numbers)]
+    assert opened.status(transfer_id).totals.objects == len(sizes)
+    assert opened.status(transfer_id).totals.bytes == sum(sizes)
+    counters_fit_rows(opened, transfer_id)
+
+
+def test_a_key_that_changed_between_two_plannings_stays_as_it_was_found_first(service: Service) -> None:
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+    before, after = planned("f", 1), planned("f", 2)
+
+    with service.database.write() as connection:
+        assert objects.add_batch(connection, transfer_id, [before], 1.0) == 0
+        assert objects.add_batch(connection, transfer_id, [after], 1.0) is None
+
+    assert [record.size for record in service.objects(transfer_id)] == [1]
+
+
+def test_a_key_that_a_listing_names_twice_is_planned_once(service: Service) -> None:
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+
+    with service.database.write() as connection:
+        objects.add_batch(connection, transfer_id, [planned("f"), planned("g"), planned("f")], 1.0)
+
+    assert [record.source_key for record in service.objects(transfer_id)] == ["run/f", "run/g"]
+
+
+def test_a_cancelled_transfer_takes_no_more_objects(service: Service) -> None:
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+    runtime = Runtime(service.database, service.queue, service.engine, "executor", "attendant")
+    with service.database.write() as connection:
+        transfers.begin_plan(connection, transfer_id, 1.0, "worker", "attendant")
+    planner = Planner(runtime, transfer_id, ANY_SPEC)
+    assert planner.add([planned("giant", ALONE)])
+
+    service.cancel(transfer_id, actor="ada")
+
+    assert not planner.add([planned("another", ALONE)])
+    assert [record.source_key for record in service.objects(transfer_id)] == ["run/giant"]

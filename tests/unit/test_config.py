@@ -1,0 +1,143 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seqferry.config import Settings, parse_size
+from seqferry.errors import ConfigError
+
+
+def test_the_state_folder_follows_the_conventions_of_the_system() -> None:
+    home = Path("~").expanduser()
+
+    assert Settings.load({}).state_dir == home / ".local/state/seqferry"
+    assert Settings.load({"XDG_STATE_HOME": "/var/state"}).state_dir == Path("/var/state/seqferry")
+    assert Settings.load({"XDG_STATE_HOME": "relative"}).state_dir == home / ".local/state/seqferry"
+    assert Settings.load({"XDG_STATE_HOME": "/var/state", "SEQFERRY_STATE_DIR": "/x"}).state_dir == Path("/x")
+
+
+def test_each_setting_has_a_twin_in_the_environment() -> None:
+    settings = Settings.load(
+        {
+            "SEQFERRY_STATE_DIR": "/x",
+            "SEQFERRY_DATABASE_URL": "postgresql://ada@db/work",
+            "SEQFERRY_MAX_REQUESTS": "64",
+            "SEQFERRY_MEMORY": "1GiB",
+            "SEQFERRY_MAX_BANDWIDTH": "200M",
+            "SEQFERRY_TOKEN": "hunter2",
+        }
+    )
+
+    assert settings == Settings(
+        state_dir=Path("/x"),
+        database_url="postgresql+psycopg://ada@db/work",
+        max_requests=64,
+        memory=1024**3,
+        max_bandwidth=200 * 1024**2,
+        token="hunter2",
+    )
+    assert not settings.uses_sqlite
+
+
+def test_what_is_given_wins_and_none_is_not_given() -> None:
+    environment = {"SEQFERRY_MAX_REQUESTS": "64", "SEQFERRY_TOKEN": "t"}
+
+    settings = Settings.load(environment, max_requests=8, token=None)
+
+    assert (settings.max_requests, settings.token) == (8, "t")
+
+
+def test_an_empty_variable_counts_as_unset() -> None:
+    settings = Settings.load({"SEQFERRY_DATABASE_URL": "", "SEQFERRY_TOKEN": "", "SEQFERRY_MAX_BANDWIDTH": ""})
+
+    assert settings.uses_sqlite
+    assert (settings.token, settings.max_bandwidth) == (None, None)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_an_address_of_postgres_gets_the_driver_that_is_there(scheme: str) -> None:
+    settings = Settings.load({}, database_url=f"{scheme}://ada:hunter2@db:5432/work?sslmode=require")
+
+    assert settings.database_url == "postgresql+psycopg://ada:hunter2@db:5432/work?sslmode=require"
+
+
+def test_secrets_are_not_shown() -> None:
+    settings = Settings.load({}, database_url="postgresql://ada:hunter2@db:5432/work?x=1", token="s3cret")
+
+    shown = f"{settings!r} {settings} {settings.database_label}"
+
+    assert "hunter2" not in shown
+    assert "s3cret" not in shown
+    assert settings.database_label == "postgresql://db:5432/work"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("MAX_REQUESTS", "many"),
+        ("MAX_REQUESTS", "0"),
+        ("MAX_REQUESTS", "-1"),
+        ("MEMORY", "1 banana"),
+        ("MEMORY", "1MiB"),
+        ("MAX_BANDWIDTH", "0"),
+        ("MAX_BANDWIDTH", "fast"),
+        ("DATABASE_URL", "mysql://ada:hunter2@db/work"),
+        ("DATABASE_URL", "postgresql:/ada:hunter2@db/work"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"SEQFERRY_{name}") as refused:
+        Settings.load({f"SEQFERRY_{name}": text})
+
+    assert "hunter2" not in refused.value.message
+
+
+def test_an_unknown_setting_is_a_mistake_of_ours() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        Settings.load({}, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8388608", 8388608),
+        ("8M", 8 * 1024**2),
+        ("8MiB", 8 * 1024**2),
+        ("8mb", 8 * 1000**2),
+        ("1.5k", 1536),
+        ("2 GiB", 2 * 1024**3),
+        ("1T", 1024**4),
+        ("7b", 7),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1", "1e6", "1 X", "1MM"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="not a size"):
+        parse_size(text)
+
+
+def test_a_state_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+
+    with pytest.raises(ConfigError, match="SEQFERRY_STATE_DIR") as refused:
+        Settings.load({}, state_dir=str(in_the_way / "state")).prepare_state_dir()
+
+    assert str(in_the_way / "state") in refused.value.message
+
+
+def test_the_state_folder_is_for_its_owner_only(tmp_path: Path) -> None:
+    settings = Settings.load({}, state_dir=tmp_path / "a" / "state")
+
+    settings.prepare_state_dir()
+    settings.prepare_state_dir()
+
+    assert settings.state_dir.stat().st_mode & 0o777 == 0o700
+    assert list(settings.state_dir.iterdir()) == []

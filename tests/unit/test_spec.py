@@ -1,0 +1,228 @@
+"""From what a person wrote to what is copied where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqferry import spec as specs
+from seqferry.errors import UsageError
+from seqferry.models import Location
+from seqferry.spec import build_mirror_spec, build_spec, parse_uri, target_key
+
+
+@pytest.mark.parametrize(
+    ("text", "bucket", "key"),
+    [
+        ("s3://b", "b", ""),
+        ("s3://b/", "b", ""),
+        ("s3://b/run42/", "b", "run42/"),
+        ("s3://b/run42/a b+c%20.gz", "b", "run42/a b+c%20.gz"),
+        ("s3://b//leading", "b", "/leading"),
+        ("s3://b/ä/名", "b", "ä/名"),
+        ("s3://b/what?*#&", "b", "what?*#&"),
+    ],
+)
+def test_an_address_is_bucket_and_key_as_written(text: str, bucket: str, key: str) -> None:
+    assert parse_uri(text) == (bucket, key)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "b/key",
+        "s3:/b/key",
+        "S3://b/k",
+        "s3://",
+        "s3:///key",
+        "http://b/key",
+        "s3://b b/key",
+        "s3://b?x/",
+        "s3://u:p@b/",
+    ],
+)
+def test_what_is_no_address_is_refused_with_the_form_of_one(text: str) -> None:
+    with pytest.raises(UsageError, match="s3://bucket/") as refused:
+        parse_uri(text)
+
+    assert text in refused.value.message
+
+
+def test_a_key_longer_than_s3_allows_is_refused() -> None:
+    assert parse_uri("s3://b/" + "é" * 512)[1] == "é" * 512
+    with pytest.raises(UsageError, match="1024 bytes"):
+        parse_uri("s3://b/" + "é" * 512 + "x")
+
+
+def test_a_key_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(UsageError, match="not valid UTF-8") as refused:
+        parse_uri("s3://b/bad\udcff")
+
+    refused.value.message.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "key", "expected"),
+    [
+        # Everything below: with and without the slash of the target.
+        ("s3://a/run/", "s3://b/x", "run/f", "x/f"),
+        ("s3://a/run/", "s3://b/x/", "run/f", "x/f"),
+        ("s3://a/run/", "s3://b", "run/f", "f"),
+        ("s3://a/run/", "s3://b/", "run/d/f", "d/f"),
+        ("s3://a", "s3://b/x", "run/f", "x/run/f"),
+        ("s3://a/", "s3://b", "run/f", "run/f"),
+        # Only the start of the key is touched.
+        ("s3://a/run/", "s3://b/x/", "run/run/run/f", "x/run/run/f"),
+        ("s3://a/run/", "s3://b/x/", "run/", "x/"),
+        # One object: the exact key, or its name below a prefix.
+        ("s3://a/run/f.gz", "s3://b/x", "run/f.gz", "x"),
+        ("s3://a/run/f.gz", "s3://b/x/", "run/f.gz", "x/f.gz"),
+        ("s3://a/run/f.gz", "s3://b", "run/f.gz", "f.gz"),
+    ],
+)
+def test_where_an_object_goes(source: str, target: str, key: str, expected: str) -> None:
+    assert target_key(build_spec(source, target), key) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("s3://a/run/", "s3://a/run/"),
+        ("s3://a/run/", "s3://a/run"),
+        ("s3://a/run/f", "s3://a/run/f"),
+        ("s3://a/run/f", "s3://a/run/"),
+        ("s3://a", "s3://a/"),
+    ],
+)
+def test_a_source_that_is_the_target_is_refused(source: str, target: str) -> None:
+    with pytest.raises(UsageError, match="are the same"):
+        build_spec(source, target)
+
+
+@pytest.mark.parametrize(("source", "target"), [("s3://a/run/", "s3://a/run/copy/"), ("s3://a", "s3://a/copy")])
+def test_a_target_inside_the_source_is_refused(source: str, target: str) -> None:
+    with pytest.raises(UsageError, match="lies inside the source"):
+        build_spec(source, target)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("s3://a/run/", "s3://a/run2/"),
+        ("s3://a/run/f", "s3://a/run/g"),
+        ("s3://a/run/", "s3://b/run/copy/"),
+        ("s3://a/run/copy/", "s3://a/run/"),
+    ],
+)
+def test_neighbours_are_not_taken_for_the_same(source: str, target: str) -> None:
+    build_spec(source, target)
+
+
+def test_the_same_bucket_name_elsewhere_is_the_same_only_on_one_endpoint() -> None:
+    with pytest.raises(UsageError, match="are the same"):
+        build_spec(
+            "s3://a/run/",
+            "s3://a/run/",
+            source_endpoint_url="https://S3.example.org:443/",
+            target_endpoint_url="https://s3.example.org",
+        )
+    with pytest.raises(UsageError, match="one endpoint for both"):
+        build_spec("s3://a/run/", "s3://a/run/", source_endpoint_url="https://one.example.org")
+
+
+def test_options_of_one_side_win() -> None:
+    spec = build_spec(
+        "s3://a/run/",
+        "s3://b/",
+        endpoint_url="http://127.0.0.1:1",
+        region="eu-west-1",
+        target_region="us-west-2",
+        profile="lab",
+        source_profile="vendor",
+        no_sign_request=True,
+    )
+
+    assert spec.source == Location("a", "run/", "http://127.0.0.1:1", "eu-west-1", "vendor", anonymous=True)
+    assert spec.target == Location("b", "", "http://127.0.0.1:1", "us-west-2", "lab", anonymous=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("/data/run", "s3://b/x/"), ("s3://b/x/", "./here"), ("run/", "s3://b")]
+)
+def test_a_local_path_is_said_to_come_later(source: str, target: str) -> None:
+    with pytest.raises(UsageError, match="local path"):
+        build_spec(source, target)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"if_exists": "maybe"}, "--if-exists"),
+        ({"verify": "never"}, "--verify"),
+        ({"part_size": 5 * 2**20 - 1}, "--part-size"),
+        ({"part_size": 5 * 2**30 + 1}, "--part-size"),
+        ({"copy_threshold": -1}, "--copy-threshold"),
+        ({"copy_threshold": 5 * 2**30 + 1}, "--copy-threshold"),
+        ({"endpoint_url": "127.0.0.1:9000"}, "endpoint URL"),
+        ({"endpoint_url": "ftp://host"}, "endpoint URL"),
+    ],
+)
+def test_an_option_out_of_its_range_is_refused_by_name(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        build_spec("s3://a/", "s3://b/", **options)
+
+
+@pytest.mark.parametrize("part_size", [5 * 2**20, 5 * 2**30])
+def test_the_ends_of_the_range_of_parts_are_allowed(part_size: int) -> None:
+    assert build_spec("s3://a/", "s3://b/", part_size=part_size, copy_threshold=0).part_size == part_size
+
+
+def test_credentials_in_an_endpoint_are_refused_and_not_shown() -> None:
+    with pytest.raises(UsageError) as refused:
+        build_spec("s3://a/", "s3://b/", endpoint_url="https://key:hunter2@s3.example.org")
+
+    assert "hunter2" not in refused.value.message
+
+
+def test_prefixes_of_s3mirror_are_plain_strings() -> None:
+    spec = build_mirror_spec("a", "run4", None, "b", "copy-")
+
+    assert target_key(spec, "run42/f") == "copy-2/f"
+
+
+def test_keys_of_s3mirror_follow_the_prefix_and_count_once() -> None:
+    spec = build_mirror_spec("a", "run/", ["f", "g", "f"], "b", "")
+
+    assert spec.keys == ("f", "g")
+    assert target_key(spec, "run/f") == "f"
+
+
+def test_an_empty_list_of_keys_is_refused() -> None:
+    with pytest.raises(UsageError, match="list of keys is empty"):
+        build_mirror_spec("a", "run/", [], "b", "")
+
+
+_KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
+
+
+@given(_KEYS, _KEYS, st.none() | st.lists(_KEYS, min_size=1, max_size=5), st.none() | st.integers(5 << 20, 5 << 30))
+def test_a_spec_comes_back_from_its_text(
+    source: str, target: str, keys: list[str] | None, part_size: int | None
+) -> None:
+    spec = build_mirror_spec("a", source, keys, "b", target)
+    spec = specs.checked(
+        type(spec)(source=spec.source, target=spec.target, strip=spec.strip, keys=spec.keys, part_size=part_size)
+    )
+
+    assert specs.from_json(specs.to_json(spec)) == spec
+
+
+@given(_KEYS, _KEYS, _KEYS)
+def test_what_follows_the_prefix_is_kept_whatever_it_is(prefix: str, rest: str, target: str) -> None:
+    spec = build_mirror_spec("a", prefix, None, "b", target)
+
+    assert target_key(spec, prefix + rest) == target + rest
