@@ -31,12 +31,19 @@ def version() -> str:
     return _native.__version__
 
 
+_UNREACHABLE = frozenset({"ConnectionFailed", "TimedOut"})
+
+
 @contextmanager
-def _translated() -> Generator[None]:
+def _translated(place: Location | None = None) -> Generator[None]:
     try:
         yield
     except _native.EngineError as failure:
-        raise StorageError(*failure.args) from None
+        message, error_class, error_code, *rest = failure.args
+        if place is not None and place.endpoint_url is not None and error_code in _UNREACHABLE:
+            # The engine names bucket and cause; which address was tried is what the user has to look at.
+            message = f"{message} The endpoint is {place.endpoint_url}."
+        raise StorageError(message, error_class, error_code, *rest) from None
 
 
 def _endpoint(place: Location) -> _native.Endpoint:
@@ -56,12 +63,12 @@ class Engine:
 
     def check_bucket(self, place: Location) -> None:
         """Raise StorageError when the bucket of this place cannot be used."""
-        with _translated():
+        with _translated(place):
             self._native.check_bucket(_endpoint(place), place.bucket)
 
     def head(self, place: Location, keys: list[str]) -> list[ObjectInfo | None]:
         """Look each key up; None where there is no such object."""
-        with _translated():
+        with _translated(place):
             return self._native.head(_endpoint(place), place.bucket, keys)
 
     def list(self, place: Location, *, limit: int | None = None) -> Iterator[list[ObjectInfo]]:
@@ -69,7 +76,7 @@ class Engine:
 
         Yields an empty page now and then while waiting, so that the caller can look around.
         """
-        with _translated():
+        with _translated(place):
             listing = self._native.list(_endpoint(place), place.bucket, place.key, limit=limit)
             try:
                 while (page := listing.next(0.5)) is not None:

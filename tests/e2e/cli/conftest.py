@@ -1,0 +1,37 @@
+"""Fixtures for the shipped command as a process, against real S3 servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cli_process import Cli, Places
+
+from support.run import MissingToolError
+from support.servers import S3Server
+
+
+@pytest.fixture
+def places(cli: Cli, s3server: S3Server, make_bucket: Callable[..., str]) -> Places:
+    """Two buckets on each server in turn, which ``cli`` then uses."""
+    cli.server = s3server
+    return Places(s3server, make_bucket(s3server), make_bucket(s3server))
+
+
+@pytest.fixture
+def seaweedfs_places(cli: Cli, seaweedfs: S3Server, make_bucket: Callable[..., str]) -> Places:
+    """Two buckets where one server is enough, since what is tested is our side only."""
+    cli.server = seaweedfs
+    return Places(seaweedfs, make_bucket(seaweedfs), make_bucket(seaweedfs))
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    """The command with a state folder of its own; its processes end with the test."""
+    try:
+        made = Cli(tmp_path / "state")
+    except MissingToolError as missing:
+        pytest.skip(str(missing))
+    with made:
+        yield made

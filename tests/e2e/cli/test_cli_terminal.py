@@ -1,0 +1,136 @@
+"""What a person at a terminal sees, and how soon."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+from cli_process import MIB, Cli, Places
+
+
+def run_on_a_terminal(cli: Cli, *arguments: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+    """Exit code and everything that was written to the terminal."""
+    ours, theirs = pty.openpty()
+    inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    process = subprocess.Popen(
+        [cli.command, *arguments],
+        env={
+            **inherited,
+            **cli.environment(),
+            "TERM": "xterm-256color",
+            "COLUMNS": "100",
+            "LINES": "30",
+            **(env or {}),
+        },
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    written = b""
+    deadline = time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            if not select.select([ours], [], [], 0.1)[0]:
+                if process.poll() is not None:
+                    break
+                continue
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not piece:
+                break
+            written += piece
+        return process.wait(timeout=10), written.decode()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        os.close(ours)
+
+
+@pytest.fixture
+def filled(seaweedfs_places: Places) -> tuple[str, str]:
+    body = os.urandom(16 * MIB)
+    for name in ("one", "two", "odd\x1b[31m[red]\nname"):
+        seaweedfs_places.s3.put_object(Bucket=seaweedfs_places.source, Key=f"run42/{name}", Body=body)
+    return seaweedfs_places.uris
+
+
+def test_the_display_is_live_and_cleans_up_after_itself(cli: Cli, filled: tuple[str, str]) -> None:
+    code, shown = run_on_a_terminal(
+        cli, "cp", *filled, "--part-size", "5MiB", "--copy-threshold", "5MiB", "--max-requests", "1"
+    )
+
+    assert code == 0, shown
+    assert "━" in shown
+    assert "of 3 objects" in shown or "of 3+" in shown
+    assert "48.0 MiB" in shown
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") >= 1
+    assert "Done: 3 objects in" in shown
+    # The name of an object never reaches the terminal as an escape.
+    assert "\x1b[31m[red]" not in shown
+
+
+def test_no_color_is_honoured(cli: Cli, filled: tuple[str, str]) -> None:
+    code, shown = run_on_a_terminal(cli, "cp", *filled, env={"NO_COLOR": "1"})
+
+    assert code == 0, shown
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", shown)
+
+
+def test_no_progress_shows_only_the_end(cli: Cli, filled: tuple[str, str]) -> None:
+    code, shown = run_on_a_terminal(cli, "cp", *filled, "--no-progress")
+
+    assert code == 0
+    assert "\x1b" not in shown
+    assert "Done: 3 objects in" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], {"sqlalchemy", "dbos", "fastapi", "rich", "seqferry.service", "seqferry.engine"}),
+        (["cp", "--help"], {"sqlalchemy", "dbos", "fastapi", "rich", "seqferry.service", "seqferry.engine"}),
+        (["status"], {"dbos", "fastapi", "seqferry.worker"}),
+    ],
+)
+def test_commands_import_only_what_they_need(cli: Cli, arguments: list[str], heavy: set[str]) -> None:
+    """Start-up time is imports; counting them is steadier than measuring."""
+    code = (
+        "import sys\n"
+        "from seqferry.cli.app import run\n"
+        f"code = run({arguments!r})\n"
+        f"assert code == 0 and not (found := {heavy!r} & set(sys.modules)), (code, found)\n"
+    )
+
+    assert cli.run("status").code == 0  # makes the database, which does need more
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **cli.environment()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_version_and_help(cli: Cli) -> None:
+    assert re.match(r"seqferry ", cli.run("--version").out)
+    help_text = cli.run("cp", "--help").out
+    # Every option but --help has its twin.
+    options = re.findall(r"^  (?:-\w, )?--([\w-]+)", help_text, flags=re.MULTILINE)
+    twins = help_text.replace("\n", " ")
+    for option in set(options) - {"help", "dryrun"}:
+        assert re.search(rf"SEQFERRY_{option.upper().replace('-', '_')}\b", twins), option
+    assert cli.run().code == 2
