@@ -121,5 +121,11 @@ class Places:
             for name in self.arrived()
         }
 
+    def empty(self) -> None:
+        """One by one: XML cannot name a key with an escape in it, so that such keys cannot be deleted in bulk."""
+        for bucket in (self.source, self.target):
+            for each in self.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+                self.s3.delete_object(Bucket=bucket, Key=each["Key"])
+
     def open_uploads(self) -> list[Any]:
         return self.s3.list_multipart_uploads(Bucket=self.target).get("Uploads", [])

@@ -20,10 +20,12 @@ def places(cli: Cli, s3server: S3Server, make_bucket: Callable[..., str]) -> Pla
 
 
 @pytest.fixture
-def seaweedfs_places(cli: Cli, seaweedfs: S3Server, make_bucket: Callable[..., str]) -> Places:
-    """Two buckets where one server is enough, since what is tested is our side only."""
+def seaweedfs_places(cli: Cli, seaweedfs: S3Server, make_bucket: Callable[..., str]) -> Iterator[Places]:
+    """Two buckets where one server is enough, since what is tested is our side only. Takes keys with escapes."""
     cli.server = seaweedfs
-    return Places(seaweedfs, make_bucket(seaweedfs), make_bucket(seaweedfs))
+    places = Places(seaweedfs, make_bucket(seaweedfs), make_bucket(seaweedfs))
+    yield places
+    places.empty()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import re
 import subprocess
 import unicodedata
 
-import pytest
 from cli_process import Cli, Places
 
 from support.servers import MOVER
@@ -135,44 +134,6 @@ def test_failed_objects_are_grouped_and_the_others_copied(cli: Cli, seaweedfs_pl
     assert sorted(event["source_key"] for event in failed) == sorted(f"run42/{key}" for key in content if key != "a")
     assert {event["error_class"] for event in failed} == {"exists"}
     assert {event["state"] for event in failed} == {"failed"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        (("cp", "not-a-uri", "s3://b/"), "not-a-uri"),
-        (("cp", "s3:///key", "s3://b/"), "s3:///key"),
-        (("cp", "s3://b/x/", "s3://b/x/"), "s3://b/x/"),
-        (("cp", "s3://b/x/", "s3://b/x/y/"), "s3://b/x/y/"),
-        (("cp", "s3://a/x/", "./here"), "./here"),
-        (("cp", "s3://a/x/"), "DST"),
-        (("cp", "s3://a/", "s3://b/", "--part-size", "much"), "much"),
-        (("cp", "s3://a/", "s3://b/", "--part-size", "1KiB"), "1024"),
-        (("cp", "s3://a/", "s3://b/", "--if-exists", "maybe"), "maybe"),
-        (("cp", "s3://a/", "s3://b/", "--max-requests", "0"), "--max-requests"),
-        (("cp", "s3://a/", "s3://b/", "--access-key", "x"), "--access-key"),
-        (("cp", "s3://a/", "s3://b/", "--endpoint-url", "nowhere"), "nowhere"),
-        (("ls", "bucket"), "bucket"),
-        (("status", "--watch"), "--watch"),
-        (("fly",), "fly"),
-    ],
-)
-def test_usage_errors_are_one_line_that_names_the_thing(cli: Cli, arguments: tuple[str, ...], names: str) -> None:
-    ran = cli.run(*arguments)
-
-    assert ran.code == 2
-    assert ran.out == ""
-    assert len(ran.err.splitlines()) == 1, ran.err
-    assert ran.err.startswith("seqferry: ")
-    assert names in ran.err
-
-
-def test_an_error_is_an_event_with_json(cli: Cli) -> None:
-    ran = cli.run("cp", "s3://b/x/", "s3://b/x/", "--json")
-
-    assert ran.code == 2
-    assert [(event["event"], event["code"], event["exit_code"]) for event in ran.events] == [("error", "usage", 2)]
-    assert len(ran.err.splitlines()) == 1
 
 
 def test_a_missing_bucket_is_named(cli: Cli, places: Places) -> None:

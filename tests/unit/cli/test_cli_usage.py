@@ -1,0 +1,101 @@
+"""What bad input gets: one line that names the thing, exit code 2, no traceback, nothing started."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seqferry.cli import errors
+from seqferry.cli.app import run
+from seqferry.errors import SeqferryError, StorageError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("cp", "not-a-uri", "s3://b/"), "not-a-uri"),
+        (("cp", "s3:///key", "s3://b/"), "s3:///key"),
+        (("cp", "s3://b/x/", "s3://b/x/"), "s3://b/x/"),
+        (("cp", "s3://b/x/", "s3://b/x/y/"), "s3://b/x/y/"),
+        (("cp", "s3://a/x/", "./here"), "./here"),
+        (("cp", "s3://a/x/"), "DST"),
+        (("cp", "s3://a/", "s3://b/", "--part-size", "much"), "much"),
+        (("cp", "s3://a/", "s3://b/", "--part-size", "1KiB"), "1024"),
+        (("cp", "s3://a/", "s3://b/", "--if-exists", "maybe"), "maybe"),
+        (("cp", "s3://a/", "s3://b/", "--max-requests", "0"), "--max-requests"),
+        (("cp", "s3://a/", "s3://b/", "--access-key", "x"), "--access-key"),
+        (("cp", "s3://a/", "s3://b/", "--endpoint-url", "nowhere"), "nowhere"),
+        (("ls", "bucket"), "bucket"),
+        (("status", "--watch"), "--watch"),
+        (("fly",), "fly"),
+    ],
+)
+def test_usage_errors_are_one_line_that_names_the_thing(
+    arguments: tuple[str, ...], names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(list(arguments))
+
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert err.startswith("seqferry: ")
+    assert names in err
+
+
+def test_an_error_is_an_event_with_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["cp", "s3://b/x/", "s3://b/x/", "--json"])
+
+    out, err = capsys.readouterr()
+    event = json.loads(out)
+    assert code == event["exit_code"] == 2
+    assert (event["event"], event["code"]) == ("error", "usage")
+    assert len(err.splitlines()) == 1
+
+
+def test_no_command_shows_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run([])
+
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert "Usage: seqferry" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (SeqferryError("It broke. Mend it."), 1, "seqferry: It broke. Mend it.\n"),
+        (StorageError("two\nlines \x1b[31m"), 1, "seqferry: two\\nlines \\x1b[31m\n"),
+        (
+            ValueError("inner\nworkings"),
+            1,
+            "seqferry: unexpected ValueError: inner (set SEQFERRY_DEBUG=1 to see where)\n",
+        ),
+        (KeyboardInterrupt(), 130, "seqferry: interrupted\n"),
+    ],
+)
+def test_every_error_is_one_line(
+    error: BaseException,
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SEQFERRY_DEBUG", raising=False)
+
+    assert errors.report(error, as_json=False) == code
+
+    assert capsys.readouterr() == ("", said)
+
+
+def test_debugging_shows_where(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQFERRY_DEBUG", "1")
+    try:
+        raise ValueError("inner workings")
+    except ValueError as error:
+        errors.report(error, as_json=False)
+
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert err.endswith("seqferry: unexpected ValueError: inner workings\n")
