@@ -226,8 +226,9 @@ mod tests {
 
     #[test]
     fn names_every_operation_that_transfers_use() {
-        let copy = ("x-amz-copy-source", "/src/a%20b?versionId=7");
-        let table: &[(&str, &str, &[(&str, &str)], &str)] = &[
+        type Row = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str);
+        const COPY: (&str, &str) = ("x-amz-copy-source", "/src/a%20b?versionId=7");
+        let table: &[Row] = &[
             ("GET", "/", &[], "ListBuckets"),
             ("HEAD", "/b", &[], "HeadBucket"),
             ("HEAD", "/b/", &[], "HeadBucket"),
@@ -245,9 +246,9 @@ mod tests {
             ("GET", "/b/k?attributes", &[], "GetObjectAttributes"),
             ("GET", "/b/k?uploadId=u", &[], "ListParts"),
             ("PUT", "/b/k", &[], "PutObject"),
-            ("PUT", "/b/k", &[copy], "CopyObject"),
+            ("PUT", "/b/k", &[COPY], "CopyObject"),
             ("PUT", "/b/k?partNumber=3&uploadId=u", &[], "UploadPart"),
-            ("PUT", "/b/k?partNumber=3&uploadId=u", &[copy], "UploadPartCopy"),
+            ("PUT", "/b/k?partNumber=3&uploadId=u", &[COPY], "UploadPartCopy"),
             ("POST", "/b/k?uploads", &[], "CreateMultipartUpload"),
             ("POST", "/b/k?uploadId=u", &[], "CompleteMultipartUpload"),
             ("DELETE", "/b/k?uploadId=u", &[], "AbortMultipartUpload"),
