@@ -98,23 +98,27 @@ def _bar(status: Status, width: int) -> RenderableType:
 
 
 def _figures(status: Status) -> Text:
+    """What matters most comes first: a narrow terminal cuts the end."""
     totals, live = status.totals, status.live
-    more = "" if status.planned else "+ (still listing)"
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(f"{totals.ended:,} of {totals.objects:,}{more} objects")
-    if totals.skipped:
-        line.append(f"  {totals.skipped:,} already there", style="dim")
+    line.append(f"{totals.ended:,} of {totals.objects:,}{'' if status.planned else '+'} objects")
+    if not status.planned:
+        line.append(" (still listing)", style="dim")
     if live.bytes_per_second > 0:
         line.append(f"  {text.rate(live.bytes_per_second)}", style="bold")
     remaining = display.eta(status)
     if remaining is not None and not status.ended:
         line.append(f"  ETA {text.duration(remaining)}")
-    if live.in_flight:
-        line.append(f"  {live.in_flight:,} in flight", style="dim")
-    if live.workers == 0 and not status.ended:
-        line.append("  no worker at it", style="yellow")
     for part in display.trouble(status):
         line.append(f"  {part}", style="bold red" if part.endswith("failed") else "yellow")
+    if status.state == "queued":
+        line.append("  waiting for a worker", style="dim")
+    elif live.workers == 0 and not status.ended:
+        line.append("  no worker at it", style="yellow")
+    if live.in_flight:
+        line.append(f"  {live.in_flight:,} in flight", style="dim")
+    if totals.skipped:
+        line.append(f"  {totals.skipped:,} already there", style="dim")
     return line
 
 

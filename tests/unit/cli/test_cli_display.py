@@ -70,7 +70,7 @@ def test_the_picture_fits_the_terminal(width: int) -> None:
 def test_growing_totals_are_marked_while_listing() -> None:
     listing = status("planning", planned=False, objects=1000, bytes=5 * MIB, live=Live(workers=1, bytes_per_second=1.0))
 
-    assert "0 of 1,000+ (still listing) objects" in drawn(110, listing)
+    assert "0 of 1,000+ objects (still listing)" in drawn(110, listing)
     assert "ETA" not in drawn(110, listing)
     assert "0 of 1,000+ objects, 0 B of 5.0 MiB+" in display.progress_line(listing)
 
