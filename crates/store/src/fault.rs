@@ -34,7 +34,9 @@ pub enum Fault {
     Delay(Duration),
     /// It waits until [`Gate::open`], then is done.
     Hold(Gate),
-    /// It is done while the test's hook has run before it.
+    /// It is done, and its reply waits until [`Gate::open`].
+    HoldReply(Gate),
+    /// It is done after the test's hook has run.
     Hook(Hook),
     /// The body of a GET ends early.
     Truncate,
@@ -251,6 +253,11 @@ impl FaultStore {
             Some(Fault::Hold(gate)) => {
                 gate.pass().await;
                 request.await
+            }
+            Some(Fault::HoldReply(gate)) => {
+                let answer = request.await;
+                gate.pass().await;
+                answer
             }
             Some(Fault::Hook(hook)) => {
                 (hook.0)().await;

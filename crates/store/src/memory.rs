@@ -25,6 +25,7 @@ use crate::types::{
 pub struct MemoryStore {
     minimum_part: u64,
     page: usize,
+    order: fn(&str) -> String,
     state: Mutex<State>,
 }
 
@@ -81,13 +82,20 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store whose parts, but the last of an upload, have at least so many bytes.
     pub fn new(minimum_part: u64) -> Self {
-        Self { minimum_part, page: 1000, state: Mutex::default() }
+        Self { minimum_part, page: 1000, order: str::to_owned, state: Mutex::default() }
     }
 
     /// The same with listing pages of so many entries.
     #[must_use]
     pub fn with_page(mut self, page: usize) -> Self {
         self.page = page.max(1);
+        self
+    }
+
+    /// The same, listing keys in the order of what `order` makes of them: some services do not sort by bytes.
+    #[must_use]
+    pub fn with_list_order(mut self, order: fn(&str) -> String) -> Self {
+        self.order = order;
         self
     }
 
@@ -170,13 +178,15 @@ impl ObjectStore for MemoryStore {
         let most = request.max_keys.and_then(|n| usize::try_from(n).ok()).unwrap_or(self.page).min(self.page);
         let mut page = ListPage::default();
         let mut last: Option<String> = None;
-        for (key, object) in objects.range(request.prefix.clone()..) {
-            if !key.starts_with(&request.prefix) {
-                break;
-            }
-            if after.is_some_and(|after| key <= after) {
+        let mut keys: Vec<(String, &String)> =
+            objects.keys().filter(|key| key.starts_with(&request.prefix)).map(|key| ((self.order)(key), key)).collect();
+        keys.sort();
+        let after_place = after.map(|after| (self.order)(after));
+        for (place, key) in keys {
+            if after_place.as_ref().is_some_and(|after| place <= *after) {
                 continue;
             }
+            let Some(object) = objects.get(key) else { continue };
             let group = request.delimiter.as_ref().and_then(|delimiter| {
                 let rest = &key[request.prefix.len()..];
                 rest.find(delimiter.as_str()).map(|at| key[..request.prefix.len() + at + delimiter.len()].to_owned())

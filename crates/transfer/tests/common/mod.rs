@@ -1,0 +1,138 @@
+//! What the tests of jobs share: a small world of two buckets in memory behind a store that can fail.
+
+#![allow(dead_code)] // each test file uses a part of it
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use seqferry_store::fault::FaultStore;
+use seqferry_store::{Attributes, Budget, BudgetLimits, CopySource, MemoryStore, ObjectMeta, ObjectStore};
+use seqferry_transfer::{Connection, Event, Item, Job, Limits, Outcome, Policy, RetryPolicy};
+use tokio::runtime::Handle;
+
+/// Bucket to read from.
+pub const SOURCE: &str = "source";
+/// Bucket to write to.
+pub const TARGET: &str = "target";
+
+/// Limits so small that bytes suffice where S3 wants megabytes.
+pub fn small_limits() -> Limits {
+    Limits {
+        minimum_part: 10,
+        maximum_part: 1000,
+        maximum_parts: 100,
+        maximum_copy: 500,
+        maximum_object: 100_000,
+        copy_threshold: 100,
+        etag_copy: 100,
+        part_size: 50,
+    }
+}
+
+/// A policy with small limits.
+pub fn policy() -> Policy {
+    Policy { source_bucket: SOURCE.into(), target_bucket: TARGET.into(), limits: small_limits(), ..Policy::default() }
+}
+
+/// Retries that take no time to speak of.
+pub fn quick() -> RetryPolicy {
+    let moment = Duration::from_millis(1);
+    RetryPolicy { base: moment, throttled_base: moment, most: Duration::from_millis(4), ..RetryPolicy::default() }
+}
+
+/// Two buckets in memory behind a store that can fail.
+pub struct World {
+    pub memory: Arc<MemoryStore>,
+    pub store: Arc<FaultStore>,
+    pub budget: Arc<Budget>,
+    pub connection: Connection,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let memory = Arc::new(MemoryStore::new(small_limits().minimum_part));
+        memory.create_bucket(SOURCE);
+        memory.create_bucket(TARGET);
+        let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
+        let connection = Connection::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+        Self { memory, store, budget: Budget::new(BudgetLimits::default()), connection }
+    }
+
+    /// Write a source object (past the faults); the item that copies it.
+    pub async fn object(&self, id: u64, key: &str, bytes: &[u8]) -> Item {
+        let attributes = Attributes {
+            content_type: Some("application/gzip".into()),
+            metadata: [("sample".to_owned(), key.to_owned())].into(),
+            ..Attributes::default()
+        };
+        let written = self.memory.put(SOURCE, key, Bytes::copy_from_slice(bytes), &attributes).await.unwrap();
+        Item {
+            id,
+            source_key: key.to_owned(),
+            target_key: format!("copy/{key}"),
+            size: bytes.len() as u64,
+            etag: written.etag,
+            ..Item::default()
+        }
+    }
+
+    pub fn start(&self, policy: Policy, items: Vec<Item>) -> Job {
+        let (source, target) = (self.connection.clone(), self.connection.clone());
+        Job::start(&Handle::current(), &self.budget, source, target, policy, quick(), items)
+    }
+
+    /// Run a job to its end, acknowledging every upload; outcomes by item id.
+    pub async fn run(&self, policy: Policy, items: Vec<Item>) -> HashMap<u64, Outcome> {
+        let job = self.start(policy, items);
+        let outcomes = drain(job).await.0;
+        assert_eq!(self.budget.stats().in_flight, 0, "a request permit leaked");
+        assert_eq!(self.budget.memory_reserved(), 0, "buffer bytes leaked");
+        outcomes
+    }
+
+    /// Bytes of an object; None when it is not there.
+    pub async fn read(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
+        use futures::StreamExt as _;
+        let source = CopySource { bucket: bucket.into(), key: key.into(), version_id: None, if_match: None, bytes: 0 };
+        let mut body = self.memory.get(&source, None).await.ok()?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = body.next().await {
+            bytes.extend_from_slice(&chunk.unwrap());
+        }
+        Some(bytes)
+    }
+
+    pub async fn head(&self, key: &str) -> ObjectMeta {
+        self.memory.head(TARGET, key, None, None).await.unwrap()
+    }
+
+    pub async fn open_uploads(&self) -> usize {
+        self.memory.list_uploads(TARGET, "").await.unwrap().len()
+    }
+}
+
+/// Wait for a job's end; its outcomes by item id, and the job.
+pub async fn drain(job: Job) -> (HashMap<u64, Outcome>, Job) {
+    tokio::task::spawn_blocking(move || {
+        let mut outcomes = HashMap::new();
+        while !job.finished() {
+            for event in job.wait(Duration::from_secs(30)) {
+                match event {
+                    Event::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                    Event::Ended(outcome) => assert!(outcomes.insert(outcome.id, *outcome).is_none(), "ended twice"),
+                }
+            }
+        }
+        (outcomes, job)
+    })
+    .await
+    .unwrap()
+}
+
+/// Bytes that differ from place to place.
+pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    std::iter::repeat_with(|| rng.u8(..)).take(len).collect()
+}

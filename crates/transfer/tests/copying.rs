@@ -1,0 +1,180 @@
+//! One object and many, without faults: routes, policies, what travels, what proves it.
+
+mod common;
+
+use bytes::Bytes;
+use common::{SOURCE, TARGET, World, bytes, policy};
+use seqferry_store::{Attributes, ObjectStore as _};
+use seqferry_transfer::evidence::Wishes;
+use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, State, Verified, Verify};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_all_sizes_arrive_whole_and_proven() {
+    let world = World::new();
+    let mut items = Vec::new();
+    for (id, size) in [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999].into_iter().enumerate() {
+        items.push(world.object(id as u64, &format!("k{size}"), &bytes(size as u64, size)).await);
+    }
+
+    let outcomes = world.run(policy(), items.clone()).await;
+
+    for item in &items {
+        let outcome = &outcomes[&item.id];
+        assert_eq!(outcome.state, State::Done, "{outcome:?}");
+        assert_eq!(outcome.method, if item.size <= 100 { Method::Copy } else { Method::Multipart }, "{}", item.size);
+        // The answer to a small object's one request proves it by checksum too, but the listing knew only its ETag.
+        let proof = if item.size <= 100 { Verified::Etag } else { Verified::Checksum };
+        assert_eq!(outcome.verified, proof, "{outcome:?}");
+        assert_eq!(world.read(TARGET, &item.target_key).await, world.read(SOURCE, &item.source_key).await);
+        let head = world.head(&item.target_key).await;
+        assert_eq!(head.attributes.metadata["sample"], item.source_key);
+        assert_eq!(head.attributes.content_type.as_deref(), Some("application/gzip"));
+        assert_eq!(outcome.target_etag.as_ref(), Some(&head.etag));
+    }
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_object_costs_one_request() {
+    let world = World::new();
+    let item = Item { target_absent: true, ..world.object(1, "k", b"small").await };
+
+    world.run(policy(), vec![item]).await;
+
+    assert_eq!(world.store.counts().into_iter().collect::<Vec<_>>(), [("CopyObject", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_and_storage_class_travel_both_ways() {
+    let world = World::new();
+    let items = vec![world.object(1, "small", b"x").await, world.object(2, "large", &bytes(2, 300)).await];
+    let tags = [("a b".to_owned(), "c&d".to_owned()), ("e".to_owned(), String::new())];
+    for item in &items {
+        world.memory.put_tags(SOURCE, &item.source_key, &tags).await.unwrap();
+    }
+
+    let outcomes = world.run(Policy { storage_class: Some("STANDARD_IA".into()), ..policy() }, items).await;
+
+    for key in ["copy/small", "copy/large"] {
+        assert_eq!(world.memory.get_tags(TARGET, key, None).await.unwrap(), tags);
+        assert_eq!(world.head(key).await.storage_class.as_deref(), Some("STANDARD_IA"));
+    }
+    assert!(outcomes.values().all(|outcome| outcome.not_carried.is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_again_is_skipped_and_a_changed_object_is_copied_again() {
+    let world = World::new();
+    let items = vec![
+        world.object(1, "small", b"x").await,
+        world.object(2, "large", &bytes(2, 300)).await,
+        world.object(3, "changes", &bytes(3, 300)).await,
+    ];
+    world.run(policy(), items.clone()).await;
+    let changed = world.object(3, "changes", &bytes(4, 300)).await;
+    let before = world.store.count("CopyObject") + world.store.count("CompleteMultipartUpload");
+
+    let outcomes = world.run(policy(), vec![items[0].clone(), items[1].clone(), changed]).await;
+
+    assert_eq!(outcomes[&1].state, State::Skipped);
+    assert_eq!(outcomes[&2].state, State::Skipped);
+    assert_eq!(outcomes[&2].verified, Verified::Checksum);
+    assert_eq!(outcomes[&3].state, State::Done);
+    assert_eq!(world.store.count("CopyObject") + world.store.count("CompleteMultipartUpload"), before + 1);
+    assert_eq!(world.read(TARGET, "copy/changes").await, Some(bytes(4, 300)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exists_is_treated_as_the_policy_says() {
+    for (if_exists, same, other) in [
+        (IfExists::Same, State::Skipped, State::Done),
+        (IfExists::Skip, State::Skipped, State::Skipped),
+        (IfExists::Overwrite, State::Done, State::Done),
+        (IfExists::Fail, State::Failed, State::Failed),
+    ] {
+        let world = World::new();
+        let items = vec![world.object(1, "same", b"abc").await, world.object(2, "other", b"def").await, world.object(3, "new", b"ghi").await];
+        for (key, body) in [("copy/same", "abc"), ("copy/other", "xyz")] {
+            world.memory.put(TARGET, key, Bytes::from(body), &Attributes::default()).await.unwrap();
+        }
+
+        let outcomes = world.run(Policy { if_exists, ..policy() }, items).await;
+
+        assert_eq!((outcomes[&1].state, outcomes[&2].state, outcomes[&3].state), (same, other, State::Done), "{if_exists:?}");
+        let kept = matches!(other, State::Skipped | State::Failed);
+        assert_eq!(world.read(TARGET, "copy/other").await.unwrap(), if kept { b"xyz" } else { b"def" });
+        if if_exists == IfExists::Fail {
+            assert_eq!(outcomes[&1].failure.as_ref().unwrap().class, FailureClass::Exists);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn content_is_compared_when_asked_for() {
+    let world = World::new();
+    let items = vec![world.object(1, "small", b"x").await, world.object(2, "large", &bytes(2, 3000)).await, world.object(3, "empty", b"").await];
+
+    let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, items).await;
+
+    assert!(outcomes.values().all(|outcome| outcome.verified == Verified::Content), "{outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wishes_for_part_size_and_threshold_are_kept() {
+    let world = World::new();
+    let items = vec![world.object(1, "k", &bytes(1, 95)).await];
+    let wishes = Wishes { part_size: Some(20), copy_threshold: Some(0) };
+
+    let outcomes = world.run(Policy { wishes, ..policy() }, items).await;
+
+    assert_eq!(outcomes[&1].method, Method::Multipart);
+    assert!(outcomes[&1].target_etag.as_ref().unwrap().ends_with("-5"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_too_large_fails_alone() {
+    let world = World::new();
+    let mut huge = world.object(1, "huge", &bytes(1, 200)).await;
+    let small = world.object(2, "small", b"x").await;
+    let mut limits = common::small_limits();
+    limits.maximum_object = 150;
+    huge.target_absent = true;
+
+    let outcomes = world.run(Policy { limits, ..policy() }, vec![huge, small]).await;
+
+    assert_eq!(outcomes[&1].failure.as_ref().unwrap().code, "EntityTooLarge");
+    assert_eq!(outcomes[&2].state, State::Done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archived_objects_need_a_person_and_the_others_are_copied() {
+    let world = World::new();
+    let items = vec![world.object(1, "a", b"x").await, world.object(2, "b", &bytes(2, 300)).await, world.object(3, "c", b"y").await];
+    for key in ["a", "b"] {
+        let own = seqferry_store::CopySource { bucket: SOURCE.into(), key: key.into(), version_id: None, if_match: None, bytes: 0 };
+        world.memory.copy(&own, SOURCE, key, Some("DEEP_ARCHIVE"), None).await.unwrap();
+    }
+
+    let outcomes = world.run(policy(), items).await;
+
+    for id in [1, 2] {
+        let failure = outcomes[&id].failure.as_ref().unwrap();
+        assert_eq!((failure.class.word(), failure.code.as_str()), ("person", "InvalidObjectState"));
+        assert!(failure.message.contains("restore it first"), "{failure}");
+    }
+    assert_eq!(outcomes[&3].state, State::Done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_counts_what_is_done() {
+    let world = World::new();
+    let items = vec![world.object(1, "a", &bytes(1, 60)).await, world.object(2, "b", &bytes(2, 300)).await];
+
+    let job = world.start(policy(), items);
+    let (_, job) = common::drain(job).await;
+
+    let progress = job.progress();
+    assert_eq!((progress.bytes_done, progress.bytes_in_progress), (360, 0));
+    assert_eq!((progress.objects_done, progress.objects_active, progress.in_flight), (2, 0, 0));
+    assert!(progress.slowest.is_empty());
+}

@@ -1,0 +1,399 @@
+//! What goes wrong on the way: every object ends verified, or failed with the right class, and nothing is left behind.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use common::{SOURCE, TARGET, World, bytes, drain, policy};
+use seqferry_store::fault::{Fault, Gate, Hook, Rule};
+use seqferry_store::{Attributes, ObjectStore as _};
+use seqferry_transfer::{Event, FailureClass, Item, Policy, State, Stop, Verified, Verify};
+
+const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
+
+async fn pair(world: &World) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (id, (key, size)) in FLAVOURS.into_iter().enumerate() {
+        items.push(world.object(id as u64, key, &bytes(7, size)).await);
+    }
+    items
+}
+
+async fn assert_whole(world: &World) {
+    for (key, size) in FLAVOURS {
+        assert_eq!(world.read(TARGET, &format!("copy/{key}")).await, Some(bytes(7, size)), "{key}");
+    }
+    assert_eq!(world.open_uploads().await, 0, "open uploads are left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passing_failures_of_every_request_are_retried() {
+    for operation in ["CopyObject", "HeadObject", "CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload"] {
+        for (code, status) in [("InternalError", 500), ("SlowDown", 503), ("RequestTimeout", 400), ("ConnectionFailed", 0)] {
+            let world = World::new();
+            let items = pair(&world).await;
+            world.store.rule(Rule::once(operation, Fault::Fail(code, status)).times(3));
+
+            let outcomes = world.run(policy(), items).await;
+
+            assert!(outcomes.values().all(|o| o.state == State::Done), "{operation} {code}: {outcomes:?}");
+            assert!(outcomes.values().map(|o| o.retries).sum::<u32>() >= 3);
+            assert_whole(&world).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_reply_does_no_harm() {
+    for operation in ["CopyObject", "CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload"] {
+        let world = World::new();
+        let items = pair(&world).await;
+        world.store.rule(Rule::once(operation, Fault::LoseReply));
+
+        let outcomes = world.run(Policy { resumed: operation == "CreateMultipartUpload", ..policy() }, items).await;
+
+        assert!(outcomes.values().all(|o| o.state == State::Done), "{operation}: {outcomes:?}");
+        if operation == "CreateMultipartUpload" {
+            // The first upload is nobody's: it holds nothing, and a later run would drop it.
+            assert_eq!(world.open_uploads().await, 1);
+        } else {
+            assert_whole(&world).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_never_passes_fails_with_its_class_and_leaves_no_upload() {
+    for (operation, code, status, class) in [
+        ("UploadPartCopy", "InternalError", 500, "retry"),
+        ("UploadPartCopy", "SlowDown", 503, "throttle"),
+        ("UploadPartCopy", "AccessDenied", 403, "person"),
+        ("UploadPartCopy", "NotImplemented", 501, "capability"),
+        ("CompleteMultipartUpload", "InternalError", 500, "retry"),
+        ("CompleteMultipartUpload", "InvalidPart", 400, "object"),
+        ("CreateMultipartUpload", "AccessDenied", 403, "person"),
+        ("CopyObject", "KMS.DisabledException", 400, "person"),
+        ("CopyObject", "InvalidObjectState", 403, "person"),
+    ] {
+        let world = World::new();
+        let items = pair(&world).await;
+        world.store.rule(Rule::always(operation, Fault::Fail(code, status)));
+
+        let outcomes = world.run(policy(), items).await;
+
+        let failed: Vec<_> = outcomes.values().filter_map(|o| o.failure.as_ref()).collect();
+        assert_eq!(failed.len(), 1, "{operation} {code}: {outcomes:?}");
+        assert_eq!((failed[0].class.word(), failed[0].code.as_str()), (class, code));
+        assert!(failed[0].message.contains(operation) && failed[0].message.contains("s3://target/copy/"), "{}", failed[0].message);
+        assert_eq!(world.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_wide_failure_stops_the_job_and_is_no_objects_fault() {
+    for (code, status) in [("InvalidAccessKeyId", 403), ("NoSuchBucket", 404), ("SignatureDoesNotMatch", 403), ("ExpiredToken", 400)] {
+        let world = World::new();
+        let mut items = pair(&world).await;
+        for id in 10..200 {
+            items.push(world.object(id, &format!("k{id}"), b"x").await);
+        }
+        world.store.rule(Rule::always("CopyObject", Fault::Fail(code, status)));
+
+        let job = world.start(policy(), items);
+        let (outcomes, job) = drain(job).await;
+
+        assert_eq!(job.failure().unwrap().code, code);
+        assert!(outcomes.values().all(|o| o.state != State::Failed), "{outcomes:?}");
+        assert_eq!(world.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_credentials_are_loaded_anew() {
+    let world = World::new();
+    let items = pair(&world).await;
+    world.store.rule(Rule::once("UploadPartCopy", Fault::Fail("ExpiredToken", 400)));
+
+    let outcomes = world.run(policy(), items).await;
+
+    assert!(outcomes.values().all(|o| o.state == State::Done), "{outcomes:?}");
+    assert_eq!(world.store.count("RefreshCredentials"), 1);
+    assert_whole(&world).await;
+}
+
+/// A hook that overwrites the source past the faults, once.
+fn overwrite(world: &World, key: &'static str, body: Vec<u8>) -> Fault {
+    let memory = Arc::clone(&world.memory);
+    Fault::Hook(Hook(Arc::new(move || {
+        let (memory, body) = (Arc::clone(&memory), Bytes::from(body.clone()));
+        Box::pin(async move { _ = memory.put(SOURCE, key, body, &Attributes::default()).await.unwrap() })
+    })))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_overwritten_meanwhile_is_started_over_and_versions_are_never_mixed() {
+    for (operation, key) in [("CopyObject", "small"), ("UploadPartCopy", "large"), ("CreateMultipartUpload", "large")] {
+        let world = World::new();
+        let items = pair(&world).await;
+        let size = FLAVOURS.iter().find(|(k, _)| *k == key).unwrap().1;
+        let newer = bytes(8, size + 20);
+        let rule = Rule::once(operation, overwrite(&world, key, newer.clone())).key(&format!("copy/{key}"));
+        world.store.rule(if operation == "UploadPartCopy" { rule.part(4) } else { rule });
+
+        let outcomes = world.run(policy(), items).await;
+
+        assert!(outcomes.values().all(|o| o.state == State::Done), "{operation}: {outcomes:?}");
+        let copied = world.read(TARGET, &format!("copy/{key}")).await.unwrap();
+        assert_eq!(copied, newer, "{operation}");
+        assert_eq!(outcomes.values().map(|o| o.attempts).max(), Some(2));
+        assert_eq!(world.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_keeps_changing_fails_as_changed() {
+    let world = World::new();
+    let items = pair(&world).await;
+    let counter = Arc::new(std::sync::atomic::AtomicU64::new(100));
+    let memory = Arc::clone(&world.memory);
+    let hook = Hook(Arc::new(move || {
+        let (memory, counter) = (Arc::clone(&memory), Arc::clone(&counter));
+        Box::pin(async move {
+            let seed = counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            _ = memory.put(SOURCE, "large", Bytes::from(bytes(seed, 300)), &Attributes::default()).await.unwrap();
+        })
+    }));
+    world.store.rule(Rule::always("UploadPartCopy", Fault::Hook(hook)));
+
+    let outcomes = world.run(policy(), items).await;
+
+    let failure = outcomes[&1].failure.as_ref().unwrap();
+    assert_eq!(failure.class.word(), "source_changed");
+    assert!(failure.message.contains("s3://source/large"), "{failure}");
+    assert_eq!(world.read(TARGET, "copy/large").await, None);
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_deleted_meanwhile_is_told_from_others() {
+    let world = World::new();
+    let items = pair(&world).await;
+    for key in ["small", "large"] {
+        world.memory.delete(SOURCE, key).await.unwrap();
+    }
+
+    let outcomes = world.run(policy(), items).await;
+
+    for outcome in outcomes.values() {
+        let failure = outcome.failure.as_ref().unwrap();
+        assert_eq!(failure.class.word(), "source_changed");
+        assert!(failure.message.contains("gone"), "{failure}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_vanishes_is_written_again() {
+    let world = World::new();
+    let item = world.object(1, "k", b"content").await;
+    let memory = Arc::clone(&world.memory);
+    let remove = Hook(Arc::new(move || {
+        let memory = Arc::clone(&memory);
+        Box::pin(async move { memory.delete(TARGET, "copy/k").await.unwrap() })
+    }));
+    // An ETag that is no digest, so that the target is looked at after the copy.
+    world.store.rule(Rule::once("HeadObject", Fault::Hook(remove)).key("copy/k"));
+    let multi = Policy { wishes: seqferry_transfer::evidence::Wishes { part_size: None, copy_threshold: Some(0) }, verify: Verify::Content, ..policy() };
+
+    let outcomes = world.run(multi, vec![Item { target_absent: true, ..item }]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
+    assert_eq!(world.read(TARGET, "copy/k").await.unwrap(), b"content");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn corrupted_content_is_caught_and_the_target_removed() {
+    let world = World::new();
+    let items = pair(&world).await;
+    world.store.rule(Rule::always("GetObject", Fault::Corrupt).key("copy/large"));
+
+    let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, items).await;
+
+    assert_eq!(outcomes[&0].verified, Verified::Content);
+    let failure = outcomes[&1].failure.as_ref().unwrap();
+    assert_eq!(failure.class, FailureClass::Mismatch);
+    assert!(failure.message.contains("offset 0") && failure.message.contains("removed"), "{failure}");
+    assert_eq!(world.read(TARGET, "copy/large").await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn truncated_bodies_are_read_again() {
+    let world = World::new();
+    let items = pair(&world).await;
+    world.store.rule(Rule::once("GetObject", Fault::Truncate).times(3));
+
+    let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, items).await;
+
+    assert!(outcomes.values().all(|o| o.verified == Verified::Content), "{outcomes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_that_may_not_be_read_are_reported_and_the_bytes_copied() {
+    let world = World::new();
+    let items = pair(&world).await;
+    world.memory.put_tags(SOURCE, "large", &[("a".into(), "b".into())]).await.unwrap();
+    world.store.rule(Rule::always("GetObjectTagging", Fault::Fail("AccessDenied", 403)));
+
+    let outcomes = world.run(policy(), items).await;
+
+    assert_eq!(outcomes[&1].state, State::Done);
+    assert!(outcomes[&1].not_carried[0].contains("1 tags: AccessDenied"), "{:?}", outcomes[&1].not_carried);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_aborted_by_somebody_else_is_started_over() {
+    let world = World::new();
+    let items = pair(&world).await;
+    let memory = Arc::clone(&world.memory);
+    let abort = Hook(Arc::new(move || {
+        let memory = Arc::clone(&memory);
+        Box::pin(async move {
+            for upload in memory.list_uploads(TARGET, "").await.unwrap() {
+                memory.abort_upload(TARGET, &upload.key, &upload.upload_id).await.unwrap();
+            }
+        })
+    }));
+    world.store.rule(Rule::once("UploadPartCopy", Fault::Hook(abort)).part(3));
+
+    let outcomes = world.run(policy(), items).await;
+
+    assert!(outcomes.values().all(|o| o.state == State::Done), "{outcomes:?}");
+    assert_whole(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_stops_at_once_and_leaves_nothing_open() {
+    let world = World::new();
+    let mut items = pair(&world).await;
+    for id in 10..50 {
+        items.push(world.object(id, &format!("k{id}"), &bytes(id, 300)).await);
+    }
+    let gate = Gate::default();
+    world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
+    let job = Arc::new(world.start(policy(), items));
+    let (_, ended) = acknowledge_until(&job, &gate).await;
+
+    let asked = Instant::now();
+    job.stop(Stop::Cancel);
+    let before = world.store.count("UploadPartCopy");
+    gate.open();
+    let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
+
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(outcomes.values().any(|o| o.state == State::Cancelled));
+    assert_eq!(outcomes.len() + ended, 42);
+    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(world.store.count("UploadPartCopy"), before, "parts were begun after the cancel");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suspend_leaves_uploads_for_a_later_job() {
+    let world = World::new();
+    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let gate = Gate::default();
+    world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())).after(2));
+    let job = Arc::new(world.start(policy(), vec![item.clone()]));
+    let (upload, _) = acknowledge_until(&job, &gate).await;
+
+    job.stop(Stop::Suspend);
+    gate.open();
+    let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
+
+    assert!(outcomes.is_empty(), "{outcomes:?}");
+    assert_eq!(world.open_uploads().await, 1);
+    world.store.heal();
+    let outcomes = world.run(Policy { resumed: true, ..policy() }, vec![Item { upload, ..item }]).await;
+    assert_eq!(outcomes[&1].state, State::Done);
+    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+/// Acknowledge uploads until a request stands at the gate; the upload begun last, and how many objects ended before.
+async fn acknowledge_until(job: &Arc<seqferry_transfer::Job>, gate: &Gate) -> (Option<(String, u64)>, usize) {
+    let (mut upload, mut ended) = (None, 0);
+    let reached = gate.reached();
+    tokio::pin!(reached);
+    loop {
+        let waiting = Arc::clone(job);
+        let events = tokio::task::spawn_blocking(move || waiting.wait(Duration::from_millis(20))).await.unwrap();
+        for event in events {
+            match event {
+                Event::MultipartBegun { id, upload_id, part_size } => {
+                    upload = Some((upload_id, part_size));
+                    job.acknowledge(&[id]);
+                }
+                Event::Ended(_) => ended += 1,
+            }
+        }
+        if tokio::time::timeout(Duration::from_millis(1), &mut reached).await.is_ok() {
+            return (upload, ended);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_part_starts_before_its_upload_is_recorded() {
+    let world = World::new();
+    let items = pair(&world).await;
+    let job = world.start(policy(), items);
+    let (job, id) = tokio::task::spawn_blocking(move || {
+        loop {
+            for event in job.wait(Duration::from_secs(5)) {
+                if let Event::MultipartBegun { id, .. } = event {
+                    return (job, id);
+                }
+            }
+        }
+    })
+    .await
+    .unwrap();
+
+    assert_eq!(world.store.count("UploadPartCopy"), 0);
+    job.acknowledge(&[id]);
+    drain(job).await;
+
+    assert_eq!(world.store.count("UploadPartCopy"), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_faults_end_every_object_verified_or_failed() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let world = World::new();
+    let mut items = Vec::new();
+    for id in 0..200 {
+        items.push(world.object(id, &format!("k{id}"), &bytes(id, (id as usize * 7) % 450)).await);
+    }
+    let faults = vec![
+        Fault::Fail("InternalError", 500),
+        Fault::Fail("SlowDown", 503),
+        Fault::Fail("RequestTimeout", 400),
+        Fault::LoseReply,
+        Fault::Delay(Duration::from_millis(1)),
+    ];
+    world.store.at_random(seed, 0.2, faults);
+
+    let outcomes = world.run(policy(), items.clone()).await;
+
+    assert_eq!(outcomes.len(), 200);
+    for item in items {
+        let outcome = &outcomes[&item.id];
+        let copied = world.read(TARGET, &item.target_key).await;
+        match outcome.state {
+            State::Done => assert_eq!(copied, world.read(SOURCE, &item.source_key).await),
+            State::Failed => assert!(matches!(outcome.failure.as_ref().unwrap().class.word(), "retry" | "throttle"), "{outcome:?}"),
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+}

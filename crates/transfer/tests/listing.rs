@@ -1,0 +1,146 @@
+//! Listing in parallel is complete, whatever the order of the service; where it is sorted, every key comes once.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use common::quick;
+use proptest::prelude::*;
+use seqferry_store::fault::{Fault, FaultStore, Rule};
+use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectStore};
+use seqferry_transfer::list::{Listing, list};
+use seqferry_transfer::requests::{Interrupted, Requests};
+use seqferry_transfer::{Connection, progress::Counters};
+use tokio_util::sync::CancellationToken;
+
+const BUCKET: &str = "b";
+
+async fn store(keys: impl IntoIterator<Item = String>, page: usize, order: fn(&str) -> String) -> Arc<FaultStore> {
+    let memory = MemoryStore::default().with_page(page).with_list_order(order);
+    memory.create_bucket(BUCKET);
+    for key in keys {
+        memory.put(BUCKET, &key, Bytes::new(), &Attributes::default()).await.unwrap();
+    }
+    Arc::new(FaultStore::new(Arc::new(memory)))
+}
+
+async fn listed(store: &Arc<FaultStore>, prefix: &str, parallel: usize, limit: Option<usize>) -> Result<Vec<String>, String> {
+    let connection = Connection::new(Arc::clone(store) as Arc<dyn ObjectStore>);
+    let budget = Budget::new(BudgetLimits::default());
+    let requests = Requests::new(connection, budget, quick(), CancellationToken::new(), Arc::new(Counters::default()));
+    let mut pages = list(requests, Listing { bucket: BUCKET.into(), prefix: prefix.into(), parallel, limit });
+    let mut keys = Vec::new();
+    while let Some(page) = pages.recv().await {
+        match page {
+            Ok(objects) => keys.extend(objects.into_iter().map(|object| object.key)),
+            Err(Interrupted::Failed(error)) => return Err(error.code),
+            Err(Interrupted::Cancelled) => return Err("cancelled".into()),
+        }
+    }
+    Ok(keys)
+}
+
+fn sorted(key: &str) -> String {
+    key.to_owned()
+}
+
+/// Directory-walk order: `a/1` comes before `a-1`.
+fn walked(key: &str) -> String {
+    key.replace('/', "\u{0}")
+}
+
+/// No order that anybody would guess.
+fn scrambled(key: &str) -> String {
+    format!("{:016x}", key.bytes().fold(14_695_981_039_346_656_037_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)))
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn key() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[ab/_-]{0,4}[0-9]{1,3}",
+        "run/s[0-9]{2}/[rR][12](\\.fq)?",
+        "[a-c]/[a-c]/[a-c]/x[0-9]",
+        "\\PC{1,6}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_key_is_listed_whatever_the_order(
+        keys in proptest::collection::btree_set(key(), 0..120),
+        page in 1..20_usize,
+        parallel in 1..9_usize,
+        prefix in prop_oneof![Just(""), Just("a"), Just("run/"), Just("a/b")],
+    ) {
+        let expected: BTreeSet<String> = keys.iter().filter(|key| key.starts_with(prefix)).cloned().collect();
+        for order in [sorted, walked, scrambled] {
+            let found = runtime().block_on(async { listed(&store(keys.clone(), page, order).await, prefix, parallel, None).await.unwrap() });
+            let set: BTreeSet<String> = found.iter().cloned().collect();
+            prop_assert_eq!(&set, &expected);
+        }
+    }
+
+    #[test]
+    fn a_sorted_service_lists_every_key_once(
+        keys in proptest::collection::btree_set(key(), 0..200),
+        page in 1..20_usize,
+        parallel in 1..9_usize,
+    ) {
+        let found = runtime().block_on(async { listed(&store(keys.clone(), page, sorted).await, "", parallel, None).await.unwrap() });
+        prop_assert_eq!(found.len(), keys.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_pages_are_fetched_side_by_side() {
+    for (name, keys) in [
+        ("folders", (0..3000).map(|n| format!("run/s{:03}/f{n:05}", n / 10)).collect::<Vec<_>>()),
+        ("flat", (0..3000).map(|n| format!("run/f{n:05}")).collect()),
+    ] {
+        let store = store(keys.clone(), 50, sorted).await;
+        store.rule(Rule::always("ListObjectsV2", Fault::Delay(std::time::Duration::from_millis(5))));
+
+        let alone = std::time::Instant::now();
+        assert_eq!(listed(&store, "", 1, None).await.unwrap().len(), 3000);
+        let alone = alone.elapsed();
+        let pages = store.count("ListObjectsV2");
+        let together = std::time::Instant::now();
+        assert_eq!(listed(&store, "", 8, None).await.unwrap().len(), 3000, "{name}");
+        let (together, more) = (together.elapsed(), store.count("ListObjectsV2") - pages);
+
+        println!("{name}: {pages} pages in {alone:?} alone, {more} in {together:?} together");
+        assert!(more < pages * 2, "{name}: {more} requests instead of {pages}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_stops_early_and_an_empty_prefix_ends_at_once() {
+    let store = store((0..1000).map(|n| format!("k{n:04}")), 10, sorted).await;
+
+    assert!(listed(&store, "", 8, Some(1)).await.unwrap().len() <= 20);
+    assert!(store.count("ListObjectsV2") <= 2);
+    assert!(listed(&store, "nothing", 8, None).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_that_fails_says_so_and_is_not_taken_for_complete() {
+    let store = store((0..1000).map(|n| format!("k{n:04}")), 10, sorted).await;
+    store.rule(Rule::always("ListObjectsV2", Fault::Fail("AccessDenied", 403)).after(20));
+
+    assert_eq!(listed(&store, "", 8, None).await, Err("AccessDenied".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passing_failures_of_a_listing_are_retried() {
+    let store = store((0..500).map(|n| format!("k{n:04}")), 10, sorted).await;
+    store.at_random(7, 0.3, vec![Fault::Fail("SlowDown", 503), Fault::Fail("InternalError", 500)]);
+
+    assert_eq!(listed(&store, "", 8, None).await.unwrap().len(), 500);
+}

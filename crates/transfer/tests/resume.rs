@@ -1,0 +1,145 @@
+//! The resume state machine against a simple model: a control plane that is killed at random moments.
+//!
+//! The model keeps what a database would: objects that ended, and upload ids. It is killed at a random request (before it
+//! was done, or after, with the reply lost) or between an event and its recording. However often that happens, in the end
+//! all is there, nothing is open, no object was written twice and no part was copied twice.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{SOURCE, TARGET, World, bytes, policy, quick};
+use proptest::prelude::*;
+use seqferry_store::ObjectStore;
+use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
+use seqferry_transfer::{Connection, Event, IfExists, Item, Job, Policy, State};
+
+const OPERATIONS: [&str; 6] =
+    ["HeadObject", "CopyObject", "CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload", "ListParts"];
+
+/// One life of the process: where it is killed.
+#[derive(Debug, Clone)]
+struct Life {
+    operation: &'static str,
+    /// Matching requests before the fatal one.
+    after: u32,
+    /// Whether the fatal request is done.
+    done: bool,
+    /// Events that are recorded before the process dies; the rest is lost.
+    recorded: usize,
+}
+
+fn life() -> impl Strategy<Value = Life> {
+    (proptest::sample::select(&OPERATIONS[..]), 0..12_u32, any::<bool>(), 0..30_usize)
+        .prop_map(|(operation, after, done, recorded)| Life { operation, after, done, recorded })
+}
+
+/// What the database holds.
+#[derive(Default)]
+struct Model {
+    ended: HashMap<u64, State>,
+    uploads: HashMap<u64, (String, u64)>,
+}
+
+impl Model {
+    fn open_items(&self, items: &[Item]) -> Vec<Item> {
+        let open = items.iter().filter(|item| !self.ended.contains_key(&item.id));
+        open.map(|item| Item { upload: self.uploads.get(&item.id).cloned(), ..item.clone() }).collect()
+    }
+
+    /// Record an event as the control plane does; the job learns of recorded uploads.
+    fn record(&mut self, job: &Job, event: Event) {
+        match event {
+            Event::MultipartBegun { id, upload_id, part_size } => {
+                self.uploads.insert(id, (upload_id, part_size));
+                job.acknowledge(&[id]);
+            }
+            Event::Ended(outcome) => {
+                assert!(self.ended.insert(outcome.id, outcome.state).is_none(), "an ended object was handed over again");
+            }
+        }
+    }
+}
+
+/// Run one process until it is killed or done. True when it came to the end.
+fn live(world: &World, performed: &Arc<FaultStore>, model: &mut Model, items: &[Item], policy: Policy, fate: Option<&Life>) -> bool {
+    // Its own runtime: a kill ends everything that it was doing.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
+    let gate = Gate::default();
+    if let Some(fate) = fate {
+        let fault = if fate.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+        store.rule(Rule::always(fate.operation, fault).after(fate.after));
+    }
+    let connection = Connection::new(store as Arc<dyn ObjectStore>);
+    let job = Job::start(runtime.handle(), &world.budget, connection.clone(), connection, policy, quick(), model.open_items(items));
+    let killed = runtime.spawn(async move { gate.reached().await });
+    let mut left = fate.map_or(usize::MAX, |fate| fate.recorded);
+    let survived = loop {
+        if job.finished() {
+            break true;
+        }
+        let events = job.wait(Duration::from_millis(5));
+        let dead = left < events.len();
+        for event in events.into_iter().take(left) {
+            model.record(&job, event);
+            left -= 1;
+        }
+        if dead || killed.is_finished() {
+            break false;
+        }
+    };
+    runtime.shutdown_background();
+    survived
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn killed_at_any_moment_nothing_is_lost_leaked_or_repeated(
+        sizes in proptest::collection::vec(prop_oneof![0..100_usize, 101..900_usize], 1..6),
+        lives in proptest::collection::vec(life(), 0..5),
+        overwrite in any::<bool>(),
+    ) {
+        let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let world = World::new();
+        let performed = Arc::new(FaultStore::new(Arc::clone(&world.memory) as Arc<dyn ObjectStore>));
+        let items: Vec<Item> = sizes
+            .iter()
+            .enumerate()
+            .map(|(id, size)| setup.block_on(world.object(id as u64, &format!("k{id}"), &bytes(id as u64, *size))))
+            .collect();
+        let if_exists = if overwrite { IfExists::Overwrite } else { IfExists::Same };
+        let mut model = Model::default();
+
+        let mut first = true;
+        for fate in lives.iter().map(Some).chain([None]) {
+            let policy = Policy { resumed: !first, if_exists, ..policy() };
+            let survived = live(&world, &performed, &mut model, &items, policy, fate);
+            first = false;
+            if survived {
+                break;
+            }
+        }
+
+        prop_assert_eq!(model.ended.len(), items.len());
+        prop_assert!(model.ended.values().all(|state| matches!(state, State::Done | State::Skipped)));
+        for item in &items {
+            let (source, target) = setup.block_on(async { (world.read(SOURCE, &item.source_key).await, world.read(TARGET, &item.target_key).await) });
+            prop_assert_eq!(source, target);
+        }
+        prop_assert_eq!(setup.block_on(world.open_uploads()), 0);
+        let mut times: HashMap<(&str, String, Option<u32>), u32> = HashMap::new();
+        for call in performed.calls() {
+            *times.entry((call.operation, call.key, call.part)).or_default() += 1;
+        }
+        for ((operation, key, part), count) in times {
+            if matches!(operation, "CopyObject" | "UploadPartCopy" | "CompleteMultipartUpload") {
+                prop_assert_eq!(count, 1, "{} {} {:?}", operation, key, part);
+            }
+        }
+    }
+}
