@@ -25,14 +25,16 @@ from seqferry.demo.server import SeaweedFS
 from seqferry.errors import SeqferryError
 from seqferry.models import ObjectRecord, Status
 from seqferry.service import Service
-from seqferry.spec import build_spec
+from seqferry.spec import MIN_PART_SIZE, build_spec
 
 SOURCE_BUCKET: Final = "vendor-delivery"
 TARGET_BUCKET: Final = "our-archive"
 PREFIX: Final = "run42/"
 PART_SIZE: Final = 16 * MIB
 """Smaller than the default, so that a delivery of 1 GB has parts worth resuming."""
-MAX_REQUESTS: Final = 4
+COPY_THRESHOLD: Final = 128 * MIB
+"""The default. Both shrink with a smaller delivery, so that it has parts as well."""
+MAX_REQUESTS: Final = 2
 """Keeps the copy slow enough to be watched and killed in its middle."""
 
 _KILL_FROM: Final = 0.40
@@ -116,8 +118,12 @@ class _Story:
     def tell(self, *, scale: float, seed: int, began: float) -> Figures:
         objects, total = self._deliver(scale, seed)
         source, target = f"s3://{SOURCE_BUCKET}/{PREFIX}", f"s3://{TARGET_BUCKET}/{PREFIX}"
-        self._say(f"3. Mirroring: seqferry cp {source} {target} --part-size {PART_SIZE // MIB}MiB")
-        spec = build_spec(source, target, endpoint_url=self._endpoint_url, part_size=PART_SIZE)
+        part_size = max(int(PART_SIZE * min(scale, 1.0)), MIN_PART_SIZE)
+        copy_threshold = int(COPY_THRESHOLD * min(scale, 1.0))
+        self._say(f"3. Mirroring: seqferry cp {source} {target} --part-size {part_size // MIB}MiB")
+        spec = build_spec(
+            source, target, endpoint_url=self._endpoint_url, part_size=part_size, copy_threshold=copy_threshold
+        )
         with Service.open(Settings.load({}, state_dir=str(self._state))) as service:
             service.check(spec)
             transfer_id = service.submit(spec, actor="demo")
