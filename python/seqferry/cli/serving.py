@@ -42,7 +42,8 @@ def serve(
     from seqferry.api.server import serve as run
 
     _log_to_stderr()
-    run(settings, host=host, port=port, allow_crash=allow_crash)
+    # The address on stdout: with --port 0 a script learns it from there.
+    run(settings, host=host, port=port, allow_crash=allow_crash, ready=_print_address)
     return exits.OK
 
 
@@ -58,6 +59,10 @@ def worker(
     _log_to_stderr()
     run(settings)
     return exits.OK
+
+
+def _print_address(url: str) -> None:
+    print(url, flush=True)
 
 
 def _log_to_stderr() -> None:
