@@ -117,7 +117,7 @@ fmt: $(VENV)/.stamp-packages ## format everything
 
 .PHONY: bench-copy
 bench-copy: build tools $(TOOLS)/s5cmd ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")
-	$(BIN)/python benches/copy.py $(ARGS)
+	$(BIN)/python benches/bench_copy.py $(ARGS)
 
 # --- tidying --------------------------------------------------------------------------------------------------------
 

