@@ -196,7 +196,7 @@ class _Memory:
     Not from ``wait4``: there the peak begins at that of the process which forked, this bench.
     """
 
-    _EVERY = 0.05
+    _EVERY = 0.02
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -218,7 +218,8 @@ class _Memory:
         return sum(self._peaks.values()) / 1024
 
     def _watch(self) -> None:
-        while not self._stop.wait(self._EVERY):
+        # The first look comes at once: the process has begun its program when Popen returns.
+        while True:
             todo = [self._pid]
             while todo:
                 pid = todo.pop()
@@ -231,3 +232,5 @@ class _Memory:
                 mark = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
                 if mark:
                     self._peaks[pid] = int(mark.split()[1])
+            if self._stop.wait(self._EVERY):
+                return
