@@ -1,0 +1,220 @@
+"""A transfer's rows under any order of acts, kills and late-comers, against a simple model.
+
+The model knows only what must be true to a user: objects end once and stay as they ended, counters fit, an ended transfer
+stays ended, a run that was taken over writes nothing, the record of events is whole.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from control import ANY_SPEC, counters_fit_rows, planned, settings_for
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
+
+from seqferry.db import objects, transfers
+from seqferry.db.objects import BatchRun, Ended
+from seqferry.db.tables import batch, object_
+from seqferry.models import ENDED_TRANSFER_STATES
+from seqferry.service import Service
+
+_ENDS = st.sampled_from(["done", "skipped", "failed", "cancelled"])
+
+
+class TransferRows(RuleBasedStateMachine):
+    runs = Bundle("runs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.service = Service.open(settings_for(Path(self.folder.name), None))
+        self.keys = 0
+        self.ends: dict[int, str] = {}
+        self.latest: dict[int, int] = {}
+        self.final: str | None = None
+        self.cancelled = self.stopped = False
+
+    def teardown(self) -> None:
+        self.service.close()
+        self.folder.cleanup()
+
+    @initialize()
+    def submit(self) -> None:
+        self.id = self.service.submit(ANY_SPEC, actor="ada")
+
+    def _state(self) -> str:
+        return self.service.status(self.id).state
+
+    # --- the workflow of the transfer; each of these may happen again after a kill ---
+
+    @rule()
+    def begin_plan(self) -> None:
+        with self.service.database.write() as connection:
+            row = transfers.begin_plan(connection, self.id, time.time(), "worker", "attendant")
+        if self.cancelled or self.stopped or self.final:
+            assert row is None
+
+    @precondition(lambda self: not self.service.status(self.id).planned)
+    @rule(count=st.integers(0, 4), again=st.booleans())
+    def add_batch(self, count: int, again: bool) -> None:
+        if self._state() != "planning" or self.stopped:
+            return
+        fresh = [planned(f"{self.keys + number}", number) for number in range(count)]
+        known = [planned(f"{number}", 7) for number in range(self.keys)] if again else []
+        with self.service.database.write() as connection:
+            number = objects.add_batch(connection, self.id, known + fresh, time.time())
+        assert (number is None) == (count == 0)
+        self.keys += count
+
+    @rule()
+    def end_plan(self) -> None:
+        if self._state() == "planning":
+            with self.service.database.write() as connection:
+                transfers.end_plan(connection, self.id, time.time(), "worker")
+
+    @rule(limit=st.integers(1, 3))
+    def cancel_queued(self, limit: int) -> None:
+        if not (self.cancelled or self.stopped) or self.final:
+            return
+        with self.service.database.write() as connection:
+            numbers = objects.cancel_queued(connection, self.id, time.time(), limit)
+            rows = connection.execute(
+                sa.select(object_.c.id).where(object_.c.transfer_id == self.id, object_.c.batch_number.in_(numbers))
+            )
+            for row in rows:
+                self.ends.setdefault(row.id, "cancelled")
+        assert not any(number in self.latest for number in numbers)
+
+    @rule()
+    def finish(self) -> None:
+        """The workflow gets here when it sees no open batch, and planning is over or given up."""
+        with self.service.database.read() as connection:
+            if objects.open_batches(connection, self.id, limit=1):
+                return
+        status = self.service.status(self.id)
+        if not (status.planned or self.cancelled or self.stopped) or self.final:
+            return
+        with self.service.database.write() as connection:
+            transfers.finish(connection, self.id, time.time(), "worker")
+        self.final = "cancelled" if self.cancelled else "failed" if self.stopped else "done"
+        assert self._state() == self.final
+
+    # --- workflows of batches ---
+
+    @rule(target=runs, data=st.data())
+    def begin_batch(self, data: st.DataObject) -> Any:
+        """A first run, or another one after a kill or by a worker that takes the first for dead."""
+        with self.service.database.read() as connection:
+            numbers = list(connection.execute(sa.select(batch.c.number).order_by(batch.c.number)).scalars())
+        if not numbers:
+            return multiple()
+        number = data.draw(st.sampled_from(numbers))
+        with self.service.database.write() as connection:
+            run = objects.begin_batch(connection, self.id, number, time.time())
+        if run is None:
+            return multiple()
+        assert run.run == self.latest.get(number, 0) + 1
+        assert run.stopping == (self.cancelled or self.stopped)
+        self.latest[number] = run.run
+        return run
+
+    @rule(run=runs, data=st.data())
+    def record(self, run: BatchRun, data: st.DataObject) -> None:
+        with self.service.database.write() as connection:
+            if not self._owned(connection, run):
+                return
+            left = objects.open_objects(connection, run)
+            assert {one.id for one in left}.isdisjoint(self.ends)
+            # Also objects that have ended: an outcome may come twice.
+            ids = list(
+                connection.execute(
+                    sa.select(object_.c.id).where(
+                        object_.c.transfer_id == self.id, object_.c.batch_number == run.number
+                    )
+                ).scalars()
+            )
+            chosen = data.draw(st.lists(st.sampled_from(ids), max_size=3)) if ids else []
+            ended = [Ended(id=one, state=data.draw(_ENDS), attempts=1) for one in chosen]
+            objects.record(connection, run, ended)
+            for one in ended:
+                self.ends.setdefault(one.id, one.state)
+
+    @rule(run=consumes(runs), give_up=st.booleans())
+    def end_batch(self, run: BatchRun, give_up: bool) -> None:
+        with self.service.database.write() as connection:
+            if not self._owned(connection, run):
+                return
+            left = objects.open_objects(connection, run)
+            state = "failed" if give_up else "cancelled"
+            if left and not give_up and not (self.cancelled or self.stopped):
+                return
+            objects.end_open(connection, run, Ended(id=0, state=state))
+            objects.end_batch(connection, run, time.time())
+            self.ends.update({one.id: state for one in left})
+
+    def _owned(self, connection: sa.Connection, run: BatchRun) -> bool:
+        owned = objects.owns(connection, run)
+        assert owned == (self.latest[run.number] == run.run)
+        ended = connection.execute(
+            sa.select(batch.c.state).where(batch.c.transfer_id == self.id, batch.c.number == run.number)
+        ).scalar()
+        return owned and ended != "ended"
+
+    # --- people and storage ---
+
+    @rule()
+    def cancel(self) -> None:
+        with self.service.database.write() as connection:
+            before = transfers.row_of(connection, self.id)
+            assert before is not None
+            transfers.request_cancel(connection, self.id, time.time(), "ada")
+        if self.final is None:
+            self.cancelled = True
+            if before.state == "queued":
+                self.final = "cancelled"
+
+    @rule()
+    def fail_as_a_whole(self) -> None:
+        if self._state() == "queued":
+            return
+        with self.service.database.write() as connection:
+            transfers.request_stop(connection, self.id, time.time(), "worker", "ExpiredToken", "expired")
+        if self.final is None and not self.cancelled:
+            self.stopped = True
+
+    # --- what must hold ---
+
+    @invariant()
+    def holds(self) -> None:
+        if not hasattr(self, "id"):
+            return
+        status = self.service.status(self.id)
+        assert (status.state in ENDED_TRANSFER_STATES) == (self.final is not None)
+        assert self.final is None or status.state == self.final
+        records = {record.row: record for record in self.service.objects(self.id)}
+        assert len(records) == self.keys == status.totals.objects
+        for row, state in self.ends.items():
+            assert records[row].state == state
+        assert status.totals.ended == len(self.ends)
+        if self.final is not None:
+            assert status.totals.ended == status.totals.objects
+        counters_fit_rows(self.service, self.id)
+        assert self.service.first_broken_event(self.id) is None
+
+
+TransferRows.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestTransferRows = TransferRows.TestCase
