@@ -172,7 +172,7 @@ def snapshot(server: S3Server, bucket: str, prefix: str = "") -> dict[str, Store
 
 
 def _header(name: str, value: str) -> str:
-    # versitygw keeps the token that a client's own framing put there (test-servers, pitfall 3).
+    # versitygw keeps the token that a client's own framing put there.
     if name == "ContentEncoding":
         return ",".join(token for token in value.split(",") if token.strip() != "aws-chunked")
     return value
