@@ -86,16 +86,18 @@ test-python: build tools ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
 
-.PHONY: lint lint-rust lint-python lint-arrows lint-stubs
-lint: lint-rust lint-python lint-arrows lint-stubs ## run every static check
+.PHONY: lint lint-format lint-rust lint-python lint-arrows lint-stubs
+lint: lint-format lint-rust lint-python lint-arrows lint-stubs ## run every static check
+
+lint-format: $(VENV)/.stamp-packages
+	$(CARGO) fmt --all --check
+	$(BIN)/ruff format --check
 
 lint-rust: $(VENV)/.stamp-packages
-	$(CARGO) fmt --all --check
 	PYO3_PYTHON=$(abspath $(BIN)/python) $(CARGO) clippy --release --locked --workspace --all-targets --quiet -- -D warnings
 
 lint-python: $(VENV)/.stamp-packages
 	$(BIN)/ruff check
-	$(BIN)/ruff format --check
 	$(BIN)/pyright
 
 # What may depend on what, and under which licences, for Python modules and for crates.
