@@ -36,8 +36,8 @@ def cp(
         typer.Option(
             "--verify",
             envvar="SEQFERRY_VERIFY",
-            help="auto = the strongest evidence without a second read; checksum = checksums or failure; "
-            "content = read and compare both sides.",
+            help="auto = the strongest evidence that needs no second read; checksum = a checksum or digest, "
+            "where there is none both sides are read; content = both sides are always read.",
         ),
     ] = "auto",
     part_size: Annotated[
@@ -57,7 +57,7 @@ def cp(
             envvar="SEQFERRY_COPY_THRESHOLD",
             metavar="SIZE",
             parser=options.size,
-            help="Objects up to this size are copied in one request. Default: 128MiB.",
+            help="Objects up to this size are copied in one request. Default: 128MiB, or what proves more.",
         ),
     ] = None,
     storage_class: Annotated[

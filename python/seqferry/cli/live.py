@@ -19,6 +19,8 @@ from seqferry.cli import display, text
 from seqferry.models import ActiveObject, Status
 
 _REFRESHES_PER_SECOND: Final = 8
+_IDLE: Final = 5.0
+"""Seconds without a sign of a worker before that is said: between two batches there is none for a moment."""
 _WIDEST: Final = 110
 """Columns: a wider line is hard to read (taste)."""
 
@@ -30,6 +32,7 @@ class LiveDisplay:
             console=self._console, refresh_per_second=_REFRESHES_PER_SECOND, transient=True, redirect_stdout=False
         )
         self._started = False
+        self._worker_seen = time.monotonic()
 
     def submitted(self, transfer_id: str) -> None:
         self._print(Text(f"transfer {transfer_id}", style="dim"))
@@ -41,7 +44,11 @@ class LiveDisplay:
         if not self._started:
             self._live.start()
             self._started = True
-        self._live.update(picture(status, min(self._console.width, _WIDEST)))
+        now = time.monotonic()
+        if status.live.workers or status.state in {"queued", "planning"}:
+            self._worker_seen = now
+        idle = now - self._worker_seen > _IDLE
+        self._live.update(picture(status, min(self._console.width, _WIDEST), idle=idle))
 
     def close(self) -> None:
         if self._started:
@@ -53,9 +60,9 @@ class LiveDisplay:
         self._console.print(message, soft_wrap=True)
 
 
-def picture(status: Status, width: int) -> RenderableType:
-    """What is shown now, at most ``width`` cells wide."""
-    lines: list[RenderableType] = [_headline(status, width), _bar(status, width), _figures(status)]
+def picture(status: Status, width: int, *, idle: bool = False) -> RenderableType:
+    """What is shown now, at most ``width`` cells wide; ``idle``: no worker has been at it for a while."""
+    lines: list[RenderableType] = [_headline(status, width), _bar(status, width), _figures(status, idle=idle)]
     if status.live.slowest and not status.ended:
         lines.append(_slowest(status.live.slowest, width))
     return Group(*lines)
@@ -97,7 +104,7 @@ def _bar(status: Status, width: int) -> RenderableType:
     return row
 
 
-def _figures(status: Status) -> Text:
+def _figures(status: Status, *, idle: bool) -> Text:
     """What matters most comes first: a narrow terminal cuts the end."""
     totals, live = status.totals, status.live
     line = Text(no_wrap=True, overflow="ellipsis")
@@ -113,7 +120,7 @@ def _figures(status: Status) -> Text:
         line.append(f"  {part}", style="bold red" if part.endswith("failed") else "yellow")
     if status.state == "queued":
         line.append("  waiting for a worker", style="dim")
-    elif live.workers == 0 and not status.ended:
+    elif idle and not status.ended:
         line.append("  no worker at it", style="yellow")
     if live.in_flight:
         line.append(f"  {live.in_flight:,} in flight", style="dim")

@@ -74,7 +74,7 @@ MaxBandwidth = Annotated[
         "--max-bandwidth",
         envvar="SEQFERRY_MAX_BANDWIDTH",
         metavar="SIZE",
-        help="Bytes per second through this process at most, as 200MiB.",
+        help="Bytes per second read by this process at most, as 200MiB. Copies inside the storage do not count.",
     ),
 ]
 

@@ -74,6 +74,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     """The summary for a person; every line is printable as it is. ``status_command`` shows this transfer."""
     status = result.status
     title = _TITLE.get(status.state, status.state)
+    if status.state == "done" and status.totals.failed:
+        title = "Ended with failures"
     out = [f"{title}: {text.count(status.totals.objects, 'object')} in {text.duration(result.seconds)}"]
     if status.error_message:
         out.append(f"  why       {text.printable(status.error_message)}")
@@ -88,10 +90,11 @@ def lines(result: Result, *, status_command: str) -> list[str]:
 
 def _figures(result: Result, status_command: str) -> list[str]:
     totals = result.status.totals
-    copied = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
-    if totals.done and result.seconds > 0:
-        copied += f", {text.rate(result.bytes_copied / result.seconds)} on average"
-    out = [f"  copied    {copied}"]
+    out: list[str] = []
+    if totals.done:
+        copied = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
+        mean = f", {text.rate(result.bytes_copied / result.seconds)} on average" if result.seconds > 0 else ""
+        out.append(f"  copied    {copied}{mean}")
     if totals.skipped:
         out.append(f"  skipped   {text.count(totals.skipped, 'object')} already there")
     if totals.failed:

@@ -75,6 +75,16 @@ def test_growing_totals_are_marked_while_listing() -> None:
     assert "0 of 1,000+ objects, 0 B of 5.0 MiB+" in display.progress_line(listing)
 
 
+def test_a_transfer_without_a_worker_says_so_after_a_while() -> None:
+    console = Console(file=io.StringIO(), width=110)
+
+    console.print(picture(status(objects=2), 110, idle=True))
+
+    assert isinstance(console.file, io.StringIO)
+    assert "no worker at it" in console.file.getvalue()
+    assert "no worker at it" not in drawn(110, status(objects=2))
+
+
 def test_no_trouble_is_not_mentioned() -> None:
     line = display.progress_line(status(objects=2, done=1, bytes=4 * MIB, bytes_done=MIB, live=Live(workers=1)))
 

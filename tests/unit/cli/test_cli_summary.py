@@ -43,6 +43,7 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
 
     told = text_of(summary.Result(ended, [], [denied, odd]))
 
+    assert told.startswith("Ended with failures: 200 objects")
     assert "25 objects failed: HeadObject AccessDenied" in told
     assert "    run42/locked-19\n    … and 5 more: seqferry status 3f2a --failed" in told
     assert summary.next_step("person") in told
