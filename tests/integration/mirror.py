@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Mapping
 
 from control import MIB
+
 from support.servers import S3Server
 
 SMALL = 1000

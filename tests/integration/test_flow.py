@@ -217,13 +217,12 @@ def test_a_stopped_worker_leaves_uploads_open_and_the_next_one_goes_on_with_them
     fill(s3server, source, {"run/small": SMALL} | {f"run/big{number}": MULTIPART for number in range(2)}, rng)
     spec = spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/")
     _learn_quirks(own, proxy, spec)
-    with held(proxy, "UploadPartCopy", part=3):
-        with Worker.start(own.settings, own) as worker:
-            transfer_id = own.submit(spec, actor="ada")
-            proxy.wait_succeeded("UploadPartCopy", 4)
-            proxy.wait_held(count=2)
-            eventually(lambda: own.status(transfer_id).totals.done == 1, what="the small object")
-            assert worker.stop(timeout=20)
+    with held(proxy, "UploadPartCopy", part=3), Worker.start(own.settings, own) as worker:
+        transfer_id = own.submit(spec, actor="ada")
+        proxy.wait_succeeded("UploadPartCopy", 4)
+        proxy.wait_held(count=2)
+        eventually(lambda: own.status(transfer_id).totals.done == 1, what="the small object")
+        assert worker.stop(timeout=20)
 
     assert own.status(transfer_id).state == "running"
     proxy.wait_idle()
@@ -287,7 +286,7 @@ def test_a_named_object_that_is_not_there_is_named(
     with pytest.raises(UsageError, match=f"no object s3://{source}/nothing"):
         own.check(spec_on(s3server, f"s3://{source}/nothing", f"s3://{target}/in"))
     named = replace(spec_on(s3server, f"s3://{source}/run/", f"s3://{target}/in"), keys=("a", "b", "c"))
-    with pytest.raises(UsageError, match="Not found under .*: b, c"):
+    with pytest.raises(UsageError, match=r"Not found under .*: b, c"):
         own.check(named)
 
 
@@ -320,9 +319,8 @@ def test_a_copy_onto_the_source_itself_is_refused_object_by_object(
 
 
 def test_a_second_worker_on_the_same_folder_is_refused(own: Service, tmp_path: Path) -> None:
-    with Worker.start(own.settings, own):
-        with pytest.raises(WorkerBusyError):
-            Worker.start(own.settings)
+    with Worker.start(own.settings, own), pytest.raises(WorkerBusyError):
+        Worker.start(own.settings)
     # The lock is free again.
     Worker.start(own.settings, own).stop()
     assert (own.settings.state_dir / "worker.lock").read_text() == str(os.getpid())

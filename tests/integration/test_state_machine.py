@@ -1,7 +1,7 @@
 """A transfer's rows under any order of acts, kills and late-comers, against a simple model.
 
-The model knows only what must be true to a user: objects end once and stay as they ended, counters fit, an ended transfer
-stays ended, a run that was taken over writes nothing, the record of events is whole.
+The model knows only what must be true to a user: objects end once and stay as they ended, counters fit, an ended
+transfer stays ended, a run that was taken over writes nothing, the record of events is whole.
 """
 
 from __future__ import annotations

@@ -31,8 +31,9 @@ _WAIT_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 15.0
 """How long a cancelled job gets to abort its uploads; the engine promises a second, the storage may be slow."""
 
-_BARREN_RUNS: Final = 8
-"""A batch that was cut off so often in a row before it moved a byte is what kills its workers, and is given up."""
+_BARREN_RUNS: Final = 30
+"""A batch that was cut off so often in a row before it moved a byte is what kills its workers, and is given up. Many,
+since a batch that merely shares its workers with such a one is cut off as often."""
 
 
 @DBOS.workflow(name=names.WORKFLOW_BATCH, max_recovery_attempts=1000)
@@ -147,7 +148,7 @@ def _record_until_finished(runtime: Runtime, running: RunningBatch, deadline: fl
             if begun:
                 objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
             if ended:
-                objects.record(connection, run, [_ended(one) for one in ended])
+                objects.record(connection, run, [_ended(one, run) for one in ended])
             if moved:
                 objects.clear_barren(connection, run)
                 barren = False
@@ -216,10 +217,13 @@ def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
     )
 
 
-def _ended(outcome: Outcome) -> Ended:
+def _ended(outcome: Outcome, run: BatchRun) -> Ended:
+    # Nothing was there when the transfer began, and now it is, identical: an earlier run copied it and was cut off
+    # before it could say so.
+    ours = outcome.state == "skipped" and run.run > 1 and run.target_absent
     return Ended(
         id=outcome.id,
-        state=outcome.state,
+        state="done" if ours else outcome.state,
         method=outcome.method,
         started_at=outcome.started_at,
         ended_at=outcome.ended_at,

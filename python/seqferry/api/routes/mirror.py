@@ -118,6 +118,7 @@ def _status_text(service: Service, status: Status) -> Iterator[str]:
     The counts come last and count what was written before them, so that they fit the list.
     """
     counts = {"files": 0, "SUCCESS": 0, "ERROR": 0}
+    transferred = 0
     separator = '{"filewise":['
     after = 0
     while True:
@@ -127,6 +128,8 @@ def _status_text(service: Service, status: Status) -> Iterator[str]:
             counts["files"] += 1
             if file["status"] in counts:
                 counts[str(file["status"])] += 1
+            if file["status"] == "SUCCESS":
+                transferred += record.size
             yield separator + json.dumps(file)
             separator = ","
         if len(page) < _PAGE:
@@ -135,7 +138,8 @@ def _status_text(service: Service, status: Status) -> Iterator[str]:
     if counts["files"] == 0:
         yield separator
     seconds = (status.ended_at or time.time()) - (status.started_at or status.created_at)
-    rate = status.totals.bytes_done / _GIB / seconds if seconds > 0 else 0.0
+    # The status knows parts of unfinished files, the list what has ended since the status was taken.
+    rate = max(transferred, status.totals.bytes_done) / _GIB / seconds if seconds > 0 else 0.0
     rest = {"files": counts["files"], "transferred": counts["SUCCESS"], "errors": counts["ERROR"], "rate": rate}
     yield "]," + json.dumps(rest).removeprefix("{")
 

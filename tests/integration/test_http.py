@@ -1,0 +1,270 @@
+"""``/api/v1``: what clients may rely on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from control import ANY_SPEC, MIB, until_ended
+from http_client import http
+from mirror import SMALL, digests, fill
+
+from seqferry.api import create_app
+from seqferry.config import Settings
+from seqferry.errors import ConfigError, SeqferryError, StorageError
+from seqferry.service import Service
+from seqferry.worker import Worker
+from support.servers import S3Server
+
+NOBODY = "ffffffff-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def own(sqlite_settings: Settings) -> Iterator[Service]:
+    with Service.open(sqlite_settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(own: Service) -> Iterator[httpx.Client]:
+    with http(create_app(own.settings, own)) as made:
+        yield made
+
+
+def _problem(response: Any, status: int, code: str) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert (problem["type"], problem["status"], problem["code"]) == ("about:blank", status, code)
+    assert problem["title"]
+    assert "Traceback" not in response.text
+    return problem
+
+
+def test_a_transfer_from_post_to_the_fate_of_each_object(
+    client: httpx.Client,
+    own: Service,
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> None:
+    source, target = make_bucket(s3server), make_bucket(s3server)
+    fill(s3server, source, {f"run/{number}": SMALL for number in range(7)}, rng)
+    start_worker(own)
+    body = {
+        "source": f"s3://{source}/run/",
+        "target": f"s3://{target}/in",
+        "endpoint_url": s3server.endpoint_url,
+        "part_size": 5 * MIB,
+    }
+
+    answer = client.post("/api/v1/transfers", json=body, headers={"Idempotency-Key": "once"})
+
+    assert answer.status_code == 202
+    transfer_id = answer.json()["id"]
+    assert answer.headers["location"] == f"/api/v1/transfers/{transfer_id}"
+    assert client.post("/api/v1/transfers", json=body, headers={"Idempotency-Key": "once"}).json()["id"] == transfer_id
+    until_ended(own, transfer_id)
+    status = client.get(f"/api/v1/transfers/{transfer_id}").json()
+    assert (status["state"], status["source"], status["target"]) == (
+        "done",
+        f"s3://{source}/run/",
+        f"s3://{target}/in/",
+    )
+    assert status["totals"] == {
+        "objects": 7,
+        "bytes": 7 * SMALL,
+        "done": 7,
+        "skipped": 0,
+        "failed": 0,
+        "cancelled": 0,
+        "bytes_done": 7 * SMALL,
+    }
+    assert status["ended_at"].endswith("Z")
+    assert status["created_by"] == "http 127.0.0.1"
+    assert [one["id"] for one in client.get("/api/v1/transfers").json()["transfers"]] == [transfer_id]
+    first = client.get(f"/api/v1/transfers/{transfer_id}/objects", params={"limit": 5}).json()
+    rest = client.get(
+        f"/api/v1/transfers/{transfer_id}/objects", params={"limit": 5, "cursor": first["next_cursor"]}
+    ).json()
+    found = first["objects"] + rest["objects"]
+    assert sorted(one["source_key"] for one in found) == [f"run/{number}" for number in range(7)]
+    assert rest["next_cursor"] is None
+    assert {one["state"] for one in found} == {"done"}
+    done = client.get(f"/api/v1/transfers/{transfer_id}/objects", params={"state": "done"}).json()
+    assert len(done["objects"]) == 7
+    assert client.get(f"/api/v1/transfers/{transfer_id}/objects", params={"state": "failed"}).json()["objects"] == []
+    assert digests(s3server, target, "in/") == digests(s3server, source, "run/")
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"source": "b/run/", "target": "s3://b/"}, "b/run/"),
+        ({"source": "s3://a/run/", "target": "s3://a/run/"}, "the same"),
+        ({"source": "s3://a/", "target": "s3://b/", "part_size": 1}, "--part-size"),
+        ({"source": "s3://a/", "target": "s3://b/", "source_endpoint_url": "http://127.0.0.1:9"}, "one endpoint"),
+    ],
+)
+def test_what_makes_no_sense_is_400_and_nothing_is_started(
+    client: httpx.Client, own: Service, body: dict[str, Any], named: str
+) -> None:
+    assert named in _problem(client.post("/api/v1/transfers", json=body), 400, "usage")["detail"]
+    assert own.transfers() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"source": "s3://a/"}, "body.target"),
+        ({"source": "s3://a/", "target": "s3://b/", "if_exists": "maybe"}, "body.if_exists"),
+        ({"source": "s3://a/", "target": "s3://b/", "password": "hunter2"}, "body.password"),
+        ([], "body"),
+    ],
+)
+def test_a_body_that_is_not_valid_is_422_with_the_place(client: httpx.Client, body: Any, where: str) -> None:
+    response = client.post("/api/v1/transfers", json=body)
+
+    assert [one["where"] for one in _problem(response, 422, "invalid_request")["errors"]] == [where]
+    assert "hunter2" not in response.text
+
+
+def test_a_bucket_that_does_not_exist_is_400_with_the_bucket(
+    client: httpx.Client, own: Service, s3server: S3Server, make_bucket: Callable[..., str]
+) -> None:
+    body = {
+        "source": f"s3://{make_bucket(s3server)}/",
+        "target": "s3://no-such-bucket-here/x",
+        "endpoint_url": s3server.endpoint_url,
+    }
+
+    problem = _problem(client.post("/api/v1/transfers", json=body), 400, "storage")
+
+    assert problem["error_code"] == "NoSuchBucket"
+    assert "no-such-bucket-here" in problem["detail"]
+    assert own.transfers() == []
+
+
+def test_storage_that_cannot_be_reached_is_502(client: httpx.Client) -> None:
+    body = {"source": "s3://a/", "target": "s3://b/", "endpoint_url": "http://127.0.0.1:9"}
+
+    assert "127.0.0.1:9" in _problem(client.post("/api/v1/transfers", json=body), 502, "storage")["detail"]
+
+
+@pytest.mark.parametrize("path", ["", "/objects"])
+def test_an_unknown_transfer_is_404(client: httpx.Client, path: str) -> None:
+    _problem(client.get(f"/api/v1/transfers/{NOBODY}{path}"), 404, "not_found")
+
+
+def test_cancel(client: httpx.Client, own: Service) -> None:
+    transfer_id = own.submit(ANY_SPEC, actor="ada")
+
+    answer = client.post(f"/api/v1/transfers/{transfer_id}/cancel")
+
+    assert (answer.status_code, answer.json()["state"]) == (202, "cancelled")
+    _problem(client.post(f"/api/v1/transfers/{NOBODY}/cancel"), 404, "not_found")
+
+
+@pytest.mark.parametrize("params", [{"cursor": "-1"}, {"cursor": "1 or 1"}, {"cursor": "9" * 30}])
+def test_a_cursor_of_somebody_else_is_400(client: httpx.Client, own: Service, params: dict[str, str]) -> None:
+    transfer_id = own.submit(ANY_SPEC, actor="ada")
+
+    _problem(client.get(f"/api/v1/transfers/{transfer_id}/objects", params=params), 400, "usage")
+
+
+def test_an_idempotency_key_used_for_another_transfer_is_409(client: httpx.Client, own: Service) -> None:
+    own.submit(ANY_SPEC, actor="ada", idempotency_key="k")
+
+    body = {"source": "s3://a/", "target": "s3://b/"}
+    _problem(client.post("/api/v1/transfers", json=body, headers={"Idempotency-Key": "k"}), 409, "conflict")
+
+
+def test_pages_that_are_not_there_are_problems_too(client: httpx.Client) -> None:
+    _problem(client.get("/nowhere"), 404, "not_found")
+    _problem(client.delete("/api/v1/transfers"), 405, "method_not_allowed")
+    _problem(client.post("/crash_application"), 404, "not_found")
+
+
+def test_health_and_readiness(client: httpx.Client) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConfigError("The database x cannot be used: gone."), 503),
+        (StorageError("No.", "retry", "InternalError", "ListObjectsV2"), 502),
+        (StorageError("No.", "person", "AccessDenied", "ListObjectsV2"), 400),
+        (SeqferryError("No."), 500),
+    ],
+)
+def test_each_kind_of_error_has_its_status(
+    client: httpx.Client, own: Service, monkeypatch: pytest.MonkeyPatch, error: SeqferryError, status: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(own, "transfers", fail)
+
+    assert _problem(client.get("/api/v1/transfers"), status, error.code)["detail"] == error.message
+
+
+def test_a_fault_of_ours_says_nothing_of_its_inside(
+    client: httpx.Client, own: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("hunter2")
+
+    monkeypatch.setattr(own, "transfers", fail)
+    response = client.get("/api/v1/transfers")
+
+    _problem(response, 500, "internal")
+    assert "hunter2" not in response.text
+
+
+def test_with_a_token_nobody_gets_in_without_it(own: Service) -> None:
+    transfer_id = own.submit(ANY_SPEC, actor="ada")
+    app = create_app(replace(own.settings, token="hunter2"), own, allow_crash=True)
+    paths = [
+        ("GET", "/api/v1/transfers"),
+        ("POST", "/api/v1/transfers"),
+        ("GET", f"/api/v1/transfers/{transfer_id}"),
+        ("GET", f"/api/v1/transfers/{transfer_id}/objects"),
+        ("POST", f"/api/v1/transfers/{transfer_id}/cancel"),
+        ("POST", "/start_transfer"),
+        ("GET", f"/transfer_status/{transfer_id}"),
+        ("POST", f"/cancel/{transfer_id}"),
+        ("POST", "/crash_application"),
+    ]
+    with http(app) as client:
+        for method, path in paths:
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic hunter2"}):
+                response = client.request(method, path, headers=headers, json={} if method == "POST" else None)
+                _problem(response, 401, "unauthorized")
+                assert response.headers["www-authenticate"] == "Bearer"
+        assert client.get("/api/v1/transfers", headers={"Authorization": "Bearer hunter2"}).status_code == 200
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 200
+    assert own.status(transfer_id).state == "queued"
+
+
+def test_the_description_of_the_api_names_what_there_is(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+
+    assert {
+        "/api/v1/transfers",
+        "/api/v1/transfers/{transfer_id}",
+        "/api/v1/transfers/{transfer_id}/objects",
+        "/api/v1/transfers/{transfer_id}/cancel",
+        "/healthz",
+        "/readyz",
+        "/start_transfer",
+        "/transfer_status/{transfer_id}",
+        "/cancel/{transfer_id}",
+    } == set(paths)

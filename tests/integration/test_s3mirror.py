@@ -1,0 +1,245 @@
+"""The routes of S3Mirror: a script written for it runs unchanged."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from control import ANY_SPEC, until_ended
+from http_client import http
+from mirror import SMALL, digests, fill
+
+from seqferry.api import create_app
+from seqferry.config import Settings
+from seqferry.service import Service
+from seqferry.worker import Worker
+from support.proxy import Proxy, access_denied, expired_token, held
+from support.servers import S3Server
+from support.waiting import eventually
+
+NOBODY = "ffffffff-0000-4000-8000-000000000000"
+MakeBucket = Callable[..., str]
+
+
+@pytest.fixture
+def own(sqlite_settings: Settings) -> Iterator[Service]:
+    with Service.open(sqlite_settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def storage(s3server: S3Server, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The payload of S3Mirror names no endpoint: it comes from the environment of the server."""
+    for name, value in proxy.server.environment().items():
+        monkeypatch.setenv(name, value)
+    return s3server
+
+
+@pytest.fixture
+def client(own: Service, start_worker: Callable[[Service], Worker], storage: S3Server) -> Iterator[httpx.Client]:
+    start_worker(own)
+    with http(create_app(own.settings, own)) as made:
+        yield made
+
+
+@pytest.fixture
+def buckets(storage: S3Server, make_bucket: MakeBucket) -> tuple[str, str]:
+    return make_bucket(storage), make_bucket(storage)
+
+
+def _payload(buckets: tuple[str, str], **changes: Any) -> dict[str, Any]:
+    return {
+        "src_bucket": buckets[0],
+        "src_prefix": "run/",
+        "src_keys": None,
+        "dst_bucket": buckets[1],
+        "dst_prefix": "in/",
+    } | changes
+
+
+def _poll(client: httpx.Client, transfer_id: str) -> dict[str, Any]:
+    """As a script does: until each file has been transferred or is in error."""
+
+    def ended() -> dict[str, Any] | None:
+        answer = client.get(f"/transfer_status/{transfer_id}")
+        assert answer.status_code == 200, answer.text
+        status = answer.json()
+        return status if status["transferred"] + status["errors"] == status["files"] else None
+
+    return eventually(ended, what="all files", deadline=60)
+
+
+def test_a_script_posts_reads_the_id_and_polls_until_all_files_are_there(
+    client: httpx.Client, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    sizes = {f"run/f{number:02d}.gz": SMALL for number in range(20)} | {"run/dir/g": 5, "runner": 1}
+    fill(storage, buckets[0], sizes, rng)
+    proxy.rule([], access_denied(), bucket=buckets[1], key_is="in/f07.gz")
+    before = time.time() * 1000
+
+    answer = client.post("/start_transfer", json=_payload(buckets))
+    transfer_id = answer.json()
+    status = _poll(client, transfer_id)
+
+    assert answer.status_code == 200
+    assert isinstance(transfer_id, str)
+    assert {key: status[key] for key in ("files", "transferred", "errors")} == {
+        "files": 21,
+        "transferred": 20,
+        "errors": 1,
+    }
+    assert set(status) == {"files", "transferred", "errors", "rate", "filewise"}
+    assert 0 < status["rate"] < 1
+    files = {one["file"]: one for one in status["filewise"]}
+    assert set(files) == {key.removeprefix("run/") for key in sizes if key != "runner"}
+    for name, file in files.items():
+        assert set(file) == {"file", "size", "status", "tstart", "tend", "error"}
+        assert file["size"] == sizes[f"run/{name}"] / 2**30
+        assert before <= file["tstart"] <= time.time() * 1000
+        if name == "f07.gz":
+            assert (file["status"], file["tend"]) == ("ERROR", None)
+            assert "AccessDenied" in file["error"]
+        else:
+            assert (file["status"], file["error"]) == ("SUCCESS", "None")
+            assert file["tstart"] <= file["tend"] <= time.time() * 1000
+    assert len(digests(storage, buckets[1], "in/")) == 20
+
+
+def test_the_first_status_names_every_file(
+    client: httpx.Client, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {f"run/{number}": SMALL for number in range(9)}, rng)
+
+    with held(proxy, "CopyObject"):
+        transfer_id = client.post("/start_transfer", json=_payload(buckets)).json()
+        status = client.get(f"/transfer_status/{transfer_id}").json()
+
+    assert (status["files"], status["transferred"], status["errors"]) == (9, 0, 0)
+    assert {one["status"] for one in status["filewise"]} <= {"ENQUEUED", "PENDING"}
+    assert {(one["tstart"], one["tend"], one["error"]) for one in status["filewise"]} == {(None, None, "None")}
+    assert _poll(client, transfer_id)["transferred"] == 9
+
+
+def test_prefixes_are_plain_strings(
+    client: httpx.Client, storage: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {"run/a": 1, "run2/run/b": 2, "other": 3}, rng)
+
+    payload = _payload(buckets, src_prefix="run", dst_prefix="copy-")
+    status = _poll(client, client.post("/start_transfer", json=payload).json())
+
+    assert sorted(one["file"] for one in status["filewise"]) == ["/a", "2/run/b"]
+    assert sorted(digests(storage, buckets[1])) == ["copy-/a", "copy-2/run/b"]
+
+
+def test_listed_keys_follow_the_prefix(
+    client: httpx.Client, storage: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {"run/a": 1, "run/b": 2, "run/c": 3}, rng)
+
+    status = _poll(client, client.post("/start_transfer", json=_payload(buckets, src_keys=["a", "c"])).json())
+
+    assert sorted(one["file"] for one in status["filewise"]) == ["a", "c"]
+    assert sorted(digests(storage, buckets[1])) == ["in/a", "in/c"]
+
+
+def test_a_listed_key_that_does_not_exist_is_400_with_its_name(
+    client: httpx.Client, own: Service, storage: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {"run/a": 1}, rng)
+
+    answer = client.post("/start_transfer", json=_payload(buckets, src_keys=["a", "b.gz", "c.gz"]))
+
+    assert answer.status_code == 400
+    assert "b.gz, c.gz" in answer.json()["detail"]
+    assert own.transfers() == []
+    assert digests(storage, buckets[1]) == {}
+
+
+def test_a_prefix_with_nothing_below_is_complete_at_once(client: httpx.Client, buckets: tuple[str, str]) -> None:
+    status = _poll(client, client.post("/start_transfer", json=_payload(buckets)).json())
+
+    assert (status["files"], status["transferred"], status["errors"], status["filewise"]) == (0, 0, 0, [])
+
+
+def test_an_object_that_exists_but_differs_is_copied(
+    client: httpx.Client, storage: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {"run/a": 10}, rng)
+    fill(storage, buckets[1], {"in/a": 10}, rng)
+
+    status = _poll(client, client.post("/start_transfer", json=_payload(buckets)).json())
+
+    assert status["transferred"] == 1
+    assert digests(storage, buckets[1], "in/") == digests(storage, buckets[0], "run/")
+
+
+def test_an_error_of_the_whole_job_ends_every_file(
+    client: httpx.Client, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {f"run/{number}": SMALL for number in range(9)}, rng)
+    proxy.rule("CopyObject", expired_token())
+
+    status = _poll(client, client.post("/start_transfer", json=_payload(buckets)).json())
+
+    assert (status["files"], status["errors"]) == (9, 9)
+    assert all(one["status"] == "ERROR" and "ExpiredToken" in one["error"] for one in status["filewise"])
+
+
+def test_cancel_answers_null_and_the_files_are_cancelled(
+    client: httpx.Client, own: Service, storage: S3Server, proxy: Proxy, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(storage, buckets[0], {f"run/{number}": SMALL for number in range(3)}, rng)
+    with held(proxy, "CopyObject"):
+        transfer_id = client.post("/start_transfer", json=_payload(buckets)).json()
+        proxy.wait_held(count=3)
+
+        answer = client.post(f"/cancel/{transfer_id}")
+
+        assert (answer.status_code, answer.json()) == (200, None)
+        until_ended(own, transfer_id, deadline=20)
+    status = client.get(f"/transfer_status/{transfer_id}").json()
+    assert {one["status"] for one in status["filewise"]} == {"CANCELLED"}
+    assert (status["files"], status["transferred"], status["errors"]) == (3, 0, 0)
+    assert client.post(f"/cancel/{transfer_id}").json() is None
+
+
+def test_an_unknown_id_is_404(client: httpx.Client) -> None:
+    assert client.get(f"/transfer_status/{NOBODY}").status_code == 404
+    assert client.get("/transfer_status/no-id-at-all").status_code == 404
+    assert client.post(f"/cancel/{NOBODY}").status_code == 404
+
+
+def test_a_missing_bucket_is_told_by_start(client: httpx.Client, own: Service, buckets: tuple[str, str]) -> None:
+    answer = client.post("/start_transfer", json=_payload(buckets, dst_bucket="no-such-bucket-here"))
+
+    assert answer.status_code == 400
+    assert "no-such-bucket-here" in answer.json()["detail"]
+    assert own.transfers() == []
+
+
+def test_a_status_is_not_given_before_the_source_is_listed(own: Service) -> None:
+    transfer_id = own.submit(ANY_SPEC, actor="ada")
+
+    with http(create_app(own.settings, own, planning_timeout=0.2)) as client:
+        answer = client.get(f"/transfer_status/{transfer_id}")
+
+    assert answer.status_code == 503
+    assert "still being listed" in answer.json()["detail"]
+
+
+def test_crashing_is_there_only_when_it_was_allowed(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+
+    with http(create_app(own.settings, own)) as client:
+        assert client.post("/crash_application").status_code == 404
+    with http(create_app(own.settings, own, allow_crash=True)) as client:
+        client.post("/crash_application")
+
+    assert ended == [1]

@@ -1,0 +1,130 @@
+"""``serve``: the HTTP door and a worker in one process."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from control import until_ended
+from mirror import SMALL, digests, fill
+
+from seqferry.api.server import check_exposure, serve
+from seqferry.config import Settings
+from seqferry.errors import ConfigError, WorkerBusyError
+from seqferry.service import Service
+from seqferry.spec import build_spec
+from seqferry.worker import Worker
+from support.processes import Running
+from support.servers import S3Server
+from support.waiting import eventually
+
+_SERVE = """
+import sys
+from pathlib import Path
+from seqferry.api.server import serve
+from seqferry.config import Settings
+settings = Settings.load({}, state_dir=Path(sys.argv[1]), token=sys.argv[2] or None)
+serve(settings, port=0, allow_crash=True, ready=lambda url: print(f"listening on {url} .", flush=True))
+"""
+
+
+@contextmanager
+def _serving(settings: Settings) -> Iterator[tuple[Running, str]]:
+    with Running([sys.executable, "-c", _SERVE, str(settings.state_dir), settings.token or ""]) as process:
+        yield process, process.wait_for_output(" .").split()[2]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
+def test_beyond_loopback_a_token_is_needed(sqlite_settings: Settings, host: str) -> None:
+    with pytest.raises(ConfigError, match="SEQFERRY_TOKEN"):
+        serve(sqlite_settings, host, 0)
+
+    check_exposure(Settings(state_dir=sqlite_settings.state_dir, token="t"), host)
+    assert not sqlite_settings.state_dir.exists()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_on_loopback_none_is_needed(sqlite_settings: Settings, host: str) -> None:
+    check_exposure(sqlite_settings, host)
+
+
+def test_an_address_in_use_is_named(sqlite_settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}.*--port"):
+            serve(sqlite_settings, "127.0.0.1", port)
+
+
+def test_a_folder_with_a_worker_is_refused(sqlite_settings: Settings) -> None:
+    with Service.open(sqlite_settings) as service, Worker.start(sqlite_settings, service):
+        with pytest.raises(WorkerBusyError):
+            serve(sqlite_settings, "127.0.0.1", 0)
+
+
+def test_it_works_and_ends_cleanly_when_asked(
+    sqlite_settings: Settings, s3server: S3Server, make_bucket: Callable[..., str], rng: random.Random
+) -> None:
+    source, target = make_bucket(s3server), make_bucket(s3server)
+    fill(s3server, source, {f"run/{number}": SMALL for number in range(5)}, rng)
+    with _serving(sqlite_settings) as (process, url):
+        body = {"source": f"s3://{source}/run/", "target": f"s3://{target}", "endpoint_url": s3server.endpoint_url}
+        transfer_id = httpx.post(f"{url}/api/v1/transfers", json=body, trust_env=False).json()["id"]
+
+        def state() -> bool:
+            answer = httpx.get(f"{url}/api/v1/transfers/{transfer_id}", trust_env=False)
+            return answer.json()["state"] == "done"
+
+        eventually(state, what="the transfer")
+        process.signal(signal.SIGTERM)
+        assert process.wait(20) == 0, process
+        assert "Traceback" not in process.stderr
+
+    assert digests(s3server, target) == digests(s3server, source, "run/")
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{url}/healthz", trust_env=False)
+
+
+def test_a_crash_loses_nothing(sqlite_settings: Settings, s3server: S3Server, make_bucket: Callable[..., str]) -> None:
+    source, target = make_bucket(s3server), make_bucket(s3server)
+    s3server.client().put_object(Bucket=source, Key="run/a", Body=b"a")
+    with _serving(sqlite_settings) as (process, url), Service.open(sqlite_settings) as service:
+        spec = build_spec(f"s3://{source}/run/", f"s3://{target}", endpoint_url=s3server.endpoint_url)
+        transfer_id = service.submit(spec, actor="ada")
+        with pytest.raises(httpx.TransportError):
+            httpx.post(f"{url}/crash_application", trust_env=False)
+        assert process.wait(20) == 1
+
+    with _serving(sqlite_settings), Service.open(sqlite_settings) as service:
+        assert until_ended(service, transfer_id).totals.done == 1
+
+
+def test_without_a_token_only_local_names_are_answered(sqlite_settings: Settings) -> None:
+    with _serving(sqlite_settings) as (_, url):
+        port = url.rsplit(":", 1)[1]
+        for host in (f"127.0.0.1:{port}", f"localhost:{port}", "LOCALHOST", "[::1]:80"):
+            assert httpx.get(f"{url}/healthz", headers={"Host": host}, trust_env=False).status_code == 200
+        for host in ("evil.example.org", f"evil.example.org:{port}", "127.0.0.1.evil.example.org"):
+            answer = httpx.get(f"{url}/healthz", headers={"Host": host}, trust_env=False)
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+def test_the_token_is_seen_nowhere(sqlite_settings: Settings, tmp_path: Path) -> None:
+    settings = Settings(state_dir=sqlite_settings.state_dir, token="hunter2hunter2")
+    with _serving(settings) as (process, url):
+        assert httpx.get(f"{url}/api/v1/transfers", trust_env=False).status_code == 401
+        allowed = {"Authorization": "Bearer hunter2hunter2"}
+        assert httpx.get(f"{url}/api/v1/transfers", headers=allowed, trust_env=False).status_code == 200
+        process.signal(signal.SIGTERM)
+        process.wait(20)
+        assert "hunter2" not in process.stdout + process.stderr
+    for file in settings.state_dir.rglob("*"):
+        assert b"hunter2" not in file.read_bytes(), file
+    assert os.environ.get("SEQFERRY_TOKEN") is None
