@@ -58,7 +58,7 @@ $(TOOLS)/versitygw:
 .PHONY: try-versitygw
 try-versitygw:
 	@if [ "$${SEQFERRY_REQUIRE_SERVERS:-}" = 1 ] || command -v $(GO) >/dev/null; then \
-		$(MAKE) $(TOOLS)/versitygw; \
+		$(MAKE) --silent $(TOOLS)/versitygw; \
 	elif [ ! -x $(TOOLS)/versitygw ]; then \
 		echo "Go is not installed: the tests on versitygw are skipped (https://go.dev/dl)"; \
 	fi

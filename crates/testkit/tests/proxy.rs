@@ -87,6 +87,31 @@ fn path_query_host_and_authorization_arrive_as_sent() {
 }
 
 #[test]
+fn a_signed_expect_header_is_kept_and_any_other_is_not() {
+    let (url, told) = canned(EMPTY_200);
+    let proxy = Proxy::start(&url).expect("a proxy");
+    let send = |headers: &[(&str, &str)]| {
+        let reply = signed::request(&proxy.endpoint_url(), MOVER, "PUT", "/b/k", headers, b"body").expect("an answer");
+        assert_eq!(reply.status, 200);
+        told.recv_timeout(DEADLINE).expect("a request")
+    };
+
+    let with = send(&[("expect", "100-continue")]);
+
+    assert!(with.contains("expect: 100-continue"), "{with}");
+    let address = proxy.address();
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let head = format!("PUT /b/k HTTP/1.1\r\nHost: {address}\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).expect("an answer");
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"x").expect("sent");
+    let without = told.recv_timeout(DEADLINE).expect("a request");
+    assert!(!without.to_ascii_lowercase().contains("expect"), "{without}");
+}
+
+#[test]
 fn connections_to_the_server_are_kept() {
     let (url, told) = canned(EMPTY_200);
     let proxy = Proxy::start(&url).expect("a proxy");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, TRANSFER_ENCODING};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -60,12 +60,21 @@ impl Upstream {
         uri.scheme = Some(Scheme::HTTP);
         uri.authority = Some(self.authority.clone());
         parts.uri = Uri::from_parts(uri).map_err(|error| error.to_string())?;
-        // hyper has told the client to go on by itself. Clients leave this header out of their signatures.
-        parts.headers.remove(EXPECT);
+        // hyper has told the client to go on by itself. Most clients leave this header out of their signatures.
+        if !signs(&parts.headers, EXPECT.as_str()) {
+            parts.headers.remove(EXPECT);
+        }
         drop_hop_by_hop(&mut parts.headers);
         let body = RequestBody { source: body, passed: Arc::clone(&ticket.request_bytes) };
         self.client.request(Request::from_parts(parts, body)).await.map_err(|error| format!("the server: {error}"))
     }
+}
+
+/// Whether the request's signature covers a header.
+fn signs(headers: &HeaderMap, name: &str) -> bool {
+    let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let signed = authorization.split_once("SignedHeaders=").map_or("", |(_, rest)| rest);
+    signed.split([',', ' ']).next().is_some_and(|names| names.split(';').any(|signed| signed == name))
 }
 
 fn drop_hop_by_hop(headers: &mut HeaderMap) {
