@@ -82,10 +82,10 @@ TransferId = Annotated[str, typer.Argument(metavar="ID", help="A transfer's id, 
 StateDir = Annotated[
     str | None,
     typer.Option(
+        # Its twin is read with the settings: only a folder given here is repeated in the commands that we suggest.
         "--state-dir",
-        envvar="SEQFERRY_STATE_DIR",
         metavar="DIR",
-        help="Where transfers are recorded. Default: $XDG_STATE_HOME/seqferry.",
+        help="Where transfers are recorded. Default: $XDG_STATE_HOME/seqferry.  [env var: SEQFERRY_STATE_DIR]",
     ),
 ]
 

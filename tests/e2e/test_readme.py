@@ -1,0 +1,77 @@
+"""The example session of the README, run as written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.processes import run, seqferry
+from support.run import MissingToolError
+from support.servers import S3Server
+
+README = Path(__file__).parents[2] / "README.md"
+MARK = "--- next command ---"
+
+
+def session() -> list[tuple[str, list[str]]]:
+    """The commands of the session, each with the lines that it is said to print."""
+    block = re.search(r"<!-- session: .*?-->\n```console\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert block, "the README has no session"
+    found: list[tuple[str, list[str]]] = []
+    for line in block[1].splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif line.startswith("> "):
+            command, said = found[-1]
+            found[-1] = (f"{command}\n{line[2:]}", said)
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def alike(lines: list[str]) -> list[str]:
+    """Without what differs from run to run: ids, times, figures, and the width of columns."""
+    text = "\n".join(lines)
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ?", "TIME", text)
+    text = re.sub(r"\d+ min \d+ s|[\d.]+ s\b", "DURATION", text)
+    text = re.sub(r"[\d.]+ [KMG]iB/s", "RATE", text)
+    text = re.sub(r"\b2\d{7}\b", "SIZE", text)  # random data does not compress to the same size twice
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.fixture
+def named_buckets(seaweedfs: S3Server) -> Iterator[None]:
+    names = ("vendor", "ours")
+    for name in names:
+        seaweedfs.create_bucket(name)
+    yield
+    for name in names:
+        seaweedfs.delete_bucket(name)
+
+
+@pytest.mark.usefixtures("named_buckets")
+def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: Path) -> None:
+    try:
+        command_folder = seqferry().parent
+    except MissingToolError as missing:
+        pytest.skip(str(missing))
+    commands = session()
+    assert len(commands) >= 5
+    script = "".join(f"{command}\necho '{MARK}'\n" for command, _ in commands)
+    environment = {
+        **seaweedfs.environment(),
+        "PATH": f"{command_folder}:/usr/bin:/bin",
+        "SEQFERRY_STATE_DIR": str(tmp_path / "state"),
+        # On a terminal the progress is gone in the end; here it would stay.
+        "SEQFERRY_NO_PROGRESS": "1",
+    }
+
+    ran = run(["bash", "-c", f"exec 2>&1\n{script}"], environment=environment, cwd=tmp_path)
+
+    printed = [part.strip("\n").splitlines() for part in ran.stdout.split(f"{MARK}\n")]
+    for (command, said), lines in zip(commands, printed, strict=False):
+        assert alike(lines) == alike(said), command
