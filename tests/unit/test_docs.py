@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
-from seqferry.cli import exits
+from seqferry.cli import display, exits, summary
 from seqferry.cli.app import app
+from seqferry.cli.status import status_facts
+from seqferry.models import Location, ObjectRecord, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
@@ -42,6 +46,21 @@ def test_no_option_is_documented_that_is_not_there() -> None:
 def test_the_exit_codes_are_documented() -> None:
     for name in ("OK", "FAILED", "USAGE", "MISMATCH", "NOTHING", "INTERRUPTED"):
         assert f"\n| {getattr(exits, name)} |" in CONFIGURATION
+
+
+def test_the_fields_of_json_events_are_documented() -> None:
+    now = Status("id", "done", TransferSpec(Location("a"), Location("b")), Totals(), True, 0.0, "ada")
+    nothing: dict[str, Any] = {field.name: None for field in fields(ObjectRecord)}
+    record = ObjectRecord(**{**nothing, "not_carried": ()})
+
+    shown = {
+        *display.progress_facts(now),
+        *summary.facts(summary.Result(now, [], []), 0),
+        *status_facts(now),
+        *summary.object_facts(record),
+    }
+
+    assert not {field for field in shown if f"`{field}`" not in CONFIGURATION}
 
 
 def claims() -> list[tuple[str, str]]:

@@ -207,5 +207,7 @@ def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:
     if progress and sys.stderr.isatty():
         from seqferry.cli.live import LiveDisplay
 
-        return LiveDisplay()
+        live = LiveDisplay()
+        if live.usable:
+            return live
     return PlainDisplay(progress=progress)

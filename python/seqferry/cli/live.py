@@ -34,6 +34,11 @@ class LiveDisplay:
         self._started = False
         self._worker_seen = time.monotonic()
 
+    @property
+    def usable(self) -> bool:
+        """The terminal can move its cursor."""
+        return not self._console.is_dumb_terminal
+
     def submitted(self, transfer_id: str) -> None:
         self._print(Text(f"transfer {transfer_id}", style="dim"))
 

@@ -128,6 +128,9 @@ def test_json_events_are_one_object_per_line_with_raw_numbers(capsys: pytest.Cap
 
 def test_the_display_is_chosen_by_the_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(display.choose(as_json=False, quiet=False, progress=True), display.PlainDisplay)
+    monkeypatch.setenv("TERM", "xterm-256color")
     assert isinstance(display.choose(as_json=False, quiet=False, progress=True), LiveDisplay)
     assert isinstance(display.choose(as_json=False, quiet=True, progress=True), display.QuietDisplay)
     assert isinstance(display.choose(as_json=True, quiet=False, progress=True), display.JsonDisplay)
