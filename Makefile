@@ -105,12 +105,12 @@ lint-format: $(VENV)/.stamp-packages
 lint-rust: $(VENV)/.stamp-packages
 	PYO3_PYTHON=$(abspath $(BIN)/python) $(CARGO) clippy --release --locked --workspace --all-targets --quiet -- -D warnings
 
-lint-python: $(VENV)/.stamp-packages
+lint-python: build
 	$(BIN)/ruff check
 	$(BIN)/pyright
 
 # What may depend on what, and under which licences, for Python modules and for crates.
-lint-arrows: $(VENV)/.stamp-packages
+lint-arrows: build
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_crates.py
 
