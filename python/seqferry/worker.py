@@ -87,7 +87,7 @@ class Worker:
                 service = held.enter_context(Service.open(settings))
             worker = cls(service)
             try:
-                worker._launch()
+                worker._launch(held)
             except BaseException:
                 worker._leave()
                 raise
@@ -125,7 +125,7 @@ class Worker:
 
     # --- start and end ---
 
-    def _launch(self) -> None:
+    def _launch(self, held: ExitStack) -> None:
         install(self._runtime)
         if not self._database.is_sqlite:
             self._beat()  # before the launch: the first claim must find us alive
@@ -134,7 +134,7 @@ class Worker:
         self._runtime.queue.register(names.QUEUE_TRANSFERS, _TRANSFERS_AT_ONCE, _POLL_SECONDS)
         self._runtime.queue.register(names.QUEUE_BATCHES, _BATCHES_AT_ONCE, _POLL_SECONDS)
         quieten_dbos()
-        engine = self._held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
+        engine = held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
         self._dbos = DBOS(
             config={
                 "name": names.APPLICATION,
@@ -199,7 +199,7 @@ class Worker:
         for batch in running:
             if batch.run in lost:
                 batch.suspend()
-            elif batch.run.transfer_id in stopping:
+            elif batch.run.transfer_id in stopping and not batch.cleaning:
                 batch.abort()
 
     def _beat(self) -> None:

@@ -17,7 +17,7 @@ from seqferry.errors import StorageError, UsageError, WorkerBusyError
 from seqferry.models import Location, TransferSpec
 from seqferry.service import Service
 from seqferry.worker import Worker
-from support.proxy import Proxy, access_denied, expired_token, held, internal_error
+from support.proxy import Proxy, access_denied, expired_token, held, hold, internal_error
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -199,6 +199,32 @@ def test_cancel_stops_within_seconds_and_leaves_no_upload_open(
     counters_fit_rows(own, transfer_id)
 
 
+@pytest.mark.parametrize("at", ["request", "reply"])
+def test_cancel_leaves_no_upload_open_that_is_being_created(
+    own: Service,
+    proxy: Proxy,
+    s3server: S3Server,
+    buckets: tuple[str, str],
+    start_worker: StartWorker,
+    rng: random.Random,
+    at: str,
+) -> None:
+    source, target = buckets
+    fill(s3server, source, {f"run/big{number}": MULTIPART for number in range(3)}, rng)
+    start_worker(own)
+    rule = proxy.rule("CreateMultipartUpload", hold(at), times=3)
+    transfer_id = own.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/"), actor="ada")
+    proxy.wait_held(rule, 3)
+
+    own.cancel(transfer_id, actor="bob")
+    eventually(lambda: own.status(transfer_id).state != "running", what="the cancel")
+    proxy.remove_rule(rule)
+
+    status = until_ended(own, transfer_id)
+    assert (status.state, status.totals.cancelled) == ("cancelled", 3)
+    assert open_uploads(s3server, target) == []
+
+
 def _learn_quirks(service: Service, proxy: Proxy, spec: TransferSpec) -> None:
     """Let the engine find out what the server gets wrong, which can cost the first multipart object a second upload."""
     with Worker.start(service.settings, service):
@@ -245,11 +271,13 @@ def test_a_transfer_that_is_cancelled_while_no_worker_is_there_is_cleaned_up_by_
 ) -> None:
     source, target = buckets
     fill(s3server, source, {f"run/big{number}": MULTIPART for number in range(2)}, rng)
+    spec = spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/")
+    _learn_quirks(own, proxy, spec)
     with held(proxy, "UploadPartCopy"):
         with Worker.start(own.settings, own) as worker:
-            transfer_id = own.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/"), actor="ada")
+            transfer_id = own.submit(spec, actor="ada")
             proxy.wait_held(count=2)
-            worker.stop(timeout=20)
+            assert worker.stop(timeout=20)
         own.cancel(transfer_id, actor="bob")
         assert own.status(transfer_id).state == "cancelling"
     proxy.wait_idle()

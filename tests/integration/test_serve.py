@@ -64,9 +64,8 @@ def test_an_address_in_use_is_named(sqlite_settings: Settings) -> None:
 
 
 def test_a_folder_with_a_worker_is_refused(sqlite_settings: Settings) -> None:
-    with Service.open(sqlite_settings) as service, Worker.start(sqlite_settings, service):
-        with pytest.raises(WorkerBusyError):
-            serve(sqlite_settings, "127.0.0.1", 0)
+    with Worker.start(sqlite_settings), pytest.raises(WorkerBusyError):
+        serve(sqlite_settings, "127.0.0.1", 0)
 
 
 def test_it_works_and_ends_cleanly_when_asked(

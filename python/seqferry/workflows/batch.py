@@ -31,6 +31,8 @@ _WAIT_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 15.0
 """How long a cancelled job gets to abort its uploads; the engine promises a second, the storage may be slow."""
 
+_LOOKED_AT_ONCE: Final = 32
+
 _BARREN_RUNS: Final = 30
 """A batch that was cut off so often in a row before it moved a byte is what kills its workers, and is given up. Many,
 since a batch that merely shares its workers with such a one is cut off as often."""
@@ -71,10 +73,10 @@ def run_batch(transfer_id: str, number: int) -> None:
             "See the log of the worker.",
         )  # fmt: skip
         return
-    failure = None
+    failure, cancelled = None, set[int]()
     if items and not run.stopping:
-        failure = _copy(runtime, spec, run, items)
-    _close(runtime, spec, run, failure)
+        failure, cancelled = _copy(runtime, spec, run, items)
+    _close(runtime, spec, run, failure, cancelled)
     runtime.notify()
 
 
@@ -104,8 +106,17 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     runtime.notify()
 
 
-def _copy(runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject]) -> tuple[str, str] | None:
-    """Copy the items. Returns code and message of a job-wide error, if any; raises Suspended when it was suspended."""
+def _copy(
+    runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject]
+) -> tuple[tuple[str, str] | None, set[int]]:
+    """Copy the items.
+
+    Returns:
+        Code and message of a job-wide error, if any, and the ids of objects that the job ended as cancelled.
+
+    Raises:
+        Suspended: the job was suspended.
+    """
     first = run.run == 1
     try:
         job = runtime.engine.start(
@@ -116,14 +127,15 @@ def _copy(runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenO
         )
     except StorageError as why:
         if why.job_wide:
-            return why.error_code or why.code, why.message
+            return (why.error_code or why.code, why.message), set()
         raise
     with runtime.running_batch(run, job) as running:
         _record_until_finished(runtime, running, deadline=None)
         if running.suspended:
             raise Suspended
     failure = job.failure()
-    return None if failure is None else (failure.error_code or failure.error_class, failure.message)
+    cause = None if failure is None else (failure.error_code or failure.error_class, failure.message)
+    return cause, running.cancelled
 
 
 def _record_until_finished(runtime: Runtime, running: RunningBatch, deadline: float | None) -> None:
@@ -135,28 +147,47 @@ def _record_until_finished(runtime: Runtime, running: RunningBatch, deadline: fl
             running.suspend()
             return
         events = job.wait(_WAIT_SECONDS)
-        begun = [event for event in events if isinstance(event, MultipartBegun)]
-        ended = [event for event in events if isinstance(event, Outcome)]
-        moved = barren and (bool(ended) or job.progress().bytes_done > 0)
-        if not (begun or ended or moved):
-            continue
-        with runtime.database.write() as connection:
-            if not objects.owns(connection, run):
-                log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-                running.suspend()
-                return
-            if begun:
-                objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
-            if ended:
-                objects.record(connection, run, [_ended(one, run) for one in ended])
-            if moved:
+        if barren and (events or job.progress().bytes_done > 0):
+            barren = False
+            with runtime.database.write() as connection:
                 objects.clear_barren(connection, run)
-                barren = False
+        begun, _ = _record(runtime, running, events)
+        if running.suspended and begun:
+            continue  # no part may start, least of all for a run that was shut out
         if begun:
-            job.acknowledge([one.id for one in begun])
+            job.acknowledge(begun)
 
 
-def _close(runtime: Runtime, spec: TransferSpec, run: BatchRun, failure: tuple[str, str] | None) -> None:
+def _record(
+    runtime: Runtime, running: RunningBatch, events: list[MultipartBegun | Outcome]
+) -> tuple[list[int], list[int]]:
+    """Write events into our rows; suspends the job when another run has shut this one out.
+
+    Returns:
+        The ids of objects whose upload is on record now, and of those that have ended.
+    """
+    run = running.run
+    begun = [event for event in events if isinstance(event, MultipartBegun)]
+    ended = [event for event in events if isinstance(event, Outcome)]
+    if not events:
+        return [], []
+    # Those stay open until it is certain that no upload of theirs is: see ``_abort_uploads``.
+    running.cancelled.update(one.id for one in ended if one.state == "cancelled")
+    with runtime.database.write() as connection:
+        if not objects.owns(connection, run):
+            log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
+            running.suspend()
+            return [], []
+        if begun:
+            objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
+        if ended:
+            objects.record(connection, run, [_ended(one, run) for one in ended if one.state != "cancelled"])
+    return [one.id for one in begun], [one.id for one in ended]
+
+
+def _close(
+    runtime: Runtime, spec: TransferSpec, run: BatchRun, failure: tuple[str, str] | None, cancelled: set[int]
+) -> None:
     """End the batch. Objects that are still open were given up: their uploads are aborted and they end as cancelled."""
     if failure is not None:
         with runtime.database.write() as connection:
@@ -169,7 +200,7 @@ def _close(runtime: Runtime, spec: TransferSpec, run: BatchRun, failure: tuple[s
         raise StorageError(
             f"The engine ended a job with {len(left)} objects neither copied nor failed; they are retried."
         )
-    _abort_uploads(runtime, spec, run, left)
+    _abort_uploads(runtime, spec, run, left, cancelled)
     now = time.time()
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
@@ -178,19 +209,42 @@ def _close(runtime: Runtime, spec: TransferSpec, run: BatchRun, failure: tuple[s
         objects.end_batch(connection, run, now)
 
 
-def _abort_uploads(runtime: Runtime, spec: TransferSpec, run: BatchRun, left: list[OpenObject]) -> None:
-    """Abort what earlier runs left open: recorded uploads and, after a kill, ones created but not recorded."""
+def _abort_uploads(
+    runtime: Runtime, spec: TransferSpec, run: BatchRun, left: list[OpenObject], cancelled: set[int]
+) -> None:
+    """Abort the uploads of objects that are given up.
+
+    Recorded ones are known by id; the job of this run has aborted those of the objects that it ``cancelled``. An upload
+    that was created when the kill or the cancel came may be on record nowhere, so big objects without one are looked
+    at in the storage. They are few: a batch holds at most 64 that are above the usual threshold.
+    """
+    recorded = [one for one in left if one.upload_id is not None and one.id not in cancelled]
+    _abort(runtime, spec, run, recorded, look=False)
+    if run.run == 1 and run.stopping:
+        return  # nothing was ever begun
     threshold = _multipart_above(spec)
-    suspects = [one for one in left if one.upload_id is not None or (run.run > 1 and one.size > threshold)]
-    if not suspects:
+    suspects = [one for one in left if one.upload_id is None and one.size > threshold]
+    for start in range(0, len(suspects), _LOOKED_AT_ONCE):
+        _abort(runtime, spec, run, suspects[start : start + _LOOKED_AT_ONCE], look=True)
+
+
+def _abort(runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject], *, look: bool) -> None:
+    """Start a job only to abort it. With ``look`` it gets as far as looking for uploads that nobody recorded."""
+    if not items:
         return
+    deadline = time.monotonic() + _STOP_SECONDS
     try:
         job = runtime.engine.start(
-            spec, [_item(one, target_absent=False) for one in suspects], resumed=True, since=run.created_at
+            spec, [_item(one, target_absent=False) for one in items], resumed=True, since=run.created_at
         )
-        with runtime.running_batch(run, job) as running:
+        with runtime.running_batch(run, job, cleaning=True) as running:
+            # An object that begins has been rid of stray uploads. None is acknowledged, so no part is copied.
+            waited_for = {one.id for one in items} if look else set[int]()
+            while waited_for and not (job.finished() or running.suspended or time.monotonic() > deadline):
+                begun, ended = _record(runtime, running, job.wait(_WAIT_SECONDS))
+                waited_for.difference_update(begun, ended)
             running.abort()
-            _record_until_finished(runtime, running, deadline=time.monotonic() + _STOP_SECONDS)
+            _record_until_finished(runtime, running, deadline + _STOP_SECONDS)
     except StorageError as why:
         # The transfer is over in any case; the ids of the uploads stay in the rows.
         log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, why)

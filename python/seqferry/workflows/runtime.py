@@ -36,9 +36,13 @@ class Suspended(BaseException):
 class RunningBatch:
     """A batch whose job runs in this process. Orders come from other threads."""
 
-    def __init__(self, run: BatchRun, job: Job) -> None:
+    def __init__(self, run: BatchRun, job: Job, *, cleaning: bool) -> None:
         self.run: Final = run
         self.job: Final = job
+        self.cleaning: Final = cleaning
+        """The job only cleans up after a transfer that is given up: its own thread says when to abort."""
+        self.cancelled: Final = set[int]()
+        """Ids of objects that the job ended as cancelled. Touched by the job's own thread only."""
         self._lock = threading.Lock()
         self._aborted = False
         self._suspended = False
@@ -147,9 +151,9 @@ class Runtime:
                     self._forget(transfer_id)
 
     @contextmanager
-    def running_batch(self, run: BatchRun, job: Job) -> Generator[RunningBatch]:
+    def running_batch(self, run: BatchRun, job: Job, *, cleaning: bool = False) -> Generator[RunningBatch]:
         """Make the job known to those who give orders and take readings. On an exception it is suspended."""
-        running = RunningBatch(run, job)
+        running = RunningBatch(run, job, cleaning=cleaning)
         key = (run.transfer_id, run.number)
         with self._changed:
             self._meters.setdefault(run.transfer_id, _Meter())
