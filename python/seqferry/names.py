@@ -17,9 +17,6 @@ QUEUE_BATCHES: Final = "batches"
 WORKFLOW_TRANSFER: Final = "transfer"
 WORKFLOW_BATCH: Final = "batch"
 
-TOPIC_BATCHES_DONE: Final = "batches-done"
-"""Message that the last batch of a transfer sends to the transfer's workflow."""
-
 
 def batch_workflow_id(transfer_id: str, number: int) -> str:
     """The DBOS workflow id of a batch: derived, so that it can be addressed and is enqueued once."""

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from control import counters_fit_rows, spec_on, until_ended
@@ -15,6 +16,7 @@ from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 from seqferry.config import Settings
 from seqferry.models import TransferSpec
 from seqferry.service import Service
+from support.postgres import Postgres
 from support.processes import Running
 from support.proxy import Proxy, held
 from support.servers import S3Server
@@ -111,6 +113,58 @@ def test_work_of_a_killed_worker_goes_to_another_within_20_seconds(
     assert open_uploads(s3server, target) == []
     _finished_objects_were_copied_once(proxy)
     counters_fit_rows(service, transfer_id)
+
+
+def test_a_worker_that_was_frozen_and_taken_for_dead_does_no_harm(
+    service: Service, proxy: Proxy, s3server: S3Server, ready: tuple[str, str, TransferSpec]
+) -> None:
+    if service.database.is_sqlite:
+        pytest.skip("several workers need Postgres")
+    source, target, spec = ready
+    with held(proxy, "UploadPartCopy", part=3), _worker(service.settings) as first:
+        transfer_id = service.submit(spec, actor="ada")
+        proxy.wait_held(count=2)
+        eventually(lambda: service.status(transfer_id).totals.done == 30, what="the small objects")
+        first.signal(signal.SIGSTOP)
+        with _worker(service.settings):
+            eventually(lambda: _taken_over(service, transfer_id), what="the batch to be taken over", deadline=25)
+            proxy.clear_rules()
+            until_ended(service, transfer_id)
+            before = service.objects(transfer_id)
+
+            first.signal(signal.SIGCONT)
+            first.wait_for_output("was taken over")
+
+            assert service.objects(transfer_id) == before
+            another = service.submit(spec, actor="ada")
+            assert until_ended(service, another).totals.ended == 32
+        assert first.running
+    assert digests(s3server, target, "in/") == digests(s3server, source, "run/")
+    assert open_uploads(s3server, target) == []
+
+
+def test_a_database_that_is_away_for_a_while_costs_no_object(
+    service: Service, proxy: Proxy, postgres: Postgres, s3server: S3Server, ready: tuple[str, str, TransferSpec]
+) -> None:
+    if service.settings.database_url is None:
+        pytest.skip("SQLite is never away")
+    source, target, spec = ready
+    name = service.settings.database_url.rsplit("/", 1)[1]
+    with _worker(service.settings) as worker:
+        with held(proxy, "UploadPartCopy", part=3):
+            transfer_id = service.submit(spec, actor="ada")
+            proxy.wait_held(count=2)
+            with psycopg.connect(postgres.url(), autocommit=True) as admin:
+                admin.execute(f'alter database "{name}" allow_connections false'.encode())
+                admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+                # Longer than three retries last.
+                worker.wait_for_output("Tried again in 8 s")
+                admin.execute(f'alter database "{name}" allow_connections true'.encode())
+        status = until_ended(service, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 32)
+    assert digests(s3server, target, "in/") == digests(s3server, source, "run/")
+    assert open_uploads(s3server, target) == []
 
 
 def _taken_over(service: Service, transfer_id: str) -> bool:

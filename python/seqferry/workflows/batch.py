@@ -51,11 +51,15 @@ def batch(transfer_id: str, number: int) -> None:
         fail_batch(transfer_id, number, _cause(why))
 
 
-# Up to 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run (the database is away, say).
+# Up to 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. A database that is away is waited for.
 @DBOS.step(name="run_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
 def run_batch(transfer_id: str, number: int) -> None:
     runtime = current()
-    runtime.check()
+    runtime.patiently(lambda: run_once(runtime, transfer_id, number))
+
+
+def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
+    """One run, from taking the batch up to its end."""
     with runtime.database.write() as connection:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
@@ -82,7 +86,8 @@ def run_batch(transfer_id: str, number: int) -> None:
 
 @DBOS.step(name="fail_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
 def fail_batch(transfer_id: str, number: int, cause: str) -> None:
-    end_failed(current(), transfer_id, number, cause)
+    runtime = current()
+    runtime.patiently(lambda: end_failed(runtime, transfer_id, number, cause))
 
 
 def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> None:

@@ -5,10 +5,11 @@ DBOS calls workflows as plain functions, so this cannot be passed to them: the w
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Final
@@ -18,12 +19,16 @@ from seqferry.db.live import Report
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.engine import Engine, Job
+from seqferry.errors import ConfigError
 from seqferry.models import ActiveObject
 
 _RATE_SECONDS: Final = 5.0
 """Window of the reported rate: long enough to be calm, short enough to show a stall."""
 
 _SLOWEST: Final = 5
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+log: Final = logging.getLogger("seqferry.worker")
 
 
 class Suspended(BaseException):
@@ -127,6 +132,22 @@ class Runtime:
         """Wait so long; raises Suspended when this process is to stop."""
         self._stopping.wait(seconds)
         self.check()
+
+    def patiently(self, act: Callable[[], None]) -> None:
+        """Do it, and do it again as long as the database cannot be reached.
+
+        An outage of the database says nothing about the objects, and DBOS waits for the database as well.
+        """
+        delay = 1.0
+        while True:
+            self.check()
+            try:
+                act()
+                return
+            except ConfigError as why:
+                log.warning("%s Tried again in %.0f s.", why.message, delay)
+            self.sleep(delay)
+            delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)
 
     def notify(self) -> None:
         """A batch has ended."""

@@ -19,7 +19,7 @@ from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
 from seqferry.engine import ObjectInfo
-from seqferry.errors import SeqferryError, StorageError
+from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.batch import end_failed
 from seqferry.workflows.runtime import Runtime, current
@@ -52,16 +52,19 @@ def transfer(transfer_id: str) -> None:
 def plan(transfer_id: str) -> None:
     """Add all objects of the source as batches, or record why that cannot be."""
     runtime = current()
+    runtime.patiently(lambda: _plan_with_retries(runtime, transfer_id))
+
+
+def _plan_with_retries(runtime: Runtime, transfer_id: str) -> None:
     for attempt in range(1, _PLAN_ATTEMPTS + 1):
         runtime.check()
         try:
             plan_once(runtime, transfer_id)
             return
-        except SeqferryError as why:
-            passing = isinstance(why, StorageError) and not why.job_wide and why.error_class in ("retry", "throttle")
+        except StorageError as why:
+            passing = not why.job_wide and why.error_class in ("retry", "throttle")
             if not passing or attempt == _PLAN_ATTEMPTS:
-                code = (why.error_code if isinstance(why, StorageError) else "") or why.code
-                _request_stop(runtime, transfer_id, code, why.message)
+                _request_stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
             log.warning("transfer %s: planning is tried again: %s", transfer_id, why)
         runtime.sleep(2.0 ** (attempt - 1))
@@ -69,14 +72,18 @@ def plan(transfer_id: str) -> None:
 
 @DBOS.step(name="give_up", retries_allowed=True)
 def give_up(transfer_id: str, message: str) -> None:
-    _request_stop(current(), transfer_id, "internal", message)
+    runtime = current()
+    runtime.patiently(lambda: _request_stop(runtime, transfer_id, "internal", message))
 
 
 @DBOS.step(name="wait", retries_allowed=True, max_attempts=10)
 def wait(transfer_id: str) -> None:
     """Return when no batch is open any more. Meanwhile ends batches that no worker will run."""
     runtime = current()
-    runtime.check()
+    runtime.patiently(lambda: _wait(runtime, transfer_id))
+
+
+def _wait(runtime: Runtime, transfer_id: str) -> None:
     with runtime.database.write() as connection:
         transfers.attend(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
     looked_at = time.monotonic()
@@ -98,8 +105,12 @@ def wait(transfer_id: str) -> None:
 @DBOS.step(name="finish", retries_allowed=True)
 def finish(transfer_id: str) -> None:
     runtime = current()
-    with runtime.database.write() as connection:
-        transfers.finish(connection, transfer_id, time.time(), runtime.actor)
+
+    def close() -> None:
+        with runtime.database.write() as connection:
+            transfers.finish(connection, transfer_id, time.time(), runtime.actor)
+
+    runtime.patiently(close)
 
 
 def plan_once(runtime: Runtime, transfer_id: str) -> None:
