@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Final
 
 from dbos import DBOS
@@ -51,7 +52,7 @@ def batch(transfer_id: str, number: int) -> None:
         fail_batch(transfer_id, number, _cause(why))
 
 
-# Up to 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. A database that is away is waited for.
+# 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. A database that is away is waited for.
 @DBOS.step(name="run_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
 def run_batch(transfer_id: str, number: int) -> None:
     runtime = current()
@@ -221,14 +222,19 @@ def _abort_uploads(
 
     Recorded ones are known by id; the job of this run has aborted those of the objects that it ``cancelled``. An upload
     that was created when the kill or the cancel came may be on record nowhere, so big objects without one are looked
-    at in the storage. They are few: a batch holds at most 64 that are above the usual threshold.
+    at in the storage; after a kill those with one as well, since the engine may have given it up for another that was
+    not recorded any more. They are few: a batch holds at most 64 that are above the usual threshold.
     """
     recorded = [one for one in left if one.upload_id is not None and one.id not in cancelled]
     _abort(runtime, spec, run, recorded, look=False)
     if run.run == 1 and run.stopping:
         return  # nothing was ever begun
     threshold = _multipart_above(spec)
-    suspects = [one for one in left if one.upload_id is None and one.size > threshold]
+    suspects = [
+        replace(one, upload_id=None, part_size=None)
+        for one in left
+        if one.size > threshold and (one.upload_id is None or run.run > 1)
+    ]
     for start in range(0, len(suspects), _LOOKED_AT_ONCE):
         _abort(runtime, spec, run, suspects[start : start + _LOOKED_AT_ONCE], look=True)
 
