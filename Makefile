@@ -89,7 +89,7 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 test: test-rust test-python ## run every test: cargo, then pytest
 
 test-rust: $(VENV)/.stamp-packages try-versitygw ## run the Rust tests
-	$(CARGO) test --release --locked $(RUST_PACKAGES)
+	$(CARGO) test --release --locked --no-fail-fast $(RUST_PACKAGES)
 
 test-python: build $(TOOLS)/s3proxy try-versitygw ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
