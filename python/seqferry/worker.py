@@ -198,6 +198,9 @@ class Worker:
             lost = objects.lost(connection, [batch.run for batch in running])
         for batch in running:
             if batch.run in lost:
+                if not batch.suspended:
+                    run = batch.run
+                    log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
                 batch.suspend()
             elif batch.run.transfer_id in stopping and not batch.cleaning:
                 batch.abort()

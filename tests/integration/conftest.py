@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from control import PLACES, settings_for
 
 from seqferry.config import Settings
 from seqferry.service import Service
 from seqferry.worker import Worker
+from support.postgres import Postgres
+
+
+@pytest.fixture(params=PLACES)
+def empty_settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """Settings on SQLite and on Postgres, in a fresh state folder and database."""
+    url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    return settings_for(tmp_path, url)
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a database with all tables, to be copied: making them takes seconds."""
+    name = postgres.create_database()
+    Service.open(settings_for(tmp_path_factory.mktemp("migrated"), postgres.url(name))).close()
+    return name
+
+
+@pytest.fixture
+def migrated_url(postgres: Postgres, migrated: str) -> Iterator[str]:
+    name = f"copy_{uuid.uuid4().hex[:16]}"
+    with psycopg.connect(postgres.url(), autocommit=True) as admin:
+        admin.execute(f'create database "{name}" template "{migrated}"'.encode())
+    yield postgres.url(name)
+    postgres.drop_database(name)
 
 
 @pytest.fixture(params=PLACES)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """Settings on SQLite and on Postgres, in a fresh state folder and database."""
-    url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    """Settings on SQLite and on Postgres, in a fresh state folder; the tables may be there already."""
+    url = None if request.param == "sqlite" else request.getfixturevalue("migrated_url")
     return settings_for(tmp_path, url)
 
 

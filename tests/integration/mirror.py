@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from control import MIB
 
@@ -16,8 +17,10 @@ MULTIPART = 11 * MIB
 
 
 def fill(server: S3Server, bucket: str, sizes: Mapping[str, int], rng: random.Random) -> None:
-    for key, size in sizes.items():
-        server.client().put_object(Bucket=bucket, Key=key, Body=rng.randbytes(size))
+    bodies = {key: rng.randbytes(size) for key, size in sizes.items()}
+    with ThreadPoolExecutor(8) as pool:
+        # The list raises what a put raised.
+        list(pool.map(lambda key: server.client().put_object(Bucket=bucket, Key=key, Body=bodies[key]), bodies))
 
 
 def digests(server: S3Server, bucket: str, prefix: str = "") -> dict[str, str]:

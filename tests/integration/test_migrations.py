@@ -22,15 +22,15 @@ from seqferry.service import Service
 from support.processes import Running
 
 
-def _opened(settings: Settings) -> Database:
-    settings.prepare_state_dir()
-    database = Database(settings)
-    migrate(settings, database)
+def _opened(empty_settings: Settings) -> Database:
+    empty_settings.prepare_state_dir()
+    database = Database(empty_settings)
+    migrate(empty_settings, database)
     return database
 
 
-def test_the_migrations_make_the_tables_that_the_code_knows(settings: Settings) -> None:
-    database = _opened(settings)
+def test_the_migrations_make_the_tables_that_the_code_knows(empty_settings: Settings) -> None:
+    database = _opened(empty_settings)
 
     with database.read() as connection:
         context = MigrationContext.configure(
@@ -52,8 +52,8 @@ def _is_of_dbos(connection: sa.Connection, table: str | None) -> bool:
     return table not in metadata.tables
 
 
-def test_keys_are_compared_byte_by_byte(settings: Settings) -> None:
-    database = _opened(settings)
+def test_keys_are_compared_byte_by_byte(empty_settings: Settings) -> None:
+    database = _opened(empty_settings)
     keys = ["a", "B", "a-1", "a/1", "ä", "Z", "z", "~"]
 
     with database.write() as connection:
@@ -70,12 +70,12 @@ def test_keys_are_compared_byte_by_byte(settings: Settings) -> None:
     assert found == sorted(keys, key=lambda key: key.encode())
 
 
-def test_migrating_again_changes_nothing(settings: Settings) -> None:
-    database = _opened(settings)
-    migrate(settings, database)
+def test_migrating_again_changes_nothing(empty_settings: Settings) -> None:
+    database = _opened(empty_settings)
+    migrate(empty_settings, database)
     database.close()
 
-    again = _opened(settings)
+    again = _opened(empty_settings)
     with again.read() as connection:
         versions = list(connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalars())
     again.close()
@@ -83,7 +83,7 @@ def test_migrating_again_changes_nothing(settings: Settings) -> None:
     assert versions == [HEAD]
 
 
-def test_processes_that_open_a_fresh_database_at_once_take_turns(settings: Settings) -> None:
+def test_processes_that_open_a_fresh_database_at_once_take_turns(empty_settings: Settings) -> None:
     script = (
         "import sys\n"
         "from seqferry.config import Settings\n"
@@ -91,7 +91,7 @@ def test_processes_that_open_a_fresh_database_at_once_take_turns(settings: Setti
         "with Service.open(Settings.load({}, state_dir=sys.argv[1], database_url=sys.argv[2] or None)) as service:\n"
         "    print(len(service.transfers()))\n"
     )
-    command = [sys.executable, "-c", script, str(settings.state_dir), settings.database_url or ""]
+    command = [sys.executable, "-c", script, str(empty_settings.state_dir), empty_settings.database_url or ""]
 
     with ExitStack() as stack:
         opening = [stack.enter_context(Running(command)) for _ in range(4)]
@@ -99,13 +99,13 @@ def test_processes_that_open_a_fresh_database_at_once_take_turns(settings: Setti
             assert (process.wait(), process.stdout) == (0, "0\n"), process
 
 
-def test_a_database_of_a_newer_version_is_refused(settings: Settings) -> None:
-    database = _opened(settings)
+def test_a_database_of_a_newer_version_is_refused(empty_settings: Settings) -> None:
+    database = _opened(empty_settings)
     with database.write() as connection:
         connection.execute(sa.text(f"update {VERSION_TABLE} set version_num = '9999'"))
 
     with pytest.raises(ConfigError, match="newer version"):
-        migrate(settings, database)
+        migrate(empty_settings, database)
     database.close()
 
 
