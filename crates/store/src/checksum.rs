@@ -64,8 +64,10 @@ impl Checksum {
     ///
     /// Some services leave the type out: `-N` at the end then marks a composite value.
     pub fn read(algorithm: ChecksumAlgorithm, value: &str, composite: Option<bool>) -> Self {
-        let marked = value.rsplit_once('-').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-        let kind = if composite.unwrap_or(marked) || marked { ChecksumKind::Composite } else { ChecksumKind::FullObject };
+        let marked =
+            value.rsplit_once('-').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+        let kind =
+            if composite.unwrap_or(marked) || marked { ChecksumKind::Composite } else { ChecksumKind::FullObject };
         Self { algorithm, value: value.to_owned(), kind }
     }
 

@@ -1,1 +1,287 @@
-//! The suite that every implementation and wrapper of the trait passes.
+//! What every [`ObjectStore`] does, as checks that any implementation or wrapper can be put through.
+//!
+//! [`conformance`] runs them all against one bucket and then names those that failed. Where services legitimately differ, the
+//! caller says how in [`ServiceQuirks`], and the checks hold the service to that. Each check works below a prefix of its own.
+
+mod copying;
+mod failing;
+mod listing;
+mod objects;
+mod uploads;
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::{StreamExt as _, TryStreamExt as _};
+use md5::{Digest as _, Md5};
+
+use crate::error::{ErrorClass, Scope, StoreError};
+use crate::store::{ObjectStore, Result};
+use crate::types::{Attributes, CopySource, ListRequest, ListedObject, Range};
+
+/// Which checksum comes with a copied part of an upload that was created with an algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopiedPartChecksums {
+    /// The part's.
+    Right,
+    /// None.
+    Missing,
+    /// Another: such uploads are best created without an algorithm.
+    Wrong,
+}
+
+/// How a service differs from AWS, and what of it a test can rely on. The default is AWS.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each with its own name")]
+pub struct ServiceQuirks {
+    /// For messages.
+    pub name: &'static str,
+    /// Keys beyond plain ones that the service keeps as they are; short enough for a prefix before them.
+    pub keys: Vec<String>,
+    /// Listings are in the order of the keys' bytes. Otherwise only complete, and in the same order each time.
+    pub sorted: bool,
+    /// A storage class besides the default that it keeps.
+    pub storage_class: Option<&'static str>,
+    /// `x-amz-website-redirect-location` is kept.
+    pub keeps_website_redirect: bool,
+    /// A copy of a multipart object has the `ETag` of an object written at once.
+    pub copy_is_one_part: bool,
+    /// Metadata with an empty value is kept.
+    pub keeps_empty_metadata: bool,
+    /// A copy gets the storage class of its source when none is asked for.
+    pub class_travels: bool,
+    /// What the answer to a part copy holds.
+    pub copied_part_checksums: CopiedPartChecksums,
+    /// Listed parts have the checksum that the upload was created with.
+    pub listed_parts_have_checksums: bool,
+    /// Listed uploads may have keys that XML cannot hold.
+    pub encodes_listed_uploads: bool,
+    /// A listing that starts after a key holds what is below that key as if it were a folder.
+    pub starts_after_parents: bool,
+    /// A part that was replaced is not listed any more.
+    pub forgets_replaced_parts: bool,
+    /// Aborting an upload that is not there is an error.
+    pub abort_tells_absence: bool,
+    /// A copy to an absent bucket is told so.
+    pub copy_tells_absent_bucket: bool,
+    /// Completion with another size than that of the parts is refused.
+    pub checks_size: bool,
+    /// Completion with a wrong checksum over the full object is refused.
+    pub checks_whole: bool,
+    /// Parts but the last of an upload have at least so many bytes.
+    pub minimum_part: usize,
+    /// Seed of the objects' bytes; say it when a run fails.
+    pub seed: u64,
+}
+
+impl Default for ServiceQuirks {
+    fn default() -> Self {
+        Self {
+            name: "a store",
+            keys: Vec::new(),
+            sorted: true,
+            storage_class: Some("STANDARD_IA"),
+            keeps_website_redirect: true,
+            copy_is_one_part: true,
+            keeps_empty_metadata: true,
+            class_travels: false,
+            copied_part_checksums: CopiedPartChecksums::Right,
+            listed_parts_have_checksums: true,
+            encodes_listed_uploads: true,
+            starts_after_parents: true,
+            forgets_replaced_parts: true,
+            abort_tells_absence: true,
+            copy_tells_absent_bucket: true,
+            checks_size: true,
+            checks_whole: true,
+            minimum_part: 5 << 20,
+            seed: 1,
+        }
+    }
+}
+
+type Check = for<'a> fn(&'a Bench<'a>) -> BoxFuture<'a, ()>;
+
+macro_rules! checks {
+    ($($file:ident: $($name:ident),+ $(,)?;)+) => {
+        &[$($((concat!(stringify!($file), "::", stringify!($name)), |bench| $file::$name(bench).boxed())),+),+]
+    };
+}
+
+/// Every check with its name.
+const CHECKS: &[(&str, Check)] = checks! {
+    objects: what_is_put_is_read_back, facts_are_told_by_head, attributes_are_kept, ranges_are_read, ranges_outside_are_refused,
+        reads_are_pinned, an_overwrite_replaces_all, deletion_is_repeatable, tags_are_replaced, odd_keys_are_kept;
+    listing: pages_hold_every_key_once, prefixes_select, delimiters_group, listing_starts_after_a_key, listed_facts_are_those_of_head,
+        nothing_is_listed_of_nothing, odd_keys_are_listed_as_they_are;
+    copying: attributes_and_tags_travel, copies_are_pinned, sources_are_encoded, storage_classes_are_set,
+        a_copy_replaces_what_was_there, a_copy_of_parts_has_their_bytes, a_checksum_can_be_asked_for, empty_objects_are_copied;
+    uploads: parts_are_copied, parts_are_sent, what_was_asked_for_at_creation_is_kept, parts_are_listed_by_number,
+        a_part_sent_again_replaces_the_first, the_old_object_stays_until_completion, part_copies_are_pinned, small_parts_are_refused,
+        unknown_parts_are_refused, a_wrong_size_is_refused, a_wrong_whole_checksum_is_refused, uploads_are_listed_until_they_end,
+        an_aborted_upload_is_gone, odd_keys_are_uploaded;
+    failing: absent_keys_are_not_found, absent_buckets_stop_the_job, a_bucket_that_is_there_is_found, credentials_can_be_refreshed;
+};
+
+/// Put a store through every check, in a bucket that holds nothing else that matters.
+///
+/// # Panics
+/// When checks fail; the message names them, and the output above it says how.
+pub async fn conformance(store: &dyn ObjectStore, bucket: &str, quirks: &ServiceQuirks) {
+    let mut failed = Vec::new();
+    for (number, (name, check)) in (1..).zip(CHECKS) {
+        // Short, so that long keys fit behind it.
+        let bench = Bench { store, bucket, quirks, place: format!("check-{number}/") };
+        if AssertUnwindSafe(check(&bench)).catch_unwind().await.is_err() {
+            failed.push(*name);
+        }
+    }
+    assert!(failed.is_empty(), "{} (seed {}) fails {failed:#?}", quirks.name, quirks.seed);
+}
+
+/// What a check works with.
+struct Bench<'a> {
+    store: &'a dyn ObjectStore,
+    bucket: &'a str,
+    quirks: &'a ServiceQuirks,
+    /// Prefix of the check's own keys.
+    place: String,
+}
+
+impl Bench<'_> {
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.place)
+    }
+
+    /// The object as it is now, unpinned.
+    fn source(&self, key: &str) -> CopySource {
+        let bucket = self.bucket.to_owned();
+        CopySource { bucket, key: key.to_owned(), version_id: None, if_match: None, bytes: 0 }
+    }
+
+    /// Bytes that depend on the seed and on what they are for.
+    fn bytes(&self, what: &str, size: usize) -> Bytes {
+        let salt = what.bytes().fold(self.quirks.seed, |salt, byte| salt.wrapping_mul(31).wrapping_add(byte.into()));
+        let mut bytes = vec![0; size];
+        fastrand::Rng::with_seed(salt).fill(&mut bytes);
+        bytes.into()
+    }
+
+    /// Write a small plain object; returns its bytes.
+    async fn put(&self, key: &str) -> Bytes {
+        let body = self.bytes(key, 100);
+        self.put_bytes(key, body.clone()).await;
+        body
+    }
+
+    async fn put_bytes(&self, key: &str, body: Bytes) {
+        let put = self.store.put(self.bucket, key, body, &Attributes::default()).await;
+        put.unwrap_or_else(|error| panic!("put {key:?}: {error}"));
+    }
+
+    async fn read(&self, source: &CopySource, range: Option<Range>) -> Result<Bytes> {
+        let chunks: Vec<Bytes> = self.store.get(source, range).await?.try_collect().await?;
+        Ok(chunks.concat().into())
+    }
+
+    async fn get(&self, key: &str) -> Bytes {
+        self.read(&self.source(key), None).await.unwrap_or_else(|error| panic!("get {key:?}: {error}"))
+    }
+
+    /// Every page of a listing, entries and groups as they came.
+    async fn list_all(&self, mut request: ListRequest) -> (Vec<ListedObject>, Vec<String>) {
+        request.bucket = self.bucket.to_owned();
+        let (mut objects, mut groups) = (Vec::new(), Vec::new());
+        for _ in 0..1000 {
+            let page = self.store.list(&request).await.expect("a page");
+            if let Some(most) = request.max_keys.and_then(|most| usize::try_from(most).ok()) {
+                assert!(
+                    page.objects.len() + page.common_prefixes.len() <= most,
+                    "a page holds at most {most}: {page:?}"
+                );
+            }
+            objects.extend(page.objects);
+            groups.extend(page.common_prefixes);
+            request.continuation = page.continuation;
+            if request.continuation.is_none() {
+                return (objects, groups);
+            }
+        }
+        panic!("the listing does not end");
+    }
+
+    /// Keys below the check's own prefix, in the service's order.
+    async fn keys(&self) -> Vec<String> {
+        let request = ListRequest { prefix: self.place.clone(), ..ListRequest::default() };
+        self.list_all(request).await.0.into_iter().map(|object| object.key).collect()
+    }
+}
+
+fn md5_of(bytes: &[u8]) -> String {
+    hex(&Md5::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `ETag` of an object made of these parts.
+fn composite_etag(parts: &[Bytes]) -> String {
+    let digests: Vec<u8> = parts.iter().flat_map(|part| Md5::digest(part).to_vec()).collect();
+    format!("{}-{}", md5_of(&digests), parts.len())
+}
+
+/// Everything that a writer can set, but for what the service does not keep.
+fn attributes(quirks: &ServiceQuirks) -> Attributes {
+    let mut attributes = Attributes {
+        content_type: Some("application/gzip".to_owned()),
+        content_encoding: Some("gzip".to_owned()),
+        content_language: Some("de, en".to_owned()),
+        content_disposition: Some("attachment; filename=\"a b.gz\"".to_owned()),
+        cache_control: Some("max-age=60, no-transform".to_owned()),
+        expires: Some("Thu, 01 Dec 2033 16:00:00 GMT".to_owned()),
+        website_redirect: quirks.keeps_website_redirect.then(|| "/elsewhere".to_owned()),
+        metadata: BTreeMap::from([
+            ("sample".to_owned(), "S1 + 50%".to_owned()),
+            ("run-id".to_owned(), "42".to_owned()),
+        ]),
+    };
+    if quirks.keeps_empty_metadata {
+        attributes.metadata.insert("empty".to_owned(), String::new());
+    }
+    attributes
+}
+
+/// Tags with all that tags may hold on AWS.
+fn tags() -> Vec<(String, String)> {
+    let tags = [("project", "cohort 7"), ("path", "a/b=c:d+e-f_g@h.i"), ("empty", ""), ("\u{fc}ber", "caf\u{e9}")];
+    tags.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+}
+
+fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
+    values.sort();
+    values
+}
+
+fn refused<T>(answer: Result<T>, class: ErrorClass, what: &str) -> StoreError {
+    match answer {
+        Ok(_) => panic!("{what} was not refused"),
+        Err(error) => {
+            assert_eq!(error.class, class, "{what}: {error:?}");
+            error
+        }
+    }
+}
+
+/// Refused for every object of a job alike.
+fn refused_job_wide<T>(answer: Result<T>, what: &str) -> StoreError {
+    let error = refused(answer, ErrorClass::Person, what);
+    assert_eq!(error.scope, Scope::Job, "{what}: {error:?}");
+    error
+}
+
+async fn collect(body: crate::store::ByteStream) -> Vec<Result<Bytes>> {
+    body.collect().await
+}

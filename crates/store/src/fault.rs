@@ -244,7 +244,8 @@ impl FaultStore {
             }
             Some(Fault::LoseReply) => {
                 request.await?;
-                Err(StoreError::new(operation, bucket, Some(key), code::CONNECTION_FAILED, None).with_message("reply lost"))
+                Err(StoreError::new(operation, bucket, Some(key), code::CONNECTION_FAILED, None)
+                    .with_message("reply lost"))
             }
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;
@@ -300,7 +301,9 @@ impl ObjectStore for FaultStore {
                 });
                 Ok(altered.boxed())
             }
-            Some(Fault::Fail(code, status)) => Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status))),
+            Some(Fault::Fail(code, status)) => {
+                Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status)))
+            }
             Some(Fault::Hold(gate)) => {
                 gate.pass().await;
                 self.inner.get(source, range).await
@@ -333,7 +336,8 @@ impl ObjectStore for FaultStore {
         storage_class: Option<&str>,
         checksum: Option<ChecksumAlgorithm>,
     ) -> Result<Written> {
-        self.request("CopyObject", bucket, key, None, self.inner.copy(source, bucket, key, storage_class, checksum)).await
+        self.request("CopyObject", bucket, key, None, self.inner.copy(source, bucket, key, storage_class, checksum))
+            .await
     }
 
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {

@@ -16,8 +16,8 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::error::StoreError;
 use crate::store::{ByteStream, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta, PartInfo,
-    PartsPage, Range, UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta,
+    PartInfo, PartsPage, Range, UploadInfo, Written,
 };
 
 /// See the module.
@@ -129,8 +129,7 @@ impl State {
     }
 
     fn write(&mut self, operation: &'static str, bucket: &str, key: &str, object: Object) -> Result<Written> {
-        let written =
-            Written { etag: object.etag.clone(), version_id: None, checksum: Some(object.checksum.clone()) };
+        let written = Written { etag: object.etag.clone(), version_id: None, checksum: Some(object.checksum.clone()) };
         self.buckets
             .get_mut(bucket)
             .ok_or_else(|| StoreError::new(operation, bucket, None, "NoSuchBucket", Some(404)))?
@@ -145,14 +144,26 @@ impl State {
             .ok_or_else(|| StoreError::new(operation, bucket, Some(key), "NoSuchUpload", Some(404)))
     }
 
-    fn put_part(&mut self, operation: &'static str, bucket: &str, key: &str, id: &str, part: u32, body: Bytes) -> Result<Copied> {
+    fn put_part(
+        &mut self,
+        operation: &'static str,
+        bucket: &str,
+        key: &str,
+        id: &str,
+        part: u32,
+        body: Bytes,
+    ) -> Result<Copied> {
         let upload = self.upload(operation, bucket, key, id)?;
         if !(1..=10_000).contains(&part) {
             return Err(StoreError::new(operation, bucket, Some(key), "InvalidArgument", Some(400)));
         }
         let copied = Copied {
             etag: md5_hex(&body),
-            checksum: upload.request.checksum.filter(|(a, _)| *a == ChecksumAlgorithm::Crc64Nvme).map(|_| crc64nvme(&body)),
+            checksum: upload
+                .request
+                .checksum
+                .filter(|(a, _)| *a == ChecksumAlgorithm::Crc64Nvme)
+                .map(|_| crc64nvme(&body)),
         };
         upload.parts.insert(part, body);
         Ok(copied)
@@ -193,7 +204,8 @@ impl ObjectStore for MemoryStore {
             });
             // A group that the page before ended with is not opened again.
             if let Some(group) = &group
-                && (page.common_prefixes.last() == Some(group) || request.continuation.as_ref().is_some_and(|after| after.starts_with(group.as_str())))
+                && (page.common_prefixes.last() == Some(group)
+                    || request.continuation.as_ref().is_some_and(|after| after.starts_with(group.as_str())))
             {
                 last = Some(key.clone());
                 continue;
@@ -245,8 +257,9 @@ impl ObjectStore for MemoryStore {
     async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
         let state = self.state();
         let object = state.source("GetObject", source)?;
-        let body = slice(object, range)
-            .ok_or_else(|| StoreError::new("GetObject", &source.bucket, Some(&source.key), "InvalidRange", Some(416)))?;
+        let body = slice(object, range).ok_or_else(|| {
+            StoreError::new("GetObject", &source.bucket, Some(&source.key), "InvalidRange", Some(416))
+        })?;
         // Several chunks, as a network would bring them.
         let chunks: Vec<Result<Bytes>> = body.chunks(1 << 16).map(|chunk| Ok(body.slice_ref(chunk))).collect();
         Ok(futures::stream::iter(chunks).boxed())
@@ -299,7 +312,13 @@ impl ObjectStore for MemoryStore {
         let mut state = self.state();
         let object = state.source("CopyObject", source)?;
         if matches!(object.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")) {
-            return Err(StoreError::new("CopyObject", &source.bucket, Some(&source.key), "InvalidObjectState", Some(403)));
+            return Err(StoreError::new(
+                "CopyObject",
+                &source.bucket,
+                Some(&source.key),
+                "InvalidObjectState",
+                Some(403),
+            ));
         }
         let mut object = object.clone();
         // A copy is written at once: a multipart ETag becomes a plain one.
@@ -315,7 +334,8 @@ impl ObjectStore for MemoryStore {
         state.bucket("CreateMultipartUpload", &upload.bucket)?;
         state.next_upload += 1;
         let id = format!("upload-{:08}", state.next_upload);
-        let open = Upload { bucket: upload.bucket.clone(), request: upload.clone(), initiated: now(), parts: BTreeMap::new() };
+        let open =
+            Upload { bucket: upload.bucket.clone(), request: upload.clone(), initiated: now(), parts: BTreeMap::new() };
         state.uploads.insert(id.clone(), open);
         Ok(id)
     }

@@ -9,12 +9,13 @@ mod convert;
 mod requests;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::Client;
-use connect::Base;
+use connect::{Base, without_userinfo};
 pub use connect::{Credentials, EndpointOptions};
 
 use crate::error::classify::code;
@@ -22,21 +23,31 @@ use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
 
 /// An endpoint as one identity.
-#[derive(Debug)]
 pub struct S3Store {
     options: EndpointOptions,
     state: RwLock<State>,
-    /// When credentials were loaded last; held while they are, so that many expired requests cause one load.
-    loaded: tokio::sync::Mutex<Instant>,
+    /// When credentials were loaded anew last; held while they are, so that many expired requests cause one load.
+    reloaded: tokio::sync::Mutex<Option<Instant>>,
 }
 
-#[derive(Debug)]
 struct State {
     base: Arc<Base>,
     /// By region.
     clients: HashMap<String, Client>,
     /// Learned from redirects.
     bucket_regions: HashMap<String, String>,
+}
+
+/// Says where it leads and as whom, and nothing of the clients: those hold credentials.
+impl fmt::Debug for S3Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
+        f.debug_struct("S3Store")
+            .field("endpoint", &base.endpoint.as_deref().map(without_userinfo))
+            .field("region", &base.region)
+            .field("options", &self.options)
+            .finish()
+    }
 }
 
 /// Expired answers that arrive within this time of a load belong to requests that were sent before it.
@@ -47,7 +58,7 @@ impl S3Store {
     pub async fn connect(options: EndpointOptions) -> Self {
         let base = Arc::new(Base::load(&options).await);
         let state = State { base, clients: HashMap::new(), bucket_regions: HashMap::new() };
-        Self { options, state: RwLock::new(state), loaded: tokio::sync::Mutex::new(Instant::now()) }
+        Self { options, state: RwLock::new(state), reloaded: tokio::sync::Mutex::default() }
     }
 
     fn client(&self, bucket: &str) -> (Client, String) {
@@ -66,13 +77,34 @@ impl S3Store {
     }
 
     /// Make a request; when the answer is that another region serves the bucket, learn that and make it there.
-    async fn at_home<T, F, Fut>(&self, bucket: &str, limit: Duration, request: F) -> Result<T>
+    async fn at_home<T, F, Fut>(
+        &self,
+        operation: &'static str,
+        bucket: &str,
+        key: Option<&str>,
+        limit: Duration,
+        request: F,
+    ) -> Result<T>
     where
         F: Fn(Client) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
+        let timed = async |client| {
+            let late = || {
+                let error = StoreError::new(operation, bucket, key, code::TIMED_OUT, None);
+                Err(error.with_message(format!("no answer within {} s", limit.as_secs())))
+            };
+            let answer = tokio::time::timeout(limit, request(client)).await.unwrap_or_else(|_| late());
+            answer.map_err(|error| match &self.options.profile {
+                Some(profile) if error.code == code::NO_CREDENTIALS => {
+                    let message = format!("profile {profile:?}: {}", error.message);
+                    error.with_message(message)
+                }
+                _ => error,
+            })
+        };
         let (client, region) = self.client(bucket);
-        let error = match timed(bucket, limit, request(client)).await {
+        let error = match timed(client).await {
             Err(error) if error.class == ErrorClass::Redirect => error,
             other => return other,
         };
@@ -84,12 +116,12 @@ impl S3Store {
             _ => return Err(error),
         }
         let (client, _) = self.client(bucket);
-        timed(bucket, limit, request(client)).await
+        timed(client).await
     }
 
     async fn reload(&self) {
-        let mut loaded = self.loaded.lock().await;
-        if loaded.elapsed() < RELOAD_PAUSE {
+        let mut reloaded = self.reloaded.lock().await;
+        if reloaded.is_some_and(|at| at.elapsed() < RELOAD_PAUSE) {
             return;
         }
         let base = Arc::new(Base::load(&self.options).await);
@@ -98,15 +130,8 @@ impl S3Store {
             state.base = base;
             state.clients.clear();
         }
-        *loaded = Instant::now();
+        *reloaded = Some(Instant::now());
     }
-}
-
-async fn timed<T>(bucket: &str, limit: Duration, request: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(limit, request).await.unwrap_or_else(|_| {
-        let error = StoreError::new("Request", bucket, None, code::TIMED_OUT, None);
-        Err(error.with_message(format!("no answer within {} s", limit.as_secs())))
-    })
 }
 
 /// How long to wait for the answer to a request that moves so many bytes.

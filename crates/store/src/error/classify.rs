@@ -128,6 +128,8 @@ pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass
         return (class, scope);
     }
     match status {
+        // An error inside a success, of which nothing else is known: it may have been done or not.
+        Some(200..=299) => (Retry, Scope::Object),
         Some(301 | 307 | 308) => (Redirect, Scope::Job),
         Some(404 | 410) => (NotFound, Scope::Object),
         Some(401 | 403) => (Person, Scope::Object),
@@ -158,7 +160,9 @@ pub fn advice(code: &str, class: ErrorClass) -> &'static str {
         code::NO_CREDENTIALS => {
             "Set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, log in with 'aws sso login', or use --no-sign-request for public buckets."
         }
-        code::CONNECTION_FAILED | code::TIMED_OUT => "Check the endpoint's address and the network, then run the same command again.",
+        code::CONNECTION_FAILED | code::TIMED_OUT => {
+            "Check the endpoint's address and the network, then run the same command again."
+        }
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
         _ => match class {

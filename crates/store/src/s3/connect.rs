@@ -1,5 +1,7 @@
 //! From endpoint options to SDK clients: credential chain, endpoint, region, path style, and what the SDK may do by itself.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use aws_config::BehaviorVersion;
@@ -14,7 +16,7 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use aws_types::service_config::ServiceConfigKey;
 
 /// Where to talk to and as whom.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct EndpointOptions {
     /// None: what `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the profile say, else AWS itself.
     pub endpoint_url: Option<String>,
@@ -28,6 +30,28 @@ pub struct EndpointOptions {
     pub credentials: Option<Credentials>,
 }
 
+impl fmt::Debug for EndpointOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndpointOptions")
+            .field("endpoint_url", &self.endpoint_url.as_deref().map(without_userinfo))
+            .field("region", &self.region)
+            .field("profile", &self.profile)
+            .field("anonymous", &self.anonymous)
+            .field("credentials", &self.credentials)
+            .finish()
+    }
+}
+
+/// An address as it may be shown: a password in it, which does not belong there, is left out.
+pub(super) fn without_userinfo(url: &str) -> Cow<'_, str> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..authority].rfind('@') {
+        Some(at) => Cow::Owned(format!("{scheme}://{}", &rest[at + 1..])),
+        None => Cow::Borrowed(url),
+    }
+}
+
 /// Static credentials; never printed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
@@ -37,16 +61,17 @@ pub struct Credentials {
     pub secret_key: String,
 }
 
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials(hidden)")
     }
 }
 
 /// Everything that clients for the regions of one endpoint have in common.
-#[derive(Debug, Clone)]
 pub(super) struct Base {
     builder: Builder,
+    /// None for AWS itself.
+    pub(super) endpoint: Option<String>,
     /// Region of buckets of which nothing else is known.
     pub(super) region: String,
 }
@@ -88,9 +113,9 @@ impl Base {
             .use_arn_region(true);
         if let Some(endpoint) = &endpoint {
             // Virtual-host style needs names that resolve; self-hosted stores rarely have them.
-            builder = builder.endpoint_url(endpoint).force_path_style(!is_aws(endpoint));
+            builder = builder.endpoint_url(with_final_slash(endpoint)).force_path_style(!is_aws(endpoint));
         }
-        Self { builder, region }
+        Self { builder, endpoint, region }
     }
 
     /// A client that signs for and talks to `region`.
@@ -108,11 +133,18 @@ fn http_client() -> SharedHttpClient {
 
 /// The endpoint that the environment or the profile name, the S3-specific one first.
 fn configured_endpoint(sdk: &aws_types::SdkConfig) -> Option<String> {
-    let key = ServiceConfigKey::builder().service_id("s3").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok()?;
+    let key =
+        ServiceConfigKey::builder().service_id("s3").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok()?;
     sdk.service_config()
         .and_then(|config| config.load_config(key))
         .or_else(|| sdk.endpoint_url().map(str::to_owned))
         .filter(|url| !url.is_empty())
+}
+
+/// The SDK joins a path in an endpoint and the bucket's name without a slash between them.
+fn with_final_slash(endpoint: &str) -> String {
+    let has_path = endpoint.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+    if has_path && !endpoint.ends_with('/') { format!("{endpoint}/") } else { endpoint.to_owned() }
 }
 
 /// Whether an endpoint belongs to AWS, and so takes bucket names in its host name.
@@ -133,12 +165,17 @@ impl ClassifyRetry for OnlyClockSkew {
     fn classify_retry(&self, ctx: &InterceptorContext) -> RetryAction {
         let skewed = ctx.response().is_some_and(|response| {
             response.status().as_u16() == 403
-                && response.headers().get("date").and_then(|date| {
-                    aws_smithy_types::DateTime::from_str(date, aws_smithy_types::date_time::Format::HttpDate).ok()
-                }).and_then(|date| std::time::SystemTime::try_from(date).ok()).is_some_and(|theirs| {
-                    let ours = std::time::SystemTime::now();
-                    ours.duration_since(theirs).or_else(|_| theirs.duration_since(ours)).is_ok_and(|off| off > SKEW)
-                })
+                && response
+                    .headers()
+                    .get("date")
+                    .and_then(|date| {
+                        aws_smithy_types::DateTime::from_str(date, aws_smithy_types::date_time::Format::HttpDate).ok()
+                    })
+                    .and_then(|date| std::time::SystemTime::try_from(date).ok())
+                    .is_some_and(|theirs| {
+                        let ours = std::time::SystemTime::now();
+                        ours.duration_since(theirs).or_else(|_| theirs.duration_since(ours)).is_ok_and(|off| off > SKEW)
+                    })
         });
         if skewed { RetryAction::transient_error() } else { RetryAction::RetryForbidden }
     }
@@ -155,15 +192,60 @@ impl ClassifyRetry for OnlyClockSkew {
 
 #[cfg(test)]
 mod tests {
-    use super::is_aws;
+    use aws_sdk_s3::presigning::PresigningConfig;
+
+    use super::*;
 
     #[test]
     fn only_amazon_hosts_get_virtual_host_style() {
-        for aws in ["https://s3.us-east-1.amazonaws.com", "https://s3.cn-north-1.amazonaws.com.cn/", "https://bucket.vpce-1.s3.eu-west-1.vpce.amazonaws.com:443"] {
+        for aws in [
+            "https://s3.us-east-1.amazonaws.com",
+            "https://s3.cn-north-1.amazonaws.com.cn/",
+            "https://bucket.vpce-1.s3.eu-west-1.vpce.amazonaws.com:443",
+        ] {
             assert!(is_aws(aws), "{aws}");
         }
-        for other in ["http://127.0.0.1:8333", "https://amazonaws.com.example.org", "http://minio:9000", "https://x.r2.cloudflarestorage.com"] {
+        for other in [
+            "http://127.0.0.1:8333",
+            "https://amazonaws.com.example.org",
+            "http://minio:9000",
+            "https://x.r2.cloudflarestorage.com",
+        ] {
             assert!(!is_aws(other), "{other}");
         }
+    }
+
+    /// Where a GET would go to, without going there.
+    async fn address(endpoint: Option<&str>, bucket: &str) -> String {
+        let base = Base::load(&EndpointOptions {
+            endpoint_url: endpoint.map(str::to_owned),
+            region: Some("eu-west-1".to_owned()),
+            credentials: Some(Credentials { access_key: "access".to_owned(), secret_key: "secret".to_owned() }),
+            ..EndpointOptions::default()
+        })
+        .await;
+        let presigning = PresigningConfig::expires_in(Duration::from_secs(60)).unwrap();
+        let request = base.client(&base.region).get_object().bucket(bucket).key("a//b").presigned(presigning).await;
+        request.unwrap().uri().split('?').next().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn aws_gets_virtual_host_style_where_names_allow_it_and_others_get_path_style() {
+        let aws = "https://s3.eu-west-1.amazonaws.com";
+
+        assert_eq!(address(Some(aws), "bucket").await, "https://bucket.s3.eu-west-1.amazonaws.com/a//b");
+        // Certificates cover one label: a bucket with dots stays in the path.
+        assert_eq!(address(Some(aws), "my.bucket").await, "https://s3.eu-west-1.amazonaws.com/my.bucket/a//b");
+        assert_eq!(address(Some("http://127.0.0.1:9"), "bucket").await, "http://127.0.0.1:9/bucket/a//b");
+        for behind_a_path in ["https://minio.lab/s3", "https://minio.lab/s3/"] {
+            assert_eq!(address(Some(behind_a_path), "bucket").await, "https://minio.lab/s3/bucket/a//b");
+        }
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        assert_eq!(without_userinfo("http://user:pass@host:9/p"), "http://host:9/p");
+        assert_eq!(without_userinfo("http://user:p@ss@host"), "http://host");
+        assert_eq!(without_userinfo("http://host/a@b"), "http://host/a@b");
     }
 }

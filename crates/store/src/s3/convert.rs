@@ -85,9 +85,7 @@ pub(super) use strongest;
 
 /// A checksum out of what [`strongest!`] found and the type header.
 pub(super) fn checksum(found: Option<(ChecksumAlgorithm, String)>, kind: Option<&ChecksumType>) -> Option<Checksum> {
-    found.map(|(algorithm, value)| {
-        Checksum::read(algorithm, &value, kind.map(|kind| *kind == ChecksumType::Composite))
-    })
+    found.map(|(algorithm, value)| Checksum::read(algorithm, &value, kind.map(|kind| *kind == ChecksumType::Composite)))
 }
 
 /// Our algorithm in the SDK's words.
@@ -124,7 +122,8 @@ pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlg
 pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
     // Some services leave the transport's token in what they store; it says nothing of the object.
     let encoding = head.content_encoding().map(|encoding| {
-        let kept: Vec<&str> = encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
+        let kept: Vec<&str> =
+            encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
         kept.join(", ")
     });
     let own = |value: Option<&str>| value.filter(|v| !v.is_empty()).map(str::to_owned);
@@ -133,7 +132,8 @@ pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
     let restored = head.restore().is_some_and(|restore| restore.contains("ongoing-request=\"false\""));
     let opaque_etag = head.sse_customer_algorithm().is_some()
         || head.server_side_encryption().is_some_and(|sse| sse.as_str().starts_with("aws:kms"));
-    let archived = (matches!(class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")) || head.archive_status().is_some()) && !restored;
+    let archived =
+        (matches!(class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")) || head.archive_status().is_some()) && !restored;
     ObjectMeta {
         size: size(head.content_length()),
         etag: unquoted(head.e_tag()),
@@ -150,7 +150,10 @@ pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
             cache_control: own(head.cache_control()),
             expires: own(head.expires_string()),
             website_redirect: own(head.website_redirect_location()),
-            metadata: head.metadata().map(|m| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect()).unwrap_or_default(),
+            metadata: head
+                .metadata()
+                .map(|m| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect())
+                .unwrap_or_default(),
         },
         tag_count: head.tag_count().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
         missing_metadata: head.missing_meta().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
@@ -176,7 +179,8 @@ where
             let status = raw.status().as_u16();
             let mut failed = match meta.code() {
                 Some(code) if !code.is_empty() => new(code, Some(status)),
-                // HEAD has no body: the reason phrase is all there is.
+                _ if status < 300 => new(code::MALFORMED, Some(status)),
+                // HEAD has no body: the status is all there is.
                 _ => new(reason(status), Some(status)),
             }
             .with_message(meta.message().unwrap_or_default());
@@ -191,15 +195,20 @@ where
         }
         SdkError::ResponseError(response) => {
             let status = response.raw().status().as_u16();
-            let code = if status < 300 { code::TRUNCATED } else { reason(status) };
+            let code = match response.raw().body().bytes() {
+                // It came whole, and makes no sense.
+                Some(_) if status < 300 => code::MALFORMED,
+                None if status < 300 => code::TRUNCATED,
+                _ => reason(status),
+            };
             new(code, Some(status)).with_message(chain(error))
         }
         SdkError::TimeoutError(_) => new(code::TIMED_OUT, None).with_message("no answer in time"),
         SdkError::DispatchFailure(_) | SdkError::ConstructionFailure(_) => {
             let text = chain(error);
             let unsigned = sources(error).any(|e| e.is::<aws_credential_types::provider::error::CredentialsError>());
-            if unsigned || text.contains("credentials") || text.contains("identity") {
-                new(code::NO_CREDENTIALS, None).with_message(text)
+            if unsigned {
+                new(code::NO_CREDENTIALS, None).with_message(without_output(&text))
             } else if let SdkError::DispatchFailure(dispatch) = error {
                 let code = if dispatch.is_timeout() { code::TIMED_OUT } else { code::CONNECTION_FAILED };
                 new(code, None).with_message(text)
@@ -215,15 +224,23 @@ where
 fn reason(status: u16) -> &'static str {
     match status {
         301 => "PermanentRedirect",
+        304 => "NotModified",
         307 => "TemporaryRedirect",
         400 => "BadRequest",
+        401 => "Unauthorized",
         403 => "Forbidden",
         404 => "NotFound",
+        405 => "MethodNotAllowed",
+        408 => "RequestTimeout",
+        409 => "Conflict",
         412 => "PreconditionFailed",
+        416 => "InvalidRange",
         429 => "TooManyRequests",
         500 => "InternalError",
         501 => "NotImplemented",
+        502 => "BadGateway",
         503 => "ServiceUnavailable",
+        504 => "GatewayTimeout",
         _ => "UnexpectedStatus",
     }
 }
@@ -242,6 +259,12 @@ fn region_hint(raw: &HttpResponse) -> Option<String> {
 fn retry_after(raw: &HttpResponse) -> Option<Duration> {
     let seconds: u64 = raw.headers().get("retry-after")?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(60)))
+}
+
+/// What the credential chain says, in one line and without what a `credential_process` printed: that may hold secrets.
+fn without_output(text: &str) -> &str {
+    let text = text.split("Stderr:").next().unwrap_or_default();
+    text.lines().next().unwrap_or_default().trim_end_matches([' ', '.', ':'])
 }
 
 fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -292,5 +315,40 @@ mod tests {
     #[test]
     fn a_plus_in_a_listing_is_a_space() {
         assert_eq!(decoded("a+b%20c%2Bd%0Ae%C3%BC"), "a b c+d\ne\u{fc}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_copy_source_decodes_back_to_its_key(key: String, version in "[A-Za-z0-9._-]{0,32}") {
+            let version_id = Some(version.clone()).filter(|version| !version.is_empty());
+            let source = CopySource { bucket: "b".into(), key: key.clone(), version_id, if_match: None, bytes: 0 };
+            let header = copy_source(&source);
+            // As a service reads it: the first question mark ends the path, and there a plus is a plus.
+            let (path, query) = header.split_once('?').unwrap_or((&header, ""));
+
+            let read = percent_decode_str(path).decode_utf8().unwrap();
+            assert_eq!(read.strip_prefix("b/"), Some(key.as_str()));
+            assert_eq!(query.strip_prefix("versionId=").unwrap_or_default(), version);
+            assert!(header.bytes().all(|byte| byte.is_ascii_graphic()));
+        }
+
+        #[test]
+        fn an_encoded_key_of_a_listing_is_read_back(key: String) {
+            let encoded = utf8_percent_encode(&key, QUERY).to_string();
+
+            assert_eq!(decoded(&encoded), key);
+            assert_eq!(decoded(&encoded.replace("%20", "+")), key);
+        }
+
+        #[test]
+        fn tags_are_read_back_from_their_header(tags: Vec<(String, String)>) {
+            let read = tagging(&tags).unwrap_or_default();
+            let read = read.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap();
+                (decoded(name), decoded(value))
+            });
+
+            assert_eq!(read.collect::<Vec<_>>(), tags);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::primitives::ByteStream as SdkStream;
 use aws_sdk_s3::types::{
     ChecksumMode, CompletedMultipartUpload, EncodingType, OptionalObjectAttributes, StorageClass, Tag, Tagging,
@@ -11,8 +12,8 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 
 use super::convert::{
-    checksum, completed_part, copy_source, decoded, failure, object_meta, quoted, sdk_algorithm, sdk_kind, seconds, size,
-    strongest, tagging, unquoted,
+    checksum, completed_part, copy_source, decoded, failure, object_meta, quoted, sdk_algorithm, sdk_kind, seconds,
+    size, strongest, tagging, unquoted,
 };
 use super::{S3Store, time_limit};
 use crate::ChecksumAlgorithm;
@@ -21,8 +22,8 @@ use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::{ByteStream, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta, PartInfo,
-    PartsPage, Range, UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta,
+    PartInfo, PartsPage, Range, UploadInfo, Written,
 };
 
 /// For requests that move no object bytes.
@@ -34,12 +35,24 @@ const STALLED: Duration = Duration::from_secs(30);
 
 /// A success without what it must hold: the service may have done it or not.
 fn malformed(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
-    StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200)).with_message(format!("the answer has no {lacks}"))
+    StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200))
+        .with_message(format!("the answer has no {lacks}"))
 }
 
 /// HEAD errors carry no body, hence no code.
 fn is_mute(error: &StoreError) -> bool {
     matches!(error.code.as_str(), "BadRequest" | "Forbidden")
+}
+
+/// The SDK models `Expires` as a time, but it may be any text: it goes in as a header.
+fn expires(attributes: &Attributes) -> impl Fn(&mut HttpRequest) + Send + Sync + 'static {
+    let text = attributes.expires.clone();
+    move |http| {
+        // It came out of a header: what none can hold does not occur.
+        if let Some(text) = &text {
+            let _ = http.headers_mut().try_insert("expires", text.clone());
+        }
+    }
 }
 
 fn part_number(part: u32) -> i32 {
@@ -50,20 +63,28 @@ fn part_number(part: u32) -> i32 {
 impl ObjectStore for S3Store {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         let answer = self
-            .at_home(bucket, SHORT, async |client| {
+            .at_home("HeadBucket", bucket, None, SHORT, async |client| {
                 client.head_bucket().bucket(bucket).send().await.map_err(|e| failure("HeadBucket", bucket, None, &e))
             })
             .await;
         match answer {
             Ok(_) => Ok(()),
             Err(error) if error.code == "NotFound" => {
-                Err(StoreError::new("HeadBucket", bucket, None, "NoSuchBucket", Some(404)).with_message("there is no such bucket"))
+                Err(StoreError::new("HeadBucket", bucket, None, "NoSuchBucket", Some(404))
+                    .with_message("there is no such bucket"))
             }
             // Ask again in a way whose answer has a body. A caller that may not list learns AccessDenied from it.
             Err(error) if is_mute(&error) => {
                 let request = ListRequest { bucket: bucket.to_owned(), max_keys: Some(1), ..ListRequest::default() };
                 match self.list(&request).await {
-                    Err(told) => Err(told),
+                    // Classified as what it is an answer to.
+                    Err(told) => Err(StoreError {
+                        message: told.message,
+                        request_id: told.request_id,
+                        region: told.region,
+                        retry_after: told.retry_after,
+                        ..StoreError::new("HeadBucket", bucket, None, &told.code, told.status)
+                    }),
                     Ok(_) => Ok(()),
                 }
             }
@@ -74,7 +95,7 @@ impl ObjectStore for S3Store {
     async fn list(&self, request: &ListRequest) -> Result<ListPage> {
         let bucket = request.bucket.as_str();
         let page = self
-            .at_home(bucket, SHORT, async |client| {
+            .at_home("ListObjectsV2", bucket, None, SHORT, async |client| {
                 client
                     .list_objects_v2()
                     .bucket(bucket)
@@ -105,10 +126,8 @@ impl ObjectStore for S3Store {
             })
             .collect();
         let common_prefixes = page.common_prefixes().iter().filter_map(|group| group.prefix()).map(key).collect();
-        let continuation = page
-            .next_continuation_token()
-            .filter(|_| page.is_truncated() == Some(true))
-            .map(str::to_owned);
+        let continuation =
+            page.next_continuation_token().filter(|_| page.is_truncated() == Some(true)).map(str::to_owned);
         if page.is_truncated() == Some(true) && continuation.is_none() {
             return Err(malformed("ListObjectsV2", bucket, &request.prefix, "continuation token"));
         }
@@ -116,8 +135,8 @@ impl ObjectStore for S3Store {
     }
 
     async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
-        let answer = self
-            .at_home(bucket, SHORT, async |client| {
+        let head = || {
+            self.at_home("HeadObject", bucket, Some(key), SHORT, async |client| {
                 client
                     .head_object()
                     .bucket(bucket)
@@ -129,8 +148,8 @@ impl ObjectStore for S3Store {
                     .await
                     .map_err(|e| failure("HeadObject", bucket, Some(key), &e))
             })
-            .await;
-        match answer {
+        };
+        match head().await {
             Ok(head) => Ok(object_meta(&head)),
             Err(error) if is_mute(&error) => {
                 let source = CopySource {
@@ -142,6 +161,8 @@ impl ObjectStore for S3Store {
                 };
                 match self.get(&source, Some(Range { first: 0, last: 0 })).await {
                     Err(told) if told.status == error.status => Err(told),
+                    // The way there has shown the right region.
+                    Ok(_) if error.status == Some(400) => head().await.map(|head| object_meta(&head)),
                     _ => Err(error),
                 }
             }
@@ -152,7 +173,7 @@ impl ObjectStore for S3Store {
     async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
         let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
         let answer = self
-            .at_home(bucket, SHORT, async |client| {
+            .at_home("GetObject", bucket, Some(key), SHORT, async |client| {
                 client
                     .get_object()
                     .bucket(bucket)
@@ -177,7 +198,8 @@ impl ObjectStore for S3Store {
             let broken = |message: String| {
                 StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)).with_message(message)
             };
-            let (stalled, short) = (broken("the body stalled".to_owned()), broken(format!("the body ended before its {expected} bytes")));
+            let (stalled, short) =
+                (broken("the body stalled".to_owned()), broken(format!("the body ended before its {expected} bytes")));
             let other = broken(String::new());
             async move {
                 if ended {
@@ -201,7 +223,7 @@ impl ObjectStore for S3Store {
     async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
         let sum = crc64nvme(&body);
         let answer = self
-            .at_home(bucket, time_limit(body.len() as u64), async |client| {
+            .at_home("PutObject", bucket, Some(key), time_limit(body.len() as u64), async |client| {
                 client
                     .put_object()
                     .bucket(bucket)
@@ -218,21 +240,31 @@ impl ObjectStore for S3Store {
                     .customize()
                     // The checksum covers the body: hashing it once more for the signature would cost ten times as much.
                     .disable_payload_signing()
+                    .mutate_request(expires(attributes))
                     .send()
                     .await
                     .map_err(|e| failure("PutObject", bucket, Some(key), &e))
             })
             .await?;
+        if answer.e_tag().is_none_or(str::is_empty) {
+            return Err(malformed("PutObject", bucket, key, "ETag"));
+        }
         Ok(Written {
             etag: unquoted(answer.e_tag()),
-            version_id: answer.version_id().map(str::to_owned),
+            version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
             checksum: checksum(strongest!(answer), answer.checksum_type()),
         })
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
-        self.at_home(bucket, SHORT, async |client| {
-            client.delete_object().bucket(bucket).key(key).send().await.map_err(|e| failure("DeleteObject", bucket, Some(key), &e))
+        self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
+            client
+                .delete_object()
+                .bucket(bucket)
+                .key(key)
+                .send()
+                .await
+                .map_err(|e| failure("DeleteObject", bucket, Some(key), &e))
         })
         .await?;
         Ok(())
@@ -240,7 +272,7 @@ impl ObjectStore for S3Store {
 
     async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
         let answer = self
-            .at_home(bucket, SHORT, async |client| {
+            .at_home("GetObjectTagging", bucket, Some(key), SHORT, async |client| {
                 client
                     .get_object_tagging()
                     .bucket(bucket)
@@ -258,10 +290,13 @@ impl ObjectStore for S3Store {
         let build = |e: aws_smithy_types::error::operation::BuildError| {
             StoreError::new("PutObjectTagging", bucket, Some(key), "InvalidTag", None).with_message(e.to_string())
         };
-        let set: Vec<Tag> =
-            tags.iter().map(|(k, v)| Tag::builder().key(k).value(v).build()).collect::<std::result::Result<_, _>>().map_err(build)?;
+        let set: Vec<Tag> = tags
+            .iter()
+            .map(|(k, v)| Tag::builder().key(k).value(v).build())
+            .collect::<std::result::Result<_, _>>()
+            .map_err(build)?;
         let tagging = Tagging::builder().set_tag_set(Some(set)).build().map_err(build)?;
-        self.at_home(bucket, SHORT, async |client| {
+        self.at_home("PutObjectTagging", bucket, Some(key), SHORT, async |client| {
             client
                 .put_object_tagging()
                 .bucket(bucket)
@@ -284,7 +319,7 @@ impl ObjectStore for S3Store {
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<Written> {
         let answer = self
-            .at_home(bucket, time_limit(source.bytes), async |client| {
+            .at_home("CopyObject", bucket, Some(key), time_limit(source.bytes), async |client| {
                 client
                     .copy_object()
                     .bucket(bucket)
@@ -298,7 +333,8 @@ impl ObjectStore for S3Store {
                     .map_err(|e| failure("CopyObject", bucket, Some(key), &e))
             })
             .await?;
-        let result = answer.copy_object_result().ok_or_else(|| malformed("CopyObject", bucket, key, "CopyObjectResult"))?;
+        let result =
+            answer.copy_object_result().ok_or_else(|| malformed("CopyObject", bucket, key, "CopyObjectResult"))?;
         if result.e_tag().is_none_or(str::is_empty) {
             return Err(malformed("CopyObject", bucket, key, "ETag"));
         }
@@ -313,7 +349,7 @@ impl ObjectStore for S3Store {
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let attributes = &upload.attributes;
         let answer = self
-            .at_home(bucket, SHORT, async |client| {
+            .at_home("CreateMultipartUpload", bucket, Some(key), SHORT, async |client| {
                 let request = client
                     .create_multipart_upload()
                     .bucket(bucket)
@@ -329,15 +365,9 @@ impl ObjectStore for S3Store {
                     .set_storage_class(upload.storage_class.as_deref().map(StorageClass::from))
                     .set_checksum_algorithm(upload.checksum.map(|(algorithm, _)| sdk_algorithm(algorithm)))
                     .set_checksum_type(upload.checksum.map(|(_, kind)| sdk_kind(kind)));
-                // The SDK models Expires as a time; the text may be anything, so it goes in as a header.
-                let expires = attributes.expires.clone();
                 request
                     .customize()
-                    .mutate_request(move |http| {
-                        if let Some(expires) = &expires {
-                            http.headers_mut().insert("expires", expires.clone());
-                        }
-                    })
+                    .mutate_request(expires(attributes))
                     .send()
                     .await
                     .map_err(|e| failure("CreateMultipartUpload", bucket, Some(key), &e))
@@ -360,7 +390,7 @@ impl ObjectStore for S3Store {
         part: u32,
     ) -> Result<Copied> {
         let answer = self
-            .at_home(bucket, time_limit(range.len()), async |client| {
+            .at_home("UploadPartCopy", bucket, Some(key), time_limit(range.len()), async |client| {
                 client
                     .upload_part_copy()
                     .bucket(bucket)
@@ -375,7 +405,8 @@ impl ObjectStore for S3Store {
                     .map_err(|e| failure("UploadPartCopy", bucket, Some(key), &e))
             })
             .await?;
-        let result = answer.copy_part_result().ok_or_else(|| malformed("UploadPartCopy", bucket, key, "CopyPartResult"))?;
+        let result =
+            answer.copy_part_result().ok_or_else(|| malformed("UploadPartCopy", bucket, key, "CopyPartResult"))?;
         if result.e_tag().is_none_or(str::is_empty) {
             return Err(malformed("UploadPartCopy", bucket, key, "ETag"));
         }
@@ -385,7 +416,7 @@ impl ObjectStore for S3Store {
     async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
         let sum = crc64nvme(&body);
         let answer = self
-            .at_home(bucket, time_limit(body.len() as u64), async |client| {
+            .at_home("UploadPart", bucket, Some(key), time_limit(body.len() as u64), async |client| {
                 client
                     .upload_part()
                     .bucket(bucket)
@@ -401,12 +432,15 @@ impl ObjectStore for S3Store {
                     .map_err(|e| failure("UploadPart", bucket, Some(key), &e))
             })
             .await?;
+        if answer.e_tag().is_none_or(str::is_empty) {
+            return Err(malformed("UploadPart", bucket, key, "ETag"));
+        }
         Ok(Copied { etag: unquoted(answer.e_tag()), checksum: strongest!(answer).map(|(_, value)| value) })
     }
 
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
         let answer = self
-            .at_home(bucket, SHORT, async |client| {
+            .at_home("ListParts", bucket, Some(key), SHORT, async |client| {
                 client
                     .list_parts()
                     .bucket(bucket)
@@ -439,9 +473,10 @@ impl ObjectStore for S3Store {
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let parts = upload.parts.iter().map(|part| completed_part(part, upload.checksum)).collect();
         let completed = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
-        let whole = |algorithm| upload.whole.as_ref().filter(|sum| sum.algorithm == algorithm).map(|sum| sum.value.clone());
+        let whole =
+            |algorithm| upload.whole.as_ref().filter(|sum| sum.algorithm == algorithm).map(|sum| sum.value.clone());
         let answer = self
-            .at_home(bucket, COMPLETE, async |client| {
+            .at_home("CompleteMultipartUpload", bucket, Some(key), COMPLETE, async |client| {
                 client
                     .complete_multipart_upload()
                     .bucket(bucket)
@@ -468,7 +503,7 @@ impl ObjectStore for S3Store {
     }
 
     async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
-        self.at_home(bucket, SHORT, async |client| {
+        self.at_home("AbortMultipartUpload", bucket, Some(key), SHORT, async |client| {
             client
                 .abort_multipart_upload()
                 .bucket(bucket)
@@ -487,7 +522,7 @@ impl ObjectStore for S3Store {
         let (mut key_marker, mut id_marker) = (None, None);
         loop {
             let page = self
-                .at_home(bucket, SHORT, async |client| {
+                .at_home("ListMultipartUploads", bucket, Some(prefix), SHORT, async |client| {
                     client
                         .list_multipart_uploads()
                         .bucket(bucket)
@@ -503,8 +538,11 @@ impl ObjectStore for S3Store {
             let encoded = page.encoding_type() == Some(&EncodingType::Url);
             uploads.extend(page.uploads().iter().map(|upload| {
                 let raw = upload.key().unwrap_or_default();
+                let key = if encoded { decoded(raw) } else { raw.to_owned() };
+                // SeaweedFS claims an encoding that it does not apply here: what was asked for gives it away.
+                let claimed = !key.starts_with(prefix) && raw.starts_with(prefix);
                 UploadInfo {
-                    key: if encoded { decoded(raw) } else { raw.to_owned() },
+                    key: if claimed { raw.to_owned() } else { key },
                     upload_id: upload.upload_id().unwrap_or_default().to_owned(),
                     initiated: seconds(upload.initiated()),
                 }

@@ -1,0 +1,153 @@
+//! Single objects: writing, reading, their facts, their end.
+
+use bytes::Bytes;
+
+use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
+use crate::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
+use crate::error::ErrorClass;
+use crate::types::{Attributes, CopySource, ObjectMeta, Range};
+
+async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
+    bench.store.head(bench.bucket, key, None, None).await.unwrap_or_else(|error| panic!("head {key:?}: {error}"))
+}
+
+pub(super) async fn what_is_put_is_read_back(bench: &Bench<'_>) {
+    for size in [0, 1, 100, 65_536, 200_001] {
+        let (key, body) = (bench.key(&format!("size-{size}")), bench.bytes("body", size));
+
+        let written = bench.store.put(bench.bucket, &key, body.clone(), &Attributes::default()).await.expect("written");
+
+        assert_eq!(written.etag, md5_of(&body), "{size}");
+        assert_eq!(bench.get(&key).await, body, "{size}");
+    }
+}
+
+pub(super) async fn facts_are_told_by_head(bench: &Bench<'_>) {
+    let key = bench.key("object");
+    let body = bench.put(&key).await;
+
+    let meta = head(bench, &key).await;
+
+    assert_eq!((meta.size, meta.etag), (100, md5_of(&body)));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_secs_f64();
+    assert!((now - meta.last_modified).abs() < 3600.0, "modified at {}, now is {now}", meta.last_modified);
+    let checksum = meta.checksum.expect("the checksum that it was put with");
+    assert_eq!((checksum.algorithm, checksum.kind), (ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
+    assert_eq!(checksum.value, crc64nvme(&body));
+    assert!(meta.storage_class.is_none_or(|class| class == "STANDARD"));
+    assert_eq!((meta.version_id, meta.parts_count, meta.tag_count, meta.missing_metadata), (None, None, 0, 0));
+    assert!(!meta.opaque_etag && !meta.archived);
+
+    let first = bench.store.head(bench.bucket, &key, None, Some(1)).await.expect("an object at once is its first part");
+    assert_eq!(first.size, 100);
+}
+
+pub(super) async fn attributes_are_kept(bench: &Bench<'_>) {
+    let (key, attributes) = (bench.key("object"), attributes(bench.quirks));
+
+    bench.store.put(bench.bucket, &key, Bytes::from_static(b"body"), &attributes).await.expect("written");
+
+    assert_eq!(head(bench, &key).await.attributes, attributes);
+}
+
+pub(super) async fn ranges_are_read(bench: &Bench<'_>) {
+    let (key, body) = (bench.key("object"), bench.bytes("body", 100_000));
+    bench.put_bytes(&key, body.clone()).await;
+
+    for (first, last) in [(0, 0), (0, 99_999), (1, 65_536), (65_535, 65_536), (99_999, 99_999)] {
+        let range = Range { first: first as u64, last: last as u64 };
+        let read = bench.read(&bench.source(&key), Some(range)).await.expect("a range");
+
+        assert_eq!(read, body.slice(first..=last), "{first}-{last}");
+    }
+}
+
+pub(super) async fn ranges_outside_are_refused(bench: &Bench<'_>) {
+    let (key, empty) = (bench.key("object"), bench.key("empty"));
+    bench.put(&key).await;
+    bench.put_bytes(&empty, Bytes::new()).await;
+
+    for (key, first) in [(&key, 100), (&key, 5000), (&empty, 0)] {
+        let answer = bench.read(&bench.source(key), Some(Range { first, last: first + 10 })).await;
+        let error = refused(answer, ErrorClass::Object, "a range after the end");
+        assert_eq!((error.code.as_str(), error.status), ("InvalidRange", Some(416)));
+    }
+    // A caller that knows the object asks for no more than there is: fewer bytes than asked for are never a success.
+    let answer = bench.read(&bench.source(&key), Some(Range { first: 90, last: 200 })).await;
+    answer.expect_err("a range beyond the end");
+}
+
+pub(super) async fn reads_are_pinned(bench: &Bench<'_>) {
+    let key = bench.key("object");
+    let body = bench.put(&key).await;
+    let pinned = CopySource { if_match: Some(md5_of(&body)), ..bench.source(&key) };
+
+    let chunks = collect(bench.store.get(&pinned, None).await.expect("the pin holds")).await;
+    assert_eq!(chunks.into_iter().map(|chunk| chunk.expect("a chunk").len()).sum::<usize>(), 100);
+
+    bench.put_bytes(&key, Bytes::from_static(b"another")).await;
+    for range in [None, Some(Range { first: 0, last: 3 })] {
+        let error = refused(bench.read(&pinned, range).await, ErrorClass::Precondition, "a read of what has changed");
+        assert_eq!(error.status, Some(412));
+    }
+}
+
+pub(super) async fn an_overwrite_replaces_all(bench: &Bench<'_>) {
+    let key = bench.key("object");
+    bench.store.put(bench.bucket, &key, bench.bytes("old", 5000), &attributes(bench.quirks)).await.expect("written");
+    bench.store.put_tags(bench.bucket, &key, &tags()).await.expect("tagged");
+
+    let body = bench.put(&key).await;
+
+    let meta = head(bench, &key).await;
+    assert_eq!((meta.size, meta.tag_count), (100, 0));
+    assert!(meta.attributes.metadata.is_empty() && meta.attributes.content_encoding.is_none(), "{:?}", meta.attributes);
+    assert_eq!(bench.get(&key).await, body);
+}
+
+pub(super) async fn deletion_is_repeatable(bench: &Bench<'_>) {
+    let key = bench.key("object");
+    bench.put(&key).await;
+
+    for _ in 0..2 {
+        bench.store.delete(bench.bucket, &key).await.expect("deleted, or not there");
+        refused(bench.store.head(bench.bucket, &key, None, None).await, ErrorClass::NotFound, "a deleted object");
+    }
+    bench.store.delete(bench.bucket, &bench.key("never-was")).await.expect("an absent object counts as deleted");
+}
+
+pub(super) async fn tags_are_replaced(bench: &Bench<'_>) {
+    let key = bench.key("object");
+    bench.put(&key).await;
+    assert_eq!(bench.store.get_tags(bench.bucket, &key, None).await.expect("no tags"), []);
+
+    let other = vec![("only".to_owned(), "one".to_owned())];
+    for set in [tags(), other, Vec::new()] {
+        bench.store.put_tags(bench.bucket, &key, &set).await.expect("tagged");
+
+        assert_eq!(sorted(bench.store.get_tags(bench.bucket, &key, None).await.expect("tags")), sorted(set.clone()));
+        assert_eq!(head(bench, &key).await.tag_count as usize, set.len());
+    }
+}
+
+pub(super) async fn odd_keys_are_kept(bench: &Bench<'_>) {
+    let keys: Vec<String> = bench.quirks.keys.iter().map(|key| bench.key(key)).collect();
+    // All before any is read: one must not have taken another's place.
+    for key in &keys {
+        bench.put(key).await;
+    }
+    for key in &keys {
+        assert_eq!(bench.get(key).await, bench.bytes(key, 100), "{key:?}");
+        assert_eq!(head(bench, key).await.size, 100, "{key:?}");
+        bench
+            .store
+            .put_tags(bench.bucket, key, &tags()[..1])
+            .await
+            .unwrap_or_else(|error| panic!("tags of {key:?}: {error}"));
+        assert_eq!(bench.store.get_tags(bench.bucket, key, None).await.expect("tags"), tags()[..1], "{key:?}");
+    }
+    for key in &keys {
+        bench.store.delete(bench.bucket, key).await.unwrap_or_else(|error| panic!("delete {key:?}: {error}"));
+        refused(bench.store.head(bench.bucket, key, None, None).await, ErrorClass::NotFound, key);
+    }
+}

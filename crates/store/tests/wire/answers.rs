@@ -1,0 +1,173 @@
+//! Successes that are none, and answers that tell more than a code.
+
+use std::time::Duration;
+
+use seqferry_store::error::classify::code;
+use seqferry_store::{Attributes, CreateUpload, ErrorClass, ListRequest, ObjectStore as _, Range};
+
+use crate::server::{Reply, Wire, error_body};
+use crate::{Write, get, object, store_at};
+
+/// The declaration, blanks that keep the connection alive, then the rest: as S3 sends slow answers.
+fn after_white_space(xml: &str) -> String {
+    let rest = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>").unwrap_or(xml);
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}{rest}", " \n".repeat(500))
+}
+
+#[tokio::test]
+async fn an_error_in_a_200_is_an_error_of_its_class() {
+    let codes = [
+        ("InternalError", ErrorClass::Retry),
+        ("SlowDown", ErrorClass::Throttle),
+        ("ServiceUnavailable", ErrorClass::Throttle),
+        ("RequestTimeout", ErrorClass::Retry),
+        ("ExpiredToken", ErrorClass::Credentials),
+        ("AccessDenied", ErrorClass::Person),
+        ("PreconditionFailed", ErrorClass::Precondition),
+        ("NoSuchUpload", ErrorClass::NotFound),
+        // Nobody knows what it means: the write may or may not have happened.
+        ("Mystery", ErrorClass::Retry),
+    ];
+
+    for write in Write::ALL {
+        for (code, class) in codes {
+            for body in [error_body(code, ""), after_white_space(&error_body(code, ""))] {
+                let server = Wire::always(Reply::xml(&body));
+                let error = write.send(&store_at(&server.url()).await).await.expect_err("an error");
+
+                assert_eq!((error.code.as_str(), error.class), (code, class), "{write:?}: {error:?}");
+                assert_eq!(error.message, format!("the text of {code}"));
+                assert_eq!(server.requests().len(), 1, "made once");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_success_may_come_after_white_space() {
+    for write in Write::ALL {
+        let element = write.element();
+        let body = after_white_space(&format!("<{element}><ETag>&quot;0123456789abcdef&quot;</ETag></{element}>"));
+        let server = Wire::always(Reply::xml(&body));
+
+        assert_eq!(write.send(&store_at(&server.url()).await).await.unwrap(), "0123456789abcdef", "{write:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_success_without_its_result_is_an_error_to_try_again() {
+    for write in Write::ALL {
+        let element = write.element();
+        let bodies = [
+            String::new(),
+            " \n ".repeat(20),
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned(),
+            format!("<{element}></{element}>"),
+            format!("<{element}><ETag></ETag></{element}>"),
+            format!("<{element}><LastModified>2026-01-01T00:00:00.000Z</LastModified></{element}>"),
+            "<html><body>a captive portal</body></html>".to_owned(),
+            "no XML at all".to_owned(),
+        ];
+        for body in bodies {
+            let server = Wire::always(Reply::xml(&body));
+            let error = write.send(&store_at(&server.url()).await).await.expect_err("an error");
+
+            assert_eq!(
+                (error.code.as_str(), error.class),
+                (code::MALFORMED, ErrorClass::Retry),
+                "{write:?} {body:?}: {error:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_upload_without_an_id_is_malformed() {
+    let server = Wire::always(Reply::xml("<InitiateMultipartUploadResult></InitiateMultipartUploadResult>"));
+    let upload = CreateUpload { bucket: "bucket".to_owned(), key: "key".to_owned(), ..CreateUpload::default() };
+    let error = store_at(&server.url()).await.create_upload(&upload).await.expect_err("an error");
+
+    assert_eq!(error.code, code::MALFORMED);
+}
+
+#[tokio::test]
+async fn a_part_without_an_etag_is_malformed() {
+    let server = Wire::always(Reply::new(200, &[], ""));
+    let store = store_at(&server.url()).await;
+
+    let part = store.put_part("bucket", "key", "upload", 1, "body".into()).await.expect_err("an error");
+    let whole = store.put("bucket", "key", "body".into(), &Attributes::default()).await.expect_err("an error");
+
+    assert_eq!((part.code.as_str(), whole.code.as_str()), (code::MALFORMED, code::MALFORMED));
+}
+
+#[tokio::test]
+async fn a_listing_that_goes_on_without_a_token_is_malformed() {
+    let server = Wire::always(Reply::xml("<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"));
+    let request = ListRequest { bucket: "bucket".to_owned(), ..ListRequest::default() };
+    let error = store_at(&server.url()).await.list(&request).await.expect_err("an error");
+
+    assert_eq!(error.code, code::MALFORMED);
+}
+
+#[tokio::test]
+async fn a_range_that_is_answered_with_the_whole_object_is_malformed() {
+    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], "the whole object"));
+    let range = Some(Range { first: 4, last: 8 });
+    let error = store_at(&server.url()).await.get(&object("key"), range).await.err().expect("an error");
+
+    assert_eq!((error.code.as_str(), error.class), (code::MALFORMED, ErrorClass::Retry));
+}
+
+#[tokio::test]
+async fn what_the_service_asks_to_wait_is_passed_on_within_bounds() {
+    for (header, seconds) in [("7", Some(7)), ("86400", Some(60)), ("soon", None)] {
+        let server = Wire::always(Reply::error_with(503, &[("retry-after", header)], &error_body("SlowDown", "")));
+        let error = get(&store_at(&server.url()).await, "key").await.expect_err("an error");
+
+        assert_eq!(error.class, ErrorClass::Throttle);
+        assert_eq!(error.retry_after, seconds.map(Duration::from_secs), "Retry-After: {header}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_is_refused_without_a_word_learns_why_from_a_get_of_one_byte() {
+    for (status, code, class) in [
+        (403, "AccessDenied", ErrorClass::Person),
+        (403, "InvalidAccessKeyId", ErrorClass::Person),
+        (403, "InvalidObjectState", ErrorClass::Person),
+        (400, "ExpiredToken", ErrorClass::Credentials),
+        (400, "KMS.DisabledException", ErrorClass::Person),
+    ] {
+        let server = Wire::serve(move |request, _| match request.method.as_str() {
+            "HEAD" => Reply::head(status, &[]),
+            _ => Reply::error(status, code),
+        });
+        let error = store_at(&server.url()).await.head("bucket", "key", None, None).await.expect_err("an error");
+
+        assert_eq!((error.code.as_str(), error.class), (code, class), "{error:?}");
+        let requests = server.requests();
+        assert_eq!(requests.len(), 2, "{requests:#?}");
+        assert_eq!((requests[1].method.as_str(), requests[1].header("range")), ("GET", Some("bytes=0-0")));
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_only_head_is_refused_stays_an_error() {
+    let server = Wire::serve(|request, _| match request.method.as_str() {
+        "HEAD" => Reply::head(403, &[]),
+        _ => Reply::new(206, &[("etag", "\"e\""), ("content-range", "bytes 0-0/5")], "x"),
+    });
+    let error = store_at(&server.url()).await.head("bucket", "key", None, None).await.expect_err("an error");
+
+    assert_eq!((error.status, error.class), (Some(403), ErrorClass::Person));
+}
+
+#[tokio::test]
+async fn a_head_of_an_absent_key_is_not_found_at_once() {
+    let server = Wire::always(Reply::head(404, &[]));
+    let error = store_at(&server.url()).await.head("bucket", "key", None, None).await.expect_err("an error");
+
+    assert_eq!((error.class, error.status), (ErrorClass::NotFound, Some(404)));
+    assert_eq!(server.only_request().method, "HEAD");
+}

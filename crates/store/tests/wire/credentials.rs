@@ -1,0 +1,248 @@
+//! Where credentials come from, and what happens when there are none, or when they expire.
+//!
+//! The AWS chain reads the environment of its process: each of these tests starts this test program anew with an
+//! environment made for it, to run one of the tests marked as ignored.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use seqferry_store::error::classify::code;
+use seqferry_store::{EndpointOptions, ErrorClass, ListRequest, ObjectStore as _, S3Store, Scope};
+
+use crate::get;
+use crate::server::{Reply, Wire, error_body};
+
+/// A folder that is removed at the end.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("seqferry-store-{:016x}", fastrand::u64(..)));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Run an ignored test of this program in a process with no environment but this; returns all that it printed.
+pub(crate) fn in_own_process(test: &str, home: &Path, environment: &[(&str, &str)]) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", home)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && printed.contains("1 passed"), "{test} failed:\n{printed}");
+    printed
+}
+
+#[test]
+fn no_credentials_anywhere() {
+    let (home, server) = (Folder::new(), Wire::always(Reply::error(500, "InternalError")));
+    in_own_process(
+        "credentials::no_credentials_anywhere_inner",
+        &home.0,
+        &[("AWS_ENDPOINT_URL", &server.url()), ("AWS_REGION", "us-east-1")],
+    );
+
+    assert!(server.requests().is_empty(), "nothing is sent unsigned");
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn no_credentials_anywhere_inner() {
+    let began = Instant::now();
+    let store = S3Store::connect(EndpointOptions::default()).await;
+    let request = ListRequest { bucket: "bucket".to_owned(), ..ListRequest::default() };
+
+    for error in [
+        store.list(&request).await.unwrap_err(),
+        store.head_bucket("bucket").await.unwrap_err(),
+        get(&store, "key").await.unwrap_err(),
+    ] {
+        let facts = (error.code.as_str(), error.class, error.scope);
+        assert_eq!(facts, (code::NO_CREDENTIALS, ErrorClass::Person, Scope::Job), "{error:?}");
+        assert!(error.advice().contains("AWS_PROFILE"), "{}", error.advice());
+        assert!(
+            !error.message.contains('\n') && error.message.contains("no credentials"),
+            "one line: {}",
+            error.message
+        );
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "found out in {:?}", began.elapsed());
+}
+
+#[test]
+fn a_profile_that_is_not_there() {
+    let (home, server) = (Folder::new(), Wire::always(Reply::error(500, "InternalError")));
+    in_own_process(
+        "credentials::a_profile_that_is_not_there_inner",
+        &home.0,
+        &[("AWS_ENDPOINT_URL", &server.url()), ("AWS_REGION", "us-east-1")],
+    );
+
+    assert!(server.requests().is_empty(), "nothing is sent unsigned");
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn a_profile_that_is_not_there_inner() {
+    let options = EndpointOptions { profile: Some("sequencing".to_owned()), ..EndpointOptions::default() };
+    let error = get(&S3Store::connect(options).await, "key").await.unwrap_err();
+
+    assert_eq!((error.code.as_str(), error.scope), (code::NO_CREDENTIALS, Scope::Job), "{error:?}");
+    assert!(error.to_string().contains("sequencing"), "names the profile: {error}");
+}
+
+#[test]
+fn an_anonymous_request_bears_no_signature() {
+    let (home, server) = (Folder::new(), Wire::always(Reply::new(200, &[("etag", "\"e\"")], "body")));
+    in_own_process(
+        "credentials::an_anonymous_request_bears_no_signature_inner",
+        &home.0,
+        &[
+            ("AWS_ENDPOINT_URL", &server.url()),
+            ("AWS_REGION", "us-east-1"),
+            // There are some, but they are not to be used.
+            ("AWS_ACCESS_KEY_ID", "AKIDENV"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ],
+    );
+
+    assert_eq!(server.only_request().header("authorization"), None);
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn an_anonymous_request_bears_no_signature_inner() {
+    let store = S3Store::connect(EndpointOptions { anonymous: true, ..EndpointOptions::default() }).await;
+
+    assert_eq!(get(&store, "key").await.unwrap(), "body");
+    // There is nothing to refresh, and nothing to find out by trying.
+    assert_eq!(store.refresh_credentials().await.unwrap_err().code, code::NO_CREDENTIALS);
+}
+
+#[test]
+fn the_specific_endpoint_of_the_environment_wins() {
+    let (home, general, specific) = (
+        Folder::new(),
+        Wire::always(Reply::error(500, "InternalError")),
+        Wire::always(Reply::new(200, &[("etag", "\"e\"")], "body")),
+    );
+    in_own_process(
+        "credentials::one_get_inner",
+        &home.0,
+        &[
+            ("AWS_ENDPOINT_URL", &general.url()),
+            ("AWS_ENDPOINT_URL_S3", &specific.url()),
+            ("AWS_REGION", "eu-west-3"),
+            ("AWS_ACCESS_KEY_ID", "AKIDENV"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("AWS_SESSION_TOKEN", "session"),
+        ],
+    );
+
+    let request = specific.only_request();
+    assert_eq!((request.access_key(), request.signed_region()), (Some("AKIDENV"), Some("eu-west-3")));
+    assert_eq!(request.header("x-amz-security-token"), Some("session"));
+    assert_eq!(request.path(), "/bucket/key", "path style at an endpoint that is not AWS");
+    assert!(general.requests().is_empty());
+}
+
+#[test]
+fn a_profile_gives_endpoint_region_and_credentials() {
+    let (home, server) = (Folder::new(), Wire::always(Reply::new(200, &[("etag", "\"e\"")], "body")));
+    let config =
+        home.write("config", &format!("[profile lab]\nregion = ap-southeast-2\nendpoint_url = {}\n", server.url()));
+    let keys = home.write("credentials", "[lab]\naws_access_key_id = AKIDLAB\naws_secret_access_key = secret\n");
+    in_own_process(
+        "credentials::one_get_inner",
+        &home.0,
+        &[
+            ("AWS_CONFIG_FILE", config.to_str().unwrap()),
+            ("AWS_SHARED_CREDENTIALS_FILE", keys.to_str().unwrap()),
+            ("AWS_PROFILE", "lab"),
+        ],
+    );
+
+    let request = server.only_request();
+    assert_eq!((request.access_key(), request.signed_region()), (Some("AKIDLAB"), Some("ap-southeast-2")));
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn one_get_inner() {
+    assert_eq!(get(&S3Store::connect(EndpointOptions::default()).await, "key").await.unwrap(), "body");
+}
+
+#[test]
+fn expired_credentials_are_loaded_anew() {
+    let home = Folder::new();
+    let count = home.write("count", "0");
+    // New keys each time it is asked, as a broker of temporary credentials gives them.
+    let script = home.write(
+        "broker",
+        &format!(
+            "n=$(($(cat {count}) + 1))\necho $n > {count}\necho '{{\"Version\": 1, \"AccessKeyId\": \"AKID'$n'\", \
+             \"SecretAccessKey\": \"secret'$n'\", \"SessionToken\": \"token'$n'\"}}'\n",
+            count = count.display()
+        ),
+    );
+    let server = Wire::serve(|request, _| match request.access_key() {
+        Some("AKID1") => Reply::error_with(400, &[], &error_body("ExpiredToken", "<Token-0>token1</Token-0>")),
+        _ => Reply::new(200, &[("etag", "\"e\"")], "body"),
+    });
+    let config = home.write(
+        "config",
+        &format!("[profile brokered]\nregion = us-east-1\ncredential_process = /bin/sh {}\n", script.display()),
+    );
+    in_own_process(
+        "credentials::expired_credentials_are_loaded_anew_inner",
+        &home.0,
+        &[
+            ("AWS_CONFIG_FILE", config.to_str().unwrap()),
+            ("AWS_PROFILE", "brokered"),
+            ("AWS_ENDPOINT_URL", &server.url()),
+        ],
+    );
+
+    let keys: Vec<_> = server.requests().iter().map(|request| request.access_key().unwrap().to_owned()).collect();
+    assert_eq!(keys[..3], ["AKID1", "AKID1", "AKID2"]);
+    assert!(keys[3..].iter().all(|key| key == "AKID2"), "{keys:?}");
+    assert_eq!(std::fs::read_to_string(count).unwrap().trim(), "2", "many wishes cause one load");
+    assert_eq!(server.requests()[2].header("x-amz-security-token"), Some("token2"));
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn expired_credentials_are_loaded_anew_inner() {
+    let store = S3Store::connect(EndpointOptions::default()).await;
+
+    for _ in 0..2 {
+        let error = get(&store, "key").await.unwrap_err();
+        assert_eq!((error.code.as_str(), error.class), ("ExpiredToken", ErrorClass::Credentials), "{error:?}");
+    }
+    // All requests in flight find out at once, and each asks.
+    let refreshed = futures::future::join_all((0..20).map(|_| store.refresh_credentials())).await;
+    assert!(refreshed.iter().all(Result::is_ok));
+
+    for _ in 0..3 {
+        assert_eq!(get(&store, "key").await.unwrap(), "body");
+    }
+}

@@ -1,0 +1,192 @@
+//! Buckets in other regions, and clocks that are off.
+
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_s3::primitives::{DateTime, DateTimeFormat};
+use seqferry_store::{ErrorClass, ObjectStore as _, Scope};
+
+use crate::server::{Reply, Request, Wire, error_body};
+use crate::{Write, get, store_at};
+
+const HOME: &str = "eu-central-1";
+
+/// Answers as a bucket in [`HOME`] does to whoever signs for another region.
+fn at_home_in_frankfurt(refusal: fn(&Request) -> Reply) -> Wire {
+    Wire::serve(move |request, _| {
+        if request.signed_region() != Some(HOME) {
+            return refusal(request);
+        }
+        match request.method.as_str() {
+            "HEAD" => Reply::head(200, &[("etag", "\"e\"")]),
+            "GET" if request.header("range").is_some() => Reply::new(206, &[("etag", "\"e\"")], "b"),
+            "GET" => Reply::new(200, &[("etag", "\"e\"")], "body"),
+            _ => Reply::xml("<CopyObjectResult><ETag>&quot;e&quot;</ETag></CopyObjectResult>"),
+        }
+    })
+}
+
+fn signed_for(server: &Wire) -> Vec<String> {
+    server.requests().iter().map(|request| request.signed_region().unwrap().to_owned()).collect()
+}
+
+fn moved(request: &Request) -> Reply {
+    let body = if request.method == "HEAD" { String::new() } else { error_body("PermanentRedirect", "") };
+    Reply::error_with(301, &[("x-amz-bucket-region", HOME)], &body)
+}
+
+fn malformed(_: &Request) -> Reply {
+    Reply::error_with(400, &[], &error_body("AuthorizationHeaderMalformed", "<Region>eu-central-1</Region>"))
+}
+
+fn mute(_: &Request) -> Reply {
+    Reply::head(400, &[("x-amz-bucket-region", HOME)])
+}
+
+#[tokio::test]
+async fn a_request_is_made_again_in_the_right_region_which_is_remembered() {
+    for refusal in [moved, malformed] {
+        let server = at_home_in_frankfurt(refusal);
+        let store = store_at(&server.url()).await;
+
+        assert_eq!(get(&store, "key").await.unwrap(), "body");
+        assert_eq!(signed_for(&server), ["us-east-1", HOME]);
+
+        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(signed_for(&server)[2..], [HOME]);
+    }
+}
+
+#[tokio::test]
+async fn a_head_learns_the_region_without_a_body() {
+    for refusal in [moved, mute] {
+        let server = at_home_in_frankfurt(refusal);
+        let store = store_at(&server.url()).await;
+
+        store.head_bucket("bucket").await.unwrap();
+        store.head("bucket", "key", None, None).await.unwrap();
+
+        assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME]);
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_is_told_nothing_learns_the_region_from_a_get() {
+    let server = at_home_in_frankfurt(|request| match request.method.as_str() {
+        "HEAD" => Reply::head(400, &[]),
+        _ => malformed(request),
+    });
+    let store = store_at(&server.url()).await;
+
+    assert_eq!(store.head("bucket", "key", None, None).await.unwrap().etag, "e");
+    // Refused, asked for one byte in vain and with success, then at home.
+    assert_eq!(signed_for(&server), ["us-east-1", "us-east-1", HOME, HOME]);
+}
+
+#[tokio::test]
+async fn regions_are_remembered_by_bucket() {
+    let server = at_home_in_frankfurt(moved);
+    let store = store_at(&server.url()).await;
+
+    store.head("one", "key", None, None).await.unwrap();
+    store.head("two", "key", None, None).await.unwrap();
+    store.head("one", "key", None, None).await.unwrap();
+
+    assert_eq!(signed_for(&server), ["us-east-1", HOME, "us-east-1", HOME, HOME]);
+}
+
+#[tokio::test]
+async fn regions_are_still_known_after_credentials_were_loaded_anew() {
+    let server = at_home_in_frankfurt(moved);
+    let store = store_at(&server.url()).await;
+
+    get(&store, "key").await.unwrap();
+    store.refresh_credentials().await.unwrap();
+    get(&store, "key").await.unwrap();
+
+    assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME]);
+}
+
+#[tokio::test]
+async fn a_redirect_that_leads_nowhere_ends_after_one_more_try() {
+    let elsewhere = Wire::always(Reply::error_with(
+        301,
+        &[("x-amz-bucket-region", "ap-south-1")],
+        &error_body("PermanentRedirect", ""),
+    ));
+    let unknown = Wire::always(Reply::error(301, "PermanentRedirect"));
+    let same = Wire::always(Reply::error_with(
+        400,
+        &[],
+        &error_body("AuthorizationHeaderMalformed", "<Region>us-east-1</Region>"),
+    ));
+
+    for (server, tries) in [(elsewhere, 2), (unknown, 1), (same, 1)] {
+        let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
+
+        assert_eq!((error.class, error.scope), (ErrorClass::Redirect, Scope::Job), "{error:?}");
+        assert_eq!(server.requests().len(), tries);
+    }
+}
+
+#[tokio::test]
+async fn an_unsolved_redirect_names_the_region() {
+    let server = Wire::always(Reply::error_with(
+        301,
+        &[("x-amz-bucket-region", "ap-south-1")],
+        &error_body("PermanentRedirect", ""),
+    ));
+    let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
+
+    assert!(error.to_string().contains("ap-south-1"), "{error}");
+    assert!(error.advice().contains("region"), "{}", error.advice());
+}
+
+/// A server whose clock differs from ours, and which refuses signatures that are more than 15 minutes off, as S3 does.
+fn with_clock(offset: Duration, ahead: bool) -> Wire {
+    let theirs = move || if ahead { SystemTime::now() + offset } else { SystemTime::now() - offset };
+    Wire::serve(move |request, _| {
+        let now = DateTime::from(theirs());
+        let date = now.fmt(DateTimeFormat::HttpDate).unwrap();
+        let signed = request.header("x-amz-date").unwrap();
+        let text = format!(
+            "{}-{}-{}T{}:{}:{}Z",
+            &signed[..4],
+            &signed[4..6],
+            &signed[6..8],
+            &signed[9..11],
+            &signed[11..13],
+            &signed[13..15]
+        );
+        let signed = DateTime::from_str(&text, DateTimeFormat::DateTime).unwrap();
+        if (signed.secs() - now.secs()).abs() > 15 * 60 {
+            return Reply::error_with(403, &[("date", &date)], &error_body("RequestTimeTooSkewed", ""));
+        }
+        match request.method.as_str() {
+            "HEAD" => Reply::head(200, &[("date", &date), ("etag", "\"e\"")]),
+            "GET" => Reply::new(200, &[("date", &date), ("etag", "\"e\"")], "body"),
+            _ => Reply::new(200, &[("date", &date)], "<CopyObjectResult><ETag>&quot;e&quot;</ETag></CopyObjectResult>"),
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_clock_that_is_off_is_corrected_from_the_answer() {
+    for (hours, ahead) in [(1, true), (1, false), (30, true)] {
+        let server = with_clock(Duration::from_secs(hours * 3600), ahead);
+        let store = store_at(&server.url()).await;
+
+        assert_eq!(get(&store, "key").await.unwrap(), "body");
+        assert_eq!(server.requests().len(), 2, "one refused, one corrected");
+        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+    }
+}
+
+#[tokio::test]
+async fn a_skew_that_cannot_be_corrected_is_an_error_after_one_more_try() {
+    let date = DateTime::from(SystemTime::now() - Duration::from_secs(3600)).fmt(DateTimeFormat::HttpDate).unwrap();
+    let server = Wire::always(Reply::error_with(403, &[("date", &date)], &error_body("RequestTimeTooSkewed", "")));
+    let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
+
+    assert_eq!((error.code.as_str(), error.class), ("RequestTimeTooSkewed", ErrorClass::Retry));
+    assert_eq!(server.requests().len(), 2);
+}
