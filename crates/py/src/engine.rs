@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
+use futures::stream::{StreamExt as _, TryStreamExt as _};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use seqferry_store::{Budget, BudgetLimits, EndpointOptions, ErrorClass, S3Store};
@@ -54,7 +55,13 @@ impl Engine {
 
     async fn requests(&self, options: &EndpointOptions, policy: RetryPolicy) -> Requests {
         let connection = self.connection(options).await;
-        Requests::new(connection, Arc::clone(&self.budget), policy, CancellationToken::new(), Arc::clone(&self.counters))
+        Requests::new(
+            connection,
+            Arc::clone(&self.budget),
+            policy,
+            CancellationToken::new(),
+            Arc::clone(&self.counters),
+        )
     }
 
     /// A forked child has the memory but not the threads of the runtime: calls would hang for ever.
@@ -76,7 +83,9 @@ impl Engine {
         builder.enable_all().thread_name("seqferry-engine");
         // More threads cost more CPU per request; a second one takes over when Python is busy on the first core.
         builder.worker_threads(threads.unwrap_or(2).max(1));
-        let runtime = builder.build().map_err(|e| PyRuntimeError::new_err(format!("the engine's threads cannot be started: {e}")))?;
+        let runtime = builder
+            .build()
+            .map_err(|e| PyRuntimeError::new_err(format!("the engine's threads cannot be started: {e}")))?;
         let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
         Ok(Self {
             runtime,
@@ -98,7 +107,13 @@ impl Engine {
         .map_err(|error| interrupted(&error))
     }
 
-    fn head(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str, keys: Vec<String>) -> PyResult<Vec<Option<ObjectInfo>>> {
+    fn head(
+        &self,
+        py: Python<'_>,
+        endpoint: &Endpoint,
+        bucket: &str,
+        keys: Vec<String>,
+    ) -> PyResult<Vec<Option<ObjectInfo>>> {
         self.here()?;
         let found = py.detach(|| {
             self.runtime.block_on(async {
@@ -107,7 +122,9 @@ impl Engine {
                     let requests = requests.clone();
                     async move {
                         let answer = requests
-                            .call(bucket, 0, &AtomicU32::new(0), async |store| store.head(bucket, &key, None, None).await)
+                            .call(bucket, 0, &AtomicU32::new(0), async |store| {
+                                store.head(bucket, &key, None, None).await
+                            })
                             .await;
                         match answer {
                             Ok(meta) => Ok(Some(ObjectInfo::of_head(key, meta))),
@@ -116,7 +133,6 @@ impl Engine {
                         }
                     }
                 };
-                use futures::stream::{StreamExt as _, TryStreamExt as _};
                 futures::stream::iter(keys).map(head).buffered(HEADS).try_collect::<Vec<_>>().await
             })
         });
@@ -124,12 +140,19 @@ impl Engine {
     }
 
     #[pyo3(signature = (endpoint, bucket, prefix, *, limit=None))]
-    fn list(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str, prefix: &str, limit: Option<usize>) -> PyResult<Listing> {
+    fn list(
+        &self,
+        py: Python<'_>,
+        endpoint: &Endpoint,
+        bucket: &str,
+        prefix: &str,
+        limit: Option<usize>,
+    ) -> PyResult<Listing> {
         self.here()?;
-        let options =
-            ListingOptions { bucket: bucket.to_owned(), prefix: prefix.to_owned(), parallel: RUNS, limit };
+        let options = ListingOptions { bucket: bucket.to_owned(), prefix: prefix.to_owned(), parallel: RUNS, limit };
         let pages = py.detach(|| {
-            self.runtime.block_on(async { list::list(self.requests(&endpoint.0, RetryPolicy::default()).await, options) })
+            self.runtime
+                .block_on(async { list::list(self.requests(&endpoint.0, RetryPolicy::default()).await, options) })
         });
         Ok(Listing { runtime: self.runtime.handle().clone(), pages: Mutex::new(Some(pages)) })
     }
@@ -169,4 +192,3 @@ impl Engine {
         }
     }
 }
-

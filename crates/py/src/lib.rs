@@ -16,7 +16,12 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-pyo3::create_exception!(_native, EngineError, pyo3::exceptions::PyException, "args: (message, error_class, error_code, operation, job_wide).");
+pyo3::create_exception!(
+    _native,
+    EngineError,
+    pyo3::exceptions::PyException,
+    "args: (message, error_class, error_code, operation, job_wide)."
+);
 
 /// The Seqferry engine.
 #[pymodule]

@@ -104,7 +104,11 @@ impl CopyPolicy {
             "skip" => IfExists::Skip,
             "overwrite" => IfExists::Overwrite,
             "fail" => IfExists::Fail,
-            other => return Err(PyValueError::new_err(format!("if_exists is none of same, skip, overwrite, fail: {other}"))),
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "if_exists is none of same, skip, overwrite, fail: {other}"
+                )));
+            }
         };
         let verify = match verify {
             "auto" => Verify::Auto,
@@ -146,7 +150,16 @@ impl CopyItem {
         upload_id: Option<String>,
         part_size: Option<u64>,
     ) -> Self {
-        Self(Item { id, source_key, target_key, size, etag, version_id, target_absent, upload: upload_id.zip(part_size) })
+        Self(Item {
+            id,
+            source_key,
+            target_key,
+            size,
+            etag,
+            version_id,
+            target_absent,
+            upload: upload_id.zip(part_size),
+        })
     }
 }
 

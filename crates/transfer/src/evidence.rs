@@ -59,9 +59,15 @@ pub fn needs_no_look(size: u64, etag: &str, wishes: Wishes, limits: &Limits) -> 
 ///
 /// # Errors
 /// When the object is too large to be cut.
-pub fn choose(source: &ObjectMeta, first_part: Option<u64>, wishes: Wishes, limits: &Limits) -> Result<Route, PlanError> {
+pub fn choose(
+    source: &ObjectMeta,
+    first_part: Option<u64>,
+    wishes: Wishes,
+    limits: &Limits,
+) -> Result<Route, PlanError> {
     let size = source.size;
-    let whole = source.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject && sum.algorithm.spans_parts());
+    let whole =
+        source.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject && sum.algorithm.spans_parts());
     let kept = source.checksum.as_ref().map(|sum| sum.algorithm);
     let boundaries = (!source.opaque_etag && wishes.part_size.is_none())
         .then(|| uniform_part_size(size, etag_parts(&source.etag)?, first_part?, limits))
@@ -109,7 +115,12 @@ pub struct Side<'a> {
 
 impl<'a> From<&'a ObjectMeta> for Side<'a> {
     fn from(meta: &'a ObjectMeta) -> Self {
-        Self { size: Some(meta.size), etag: &meta.etag, opaque_etag: meta.opaque_etag, checksum: meta.checksum.as_ref() }
+        Self {
+            size: Some(meta.size),
+            etag: &meta.etag,
+            opaque_etag: meta.opaque_etag,
+            checksum: meta.checksum.as_ref(),
+        }
     }
 }
 
@@ -188,7 +199,10 @@ mod tests {
         assert!(!needs_no_look(1, &format!("{PLAIN}-1"), Wishes::default(), &Limits::default()));
         assert_eq!(route(&meta(1, "odd", None), None), Route::Copy(None));
         let checksum = Some((ChecksumAlgorithm::Crc64Nvme, "AAAA"));
-        assert_eq!(route(&meta(20 * MIB, &format!("{PLAIN}-3"), checksum), Some(8 * MIB)), Route::Copy(Some(ChecksumAlgorithm::Crc64Nvme)));
+        assert_eq!(
+            route(&meta(20 * MIB, &format!("{PLAIN}-3"), checksum), Some(8 * MIB)),
+            Route::Copy(Some(ChecksumAlgorithm::Crc64Nvme))
+        );
     }
 
     #[test]
@@ -206,7 +220,8 @@ mod tests {
     fn without_one_the_sources_own_boundaries_are_used() {
         for size in [20 * MIB, 1000 * MIB] {
             let count = size.div_ceil(8 * MIB);
-            let source = meta(size, &format!("{PLAIN}-{count}"), Some((ChecksumAlgorithm::Sha256, &format!("AAAA-{count}"))));
+            let source =
+                meta(size, &format!("{PLAIN}-{count}"), Some((ChecksumAlgorithm::Sha256, &format!("AAAA-{count}"))));
 
             let Route::Parts(parts) = route(&source, Some(8 * MIB)) else { panic!("not in parts") };
 
@@ -228,11 +243,15 @@ mod tests {
         let limits = Limits::default();
         let wishes = Wishes { part_size: Some(16 * MIB), copy_threshold: Some(10 * MIB) };
 
-        let Route::Parts(parts) = choose(&meta(100 * MIB, PLAIN, None), None, wishes, &limits).unwrap() else { panic!("not in parts") };
+        let Route::Parts(parts) = choose(&meta(100 * MIB, PLAIN, None), None, wishes, &limits).unwrap() else {
+            panic!("not in parts")
+        };
         assert_eq!(parts.plan.part_size, 16 * MIB);
 
         let source = meta(100 * MIB, &format!("{PLAIN}-13"), None);
-        let Route::Parts(parts) = choose(&source, Some(8 * MIB), wishes, &limits).unwrap() else { panic!("not in parts") };
+        let Route::Parts(parts) = choose(&source, Some(8 * MIB), wishes, &limits).unwrap() else {
+            panic!("not in parts")
+        };
         assert_eq!((parts.plan.part_size, parts.same_boundaries), (16 * MIB, false));
     }
 
@@ -242,7 +261,8 @@ mod tests {
 
     #[test]
     fn checksums_decide_before_etags() {
-        let (a, b) = (Checksum::read(ChecksumAlgorithm::Crc32, "a", None), Checksum::read(ChecksumAlgorithm::Crc32, "b", None));
+        let (a, b) =
+            (Checksum::read(ChecksumAlgorithm::Crc32, "a", None), Checksum::read(ChecksumAlgorithm::Crc32, "b", None));
 
         assert_eq!(compare(side("x", Some(&a)), side("y", Some(&a)), false), Verdict::Proven(Verified::Checksum));
         assert!(matches!(compare(side(PLAIN, Some(&a)), side(PLAIN, Some(&b)), false), Verdict::Differs(_)));

@@ -141,7 +141,9 @@ impl Job {
         let deadline = Instant::now() + timeout;
         let mut queue = locked(&self.shared.events);
         while !(queue.urgent || queue.events.len() >= BULK || queue.ended) {
-            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else { break };
+            let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
+                break;
+            };
             queue = self.shared.came.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         queue.urgent = false;

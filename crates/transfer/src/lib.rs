@@ -22,6 +22,6 @@ pub use limits::Limits;
 pub use object::{IfExists, Item, Policy, Verify};
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
 pub use plan::{PartPlan, PlanError, plan_parts};
-pub use quirks::{Connection, Quirks};
 pub use progress::{ActiveObject, Progress};
+pub use quirks::{Connection, Quirks};
 pub use requests::RetryPolicy;

@@ -98,7 +98,11 @@ impl Walk {
     }
 
     fn request(&self) -> ListRequest {
-        ListRequest { bucket: self.listing.bucket.clone(), prefix: self.listing.prefix.clone(), ..ListRequest::default() }
+        ListRequest {
+            bucket: self.listing.bucket.clone(),
+            prefix: self.listing.prefix.clone(),
+            ..ListRequest::default()
+        }
     }
 
     /// First page of everything, then as many runs as are allowed.
@@ -214,7 +218,9 @@ impl Walk {
         {
             let mut runs = self.lock();
             if begins {
-                let Some(first) = objects.first().map(|object| object.key.clone()) else { return Ok((number, Next::Met)) };
+                let Some(first) = objects.first().map(|object| object.key.clone()) else {
+                    return Ok((number, Next::Met));
+                };
                 // Whoever walks the stretch that this key lies in may have been here already: then this run would repeat it.
                 let owner = runs.begins.iter().filter(|(begin, _)| **begin <= first).max_by(|a, b| a.0.cmp(b.0));
                 let passed = owner.is_some_and(|(_, &run)| runs.last[run].as_ref().is_none_or(|last| *last >= first));
@@ -223,7 +229,8 @@ impl Walk {
                 }
                 runs.begins.insert(first, number);
             }
-            let met = objects.iter().position(|object| runs.begins.get(&object.key).is_some_and(|other| *other != number));
+            let met =
+                objects.iter().position(|object| runs.begins.get(&object.key).is_some_and(|other| *other != number));
             if let Some(at) = met {
                 objects.truncate(at);
                 next = Next::Met;
@@ -277,11 +284,14 @@ fn between(low: &str, high: Option<&str>, prefix: &str) -> Option<(f64, String)>
     let mut middle = low.get(..common)?.to_owned();
     for _ in 0..DIGITS {
         rest *= f64::from(base);
+        // In 0..base by construction.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let digit = (rest as u32).min(base - 1);
         rest -= f64::from(digit);
         middle.push(char::from_u32(first + digit)?);
     }
-    (middle.as_str() > low && high.is_none_or(|high| middle.as_str() < high)).then_some((width / 95_f64.powi(i32::try_from(common - skip).unwrap_or(i32::MAX)), middle))
+    (middle.as_str() > low && high.is_none_or(|high| middle.as_str() < high))
+        .then_some((width / 95_f64.powi(i32::try_from(common - skip).unwrap_or(i32::MAX)), middle))
 }
 
 #[cfg(test)]

@@ -138,6 +138,14 @@ pub(crate) struct Copy {
     verified: Verified,
 }
 
+impl Copy {
+    /// What is at the target already.
+    fn found(state: State, method: Method, target: &ObjectMeta, verified: Verified) -> Self {
+        let (etag, version_id, checksum) = (target.etag.clone(), target.version_id.clone(), target.checksum.clone());
+        Self { state, method, target: Written { etag, version_id, checksum }, verified }
+    }
+}
+
 /// Copies one object.
 pub(crate) struct Object<'a, J> {
     pub(crate) policy: &'a Policy,
@@ -192,7 +200,12 @@ impl<J: Journal> Object<'_, J> {
         let (copy, failure) = match end {
             Ok(copy) => (copy, None),
             Err(failure) => {
-                let copy = Copy { state: State::Failed, method: Method::None, target: Written::default(), verified: Verified::No };
+                let copy = Copy {
+                    state: State::Failed,
+                    method: Method::None,
+                    target: Written::default(),
+                    verified: Verified::No,
+                };
                 (copy, Some(failure))
             }
         };
@@ -216,10 +229,10 @@ impl<J: Journal> Object<'_, J> {
     async fn attempt(&mut self) -> Result<Copy, Trouble> {
         let mut looked: Option<ObjectMeta> = None;
         if self.item.upload.is_none() {
-            if self.must_look() {
-                if let Some(done) = self.look_at_target(&mut looked).await? {
-                    return Ok(done);
-                }
+            if self.must_look()
+                && let Some(done) = self.look_at_target(&mut looked).await?
+            {
+                return Ok(done);
             }
             if self.policy.resumed {
                 self.drop_stale_uploads().await?;
@@ -249,7 +262,10 @@ impl<J: Journal> Object<'_, J> {
         }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
-        let head = self.source.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await).await;
+        let head = self
+            .source
+            .call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await)
+            .await;
         match head {
             Ok(now) => {
                 (self.item.size, self.item.etag) = (now.size, now.etag);
@@ -279,16 +295,11 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    fn copied(&self, state: State, method: Method, target: &ObjectMeta, verified: Verified) -> Copy {
-        let target = Written { etag: target.etag.clone(), version_id: target.version_id.clone(), checksum: target.checksum.clone() };
-        Copy { state, method, target, verified }
-    }
-
     /// Decide by what is at the target already. None: copy. `looked` receives what was learned of the source.
     async fn look_at_target(&mut self, looked: &mut Option<ObjectMeta>) -> Result<Option<Copy>, Trouble> {
         let Some(target) = self.head_target().await? else { return Ok(None) };
         if self.policy.if_exists == IfExists::Skip {
-            return Ok(Some(self.copied(State::Skipped, Method::None, &target, Verified::No)));
+            return Ok(Some(Copy::found(State::Skipped, Method::None, &target, Verified::No)));
         }
         let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag: false, checksum: None };
         let mut verdict = compare(listed, Side::from(&target), false);
@@ -301,11 +312,11 @@ impl<J: Journal> Object<'_, J> {
         }
         match (verdict, self.policy.if_exists) {
             (Verdict::Proven(verified), IfExists::Same | IfExists::Overwrite) => {
-                Ok(Some(self.copied(State::Skipped, Method::None, &target, verified)))
+                Ok(Some(Copy::found(State::Skipped, Method::None, &target, verified)))
             }
             (Verdict::Proven(verified), IfExists::Fail) if self.policy.resumed => {
                 // Written by the run that was cut off.
-                Ok(Some(self.copied(State::Done, Method::None, &target, verified)))
+                Ok(Some(Copy::found(State::Done, Method::None, &target, verified)))
             }
             (_, IfExists::Fail) => {
                 let message = format!(
@@ -322,12 +333,18 @@ impl<J: Journal> Object<'_, J> {
     async fn head_source(&self) -> Result<ObjectMeta, Trouble> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
-        let head = self.source.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await).await;
+        let head = self
+            .source
+            .call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await)
+            .await;
         match head {
             Ok(source) if source.etag == self.item.etag && source.size == self.item.size => Ok(source),
             Ok(source) => {
                 let error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
-                let how = format!("ETag {} ({} bytes) became {} ({} bytes)", self.item.etag, self.item.size, source.etag, source.size);
+                let how = format!(
+                    "ETag {} ({} bytes) became {} ({} bytes)",
+                    self.item.etag, self.item.size, source.etag, source.size
+                );
                 Err(Trouble::Again(self.source_changed(&error, &how)))
             }
             Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
@@ -340,7 +357,8 @@ impl<J: Journal> Object<'_, J> {
     /// Facts about the target; None when there is none.
     async fn head_target(&self) -> Result<Option<ObjectMeta>, Trouble> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
-        let head = self.target.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, None, None).await).await;
+        let head =
+            self.target.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, None, None).await).await;
         match head {
             Ok(target) => Ok(Some(target)),
             Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
@@ -350,8 +368,14 @@ impl<J: Journal> Object<'_, J> {
 
     async fn route(&self, source: &ObjectMeta) -> Result<Route, Trouble> {
         if source.archived {
-            let error = StoreError::new("HeadObject", &self.policy.source_bucket, Some(&self.item.source_key), "InvalidObjectState", None)
-                .with_message(format!("storage class {}", source.storage_class.as_deref().unwrap_or("archive")));
+            let error = StoreError::new(
+                "HeadObject",
+                &self.policy.source_bucket,
+                Some(&self.item.source_key),
+                "InvalidObjectState",
+                None,
+            )
+            .with_message(format!("storage class {}", source.storage_class.as_deref().unwrap_or("archive")));
             return Err(Trouble::Failed(error.into()));
         }
         let by_boundaries = etag_parts(&source.etag).is_some()
@@ -362,7 +386,10 @@ impl<J: Journal> Object<'_, J> {
         if by_boundaries {
             let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
             let version = self.item.version_id.as_deref();
-            let part = self.source.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, Some(1)).await).await;
+            let part = self
+                .source
+                .call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, Some(1)).await)
+                .await;
             match part {
                 Ok(part) if part.etag == source.etag => first_part = Some(part.size),
                 // A service that cannot tell parts leaves us without boundaries, which is no failure.
@@ -372,7 +399,12 @@ impl<J: Journal> Object<'_, J> {
         }
         evidence::choose(source, first_part, self.policy.wishes, &self.policy.limits).map_err(|error| {
             let message = format!("s3://{}/{}: {error}.", self.policy.source_bucket, self.item.source_key);
-            Trouble::Failed(ObjectFailure::new(FailureClass::Store(ErrorClass::Object), "EntityTooLarge", "CreateMultipartUpload", message))
+            Trouble::Failed(ObjectFailure::new(
+                FailureClass::Store(ErrorClass::Object),
+                "EntityTooLarge",
+                "CreateMultipartUpload",
+                message,
+            ))
         })
     }
 
@@ -390,7 +422,9 @@ impl<J: Journal> Object<'_, J> {
     /// What a refused copy means: the condition is ours, and it is about the source.
     pub(crate) fn copy_trouble(&self, error: StoreError) -> Trouble {
         match error.class {
-            ErrorClass::Precondition => Trouble::Again(self.source_changed(&error, "it was overwritten while it was copied")),
+            ErrorClass::Precondition => {
+                Trouble::Again(self.source_changed(&error, "it was overwritten while it was copied"))
+            }
             ErrorClass::NotFound if matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound") => {
                 Trouble::Failed(self.source_changed(&error, "it is gone"))
             }
@@ -404,10 +438,13 @@ impl<J: Journal> Object<'_, J> {
         source: Option<ObjectMeta>,
     ) -> Result<Copy, Trouble> {
         let pinned = self.pinned(self.item.size);
-        let (bucket, key, class) = (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
+        let (bucket, key, class) =
+            (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
         let written = self
             .target
-            .call(bucket, self.item.size, &self.retries, async |store| store.copy(&pinned, bucket, key, class, checksum).await)
+            .call(bucket, self.item.size, &self.retries, async |store| {
+                store.copy(&pinned, bucket, key, class, checksum).await
+            })
             .await;
         let written = match written {
             Ok(written) => written,
@@ -428,7 +465,8 @@ impl<J: Journal> Object<'_, J> {
         same_boundaries: bool,
     ) -> Result<Copy, Trouble> {
         let listed = Side { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
-        let answered = Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
+        let answered =
+            Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
         let mut verdict = compare(source.as_ref().map_or(listed, Side::from), answered, same_boundaries);
         if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
             // The answers do not settle it: look at both sides.
@@ -440,15 +478,21 @@ impl<J: Journal> Object<'_, J> {
                     "s3://{}/{} was written and then was not there: something else removes objects at the target. Run the same command again when it has stopped.",
                     self.policy.target_bucket, self.item.target_key
                 );
-                return Err(Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetMissing", "HeadObject", message)));
+                return Err(Trouble::Again(ObjectFailure::new(
+                    FailureClass::Mismatch,
+                    "TargetMissing",
+                    "HeadObject",
+                    message,
+                )));
             };
-            verdict = source.as_ref().map_or(Verdict::Unknown, |s| compare(Side::from(s), Side::from(&target), same_boundaries));
+            verdict = source
+                .as_ref()
+                .map_or(Verdict::Unknown, |s| compare(Side::from(s), Side::from(&target), same_boundaries));
             written.checksum = target.checksum.or(written.checksum);
         }
         let must_read = match (&verdict, self.policy.verify) {
             (Verdict::Differs(_), _) => false,
-            (Verdict::Doubtful(_), _) | (_, Verify::Content) => true,
-            (Verdict::Unknown, Verify::Checksum) => true,
+            (Verdict::Doubtful(_), _) | (_, Verify::Content) | (Verdict::Unknown, Verify::Checksum) => true,
             (Verdict::Proven(_) | Verdict::Unknown, _) => false,
         };
         let verified = if must_read {
@@ -468,7 +512,11 @@ impl<J: Journal> Object<'_, J> {
 
     async fn mismatch(&mut self, how: &str) -> Trouble {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
-        let removed = self.target.uncancelled().call(bucket, 0, &self.retries, async |store| store.delete(bucket, key).await).await;
+        let removed = self
+            .target
+            .uncancelled()
+            .call(bucket, 0, &self.retries, async |store| store.delete(bucket, key).await)
+            .await;
         let left = match removed {
             Ok(()) => "The target was removed.",
             Err(_) => "The target could NOT be removed: do not use it.",
@@ -481,6 +529,11 @@ impl<J: Journal> Object<'_, J> {
     }
 
     pub(crate) fn note(&mut self, what: &str, error: &StoreError) {
-        self.not_carried.push(format!("{what}: {} ({}). {}", error.code, error.operation, advice(&error.code, error.class)));
+        self.not_carried.push(format!(
+            "{what}: {} ({}). {}",
+            error.code,
+            error.operation,
+            advice(&error.code, error.class)
+        ));
     }
 }

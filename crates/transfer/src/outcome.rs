@@ -123,7 +123,13 @@ pub struct ObjectFailure {
 impl From<StoreError> for ObjectFailure {
     fn from(error: StoreError) -> Self {
         let message = format!("{error}. {}", error.advice());
-        Self { class: FailureClass::Store(error.class), scope: error.scope, code: error.code, operation: error.operation, message }
+        Self {
+            class: FailureClass::Store(error.class),
+            scope: error.scope,
+            code: error.code,
+            operation: error.operation,
+            message,
+        }
     }
 }
 

@@ -68,7 +68,8 @@ pub fn plan_parts(size: u64, wish: Option<u64>, limits: &Limits) -> Result<PartP
 /// `etag_parts` is the number after the dash of its `ETag`, `first_part` the length of its part 1.
 pub fn uniform_part_size(size: u64, etag_parts: u32, first_part: u64, limits: &Limits) -> Option<u64> {
     let plan = PartPlan { size, part_size: first_part.max(1) };
-    let usable = etag_parts == 1 && first_part == size || (limits.minimum_part..=limits.maximum_part).contains(&first_part);
+    let usable =
+        etag_parts == 1 && first_part == size || (limits.minimum_part..=limits.maximum_part).contains(&first_part);
     (usable && plan.count() == etag_parts).then_some(first_part)
 }
 
@@ -167,7 +168,13 @@ mod tests {
     #[test]
     fn only_multipart_etags_name_parts() {
         assert_eq!(etag_parts("d41d8cd98f00b204e9800998ecf8427e-12"), Some(12));
-        for other in ["d41d8cd98f00b204e9800998ecf8427e", "d41d8cd98f00b204e9800998ecf8427e-", "x-1", "d41d8cd98f00b204e9800998ecf8427e-0", ""] {
+        for other in [
+            "d41d8cd98f00b204e9800998ecf8427e",
+            "d41d8cd98f00b204e9800998ecf8427e-",
+            "x-1",
+            "d41d8cd98f00b204e9800998ecf8427e-0",
+            "",
+        ] {
             assert_eq!(etag_parts(other), None, "{other}");
         }
     }

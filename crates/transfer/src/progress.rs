@@ -88,7 +88,8 @@ impl Active {
 impl Counters {
     /// An object is begun.
     pub fn begin(&self, id: u64, key: &str, size: u64) -> Arc<Active> {
-        let active = Arc::new(Active { id, key: key.to_owned(), size, bytes: AtomicU64::new(0), since: Instant::now() });
+        let active =
+            Arc::new(Active { id, key: key.to_owned(), size, bytes: AtomicU64::new(0), since: Instant::now() });
         self.active.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&active));
         active
     }

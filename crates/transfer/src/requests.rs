@@ -231,7 +231,13 @@ mod tests {
 
     #[test]
     fn what_cannot_pass_is_not_retried() {
-        for (code, status) in [("AccessDenied", 403), ("NoSuchKey", 404), ("PreconditionFailed", 412), ("NotImplemented", 501), ("InvalidArgument", 400)] {
+        for (code, status) in [
+            ("AccessDenied", 403),
+            ("NoSuchKey", 404),
+            ("PreconditionFailed", 412),
+            ("NotImplemented", 501),
+            ("InvalidArgument", 400),
+        ] {
             assert_eq!(RetryPolicy::default().pause(&error(code, status), 2, 0.5), None, "{code}");
         }
     }

@@ -12,7 +12,9 @@ use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, State, Ver
 async fn objects_of_all_sizes_arrive_whole_and_proven() {
     let world = World::new();
     let mut items = Vec::new();
-    for (id, size) in [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999].into_iter().enumerate() {
+    for (id, size) in
+        [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999].into_iter().enumerate()
+    {
         items.push(world.object(id as u64, &format!("k{size}"), &bytes(size as u64, size)).await);
     }
 
@@ -93,14 +95,22 @@ async fn what_exists_is_treated_as_the_policy_says() {
         (IfExists::Fail, State::Failed, State::Failed),
     ] {
         let world = World::new();
-        let items = vec![world.object(1, "same", b"abc").await, world.object(2, "other", b"def").await, world.object(3, "new", b"ghi").await];
+        let items = vec![
+            world.object(1, "same", b"abc").await,
+            world.object(2, "other", b"def").await,
+            world.object(3, "new", b"ghi").await,
+        ];
         for (key, body) in [("copy/same", "abc"), ("copy/other", "xyz")] {
             world.memory.put(TARGET, key, Bytes::from(body), &Attributes::default()).await.unwrap();
         }
 
         let outcomes = world.run(Policy { if_exists, ..policy() }, items).await;
 
-        assert_eq!((outcomes[&1].state, outcomes[&2].state, outcomes[&3].state), (same, other, State::Done), "{if_exists:?}");
+        assert_eq!(
+            (outcomes[&1].state, outcomes[&2].state, outcomes[&3].state),
+            (same, other, State::Done),
+            "{if_exists:?}"
+        );
         let kept = matches!(other, State::Skipped | State::Failed);
         assert_eq!(world.read(TARGET, "copy/other").await.unwrap(), if kept { b"xyz" } else { b"def" });
         if if_exists == IfExists::Fail {
@@ -112,7 +122,11 @@ async fn what_exists_is_treated_as_the_policy_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn content_is_compared_when_asked_for() {
     let world = World::new();
-    let items = vec![world.object(1, "small", b"x").await, world.object(2, "large", &bytes(2, 3000)).await, world.object(3, "empty", b"").await];
+    let items = vec![
+        world.object(1, "small", b"x").await,
+        world.object(2, "large", &bytes(2, 3000)).await,
+        world.object(3, "empty", b"").await,
+    ];
 
     let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, items).await;
 
@@ -149,9 +163,19 @@ async fn an_object_that_is_too_large_fails_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn archived_objects_need_a_person_and_the_others_are_copied() {
     let world = World::new();
-    let items = vec![world.object(1, "a", b"x").await, world.object(2, "b", &bytes(2, 300)).await, world.object(3, "c", b"y").await];
+    let items = vec![
+        world.object(1, "a", b"x").await,
+        world.object(2, "b", &bytes(2, 300)).await,
+        world.object(3, "c", b"y").await,
+    ];
     for key in ["a", "b"] {
-        let own = seqferry_store::CopySource { bucket: SOURCE.into(), key: key.into(), version_id: None, if_match: None, bytes: 0 };
+        let own = seqferry_store::CopySource {
+            bucket: SOURCE.into(),
+            key: key.into(),
+            version_id: None,
+            if_match: None,
+            bytes: 0,
+        };
         world.memory.copy(&own, SOURCE, key, Some("DEEP_ARCHIVE"), None).await.unwrap();
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, drain, policy};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
-use seqferry_store::{Attributes, ObjectStore as _};
+use seqferry_store::{Attributes, CreateUpload, ObjectStore as _};
 use seqferry_transfer::{Event, FailureClass, Item, Policy, State, Stop, Verified, Verify};
 
 const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
@@ -30,8 +30,11 @@ async fn assert_whole(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn passing_failures_of_every_request_are_retried() {
-    for operation in ["CopyObject", "HeadObject", "CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload"] {
-        for (code, status) in [("InternalError", 500), ("SlowDown", 503), ("RequestTimeout", 400), ("ConnectionFailed", 0)] {
+    for operation in ["CopyObject", "HeadObject", "CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload"]
+    {
+        for (code, status) in
+            [("InternalError", 500), ("SlowDown", 503), ("RequestTimeout", 400), ("ConnectionFailed", 0)]
+        {
             let world = World::new();
             let items = pair(&world).await;
             world.store.rule(Rule::once(operation, Fault::Fail(code, status)).times(3));
@@ -86,14 +89,20 @@ async fn what_never_passes_fails_with_its_class_and_leaves_no_upload() {
         let failed: Vec<_> = outcomes.values().filter_map(|o| o.failure.as_ref()).collect();
         assert_eq!(failed.len(), 1, "{operation} {code}: {outcomes:?}");
         assert_eq!((failed[0].class.word(), failed[0].code.as_str()), (class, code));
-        assert!(failed[0].message.contains(operation) && failed[0].message.contains("s3://target/copy/"), "{}", failed[0].message);
+        assert!(
+            failed[0].message.contains(operation) && failed[0].message.contains("s3://target/copy/"),
+            "{}",
+            failed[0].message
+        );
         assert_eq!(world.open_uploads().await, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_wide_failure_stops_the_job_and_is_no_objects_fault() {
-    for (code, status) in [("InvalidAccessKeyId", 403), ("NoSuchBucket", 404), ("SignatureDoesNotMatch", 403), ("ExpiredToken", 400)] {
+    for (code, status) in
+        [("InvalidAccessKeyId", 403), ("NoSuchBucket", 404), ("SignatureDoesNotMatch", 403), ("ExpiredToken", 400)]
+    {
         let world = World::new();
         let mut items = pair(&world).await;
         for id in 10..200 {
@@ -204,7 +213,11 @@ async fn a_target_that_vanishes_is_written_again() {
     }));
     // An ETag that is no digest, so that the target is looked at after the copy.
     world.store.rule(Rule::once("HeadObject", Fault::Hook(remove)).key("copy/k"));
-    let multi = Policy { wishes: seqferry_transfer::evidence::Wishes { part_size: None, copy_threshold: Some(0) }, verify: Verify::Content, ..policy() };
+    let multi = Policy {
+        wishes: seqferry_transfer::evidence::Wishes { part_size: None, copy_threshold: Some(0) },
+        verify: Verify::Content,
+        ..policy()
+    };
 
     let outcomes = world.run(multi, vec![Item { target_absent: true, ..item }]).await;
 
@@ -319,6 +332,30 @@ async fn suspend_leaves_uploads_for_a_later_job() {
     assert_eq!(world.open_uploads().await, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() {
+    let world = World::new();
+    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let create = || {
+        let upload = CreateUpload { bucket: TARGET.into(), key: "copy/large".into(), ..CreateUpload::default() };
+        let memory = Arc::clone(&world.memory);
+        async move { memory.create_upload(&upload).await.unwrap() }
+    };
+    let lost = create().await;
+    world.memory.abort_upload(TARGET, "copy/large", &lost).await.unwrap();
+    create().await;
+    // Somebody else's upload to the same key, at work: it holds a part.
+    let theirs = create().await;
+    world.memory.put_part(TARGET, "copy/large", &theirs, 1, Bytes::from_static(b"part")).await.unwrap();
+
+    let resumed = Policy { resumed: true, ..policy() };
+    let outcomes = world.run(resumed, vec![Item { upload: Some((lost, 50)), ..item }]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done);
+    let open = world.memory.list_uploads(TARGET, "").await.unwrap();
+    assert_eq!(open.iter().map(|upload| &upload.upload_id).collect::<Vec<_>>(), [&theirs]);
+}
+
 /// Acknowledge uploads until a request stands at the gate; the upload begun last, and how many objects ended before.
 async fn acknowledge_until(job: &Arc<seqferry_transfer::Job>, gate: &Gate) -> (Option<(String, u64)>, usize) {
     let (mut upload, mut ended) = (None, 0);
@@ -373,7 +410,7 @@ async fn random_faults_end_every_object_verified_or_failed() {
     let world = World::new();
     let mut items = Vec::new();
     for id in 0..200 {
-        items.push(world.object(id, &format!("k{id}"), &bytes(id, (id as usize * 7) % 450)).await);
+        items.push(world.object(id, &format!("k{id}"), &bytes(id, usize::try_from(id * 7 % 450).unwrap())).await);
     }
     let faults = vec![
         Fault::Fail("InternalError", 500),
@@ -392,7 +429,9 @@ async fn random_faults_end_every_object_verified_or_failed() {
         let copied = world.read(TARGET, &item.target_key).await;
         match outcome.state {
             State::Done => assert_eq!(copied, world.read(SOURCE, &item.source_key).await),
-            State::Failed => assert!(matches!(outcome.failure.as_ref().unwrap().class.word(), "retry" | "throttle"), "{outcome:?}"),
+            State::Failed => {
+                assert!(matches!(outcome.failure.as_ref().unwrap().class.word(), "retry" | "throttle"), "{outcome:?}");
+            }
             other => panic!("seed {seed}: {other:?}"),
         }
     }

@@ -26,7 +26,12 @@ async fn store(keys: impl IntoIterator<Item = String>, page: usize, order: fn(&s
     Arc::new(FaultStore::new(Arc::new(memory)))
 }
 
-async fn listed(store: &Arc<FaultStore>, prefix: &str, parallel: usize, limit: Option<usize>) -> Result<Vec<String>, String> {
+async fn listed(
+    store: &Arc<FaultStore>,
+    prefix: &str,
+    parallel: usize,
+    limit: Option<usize>,
+) -> Result<Vec<String>, String> {
     let connection = Connection::new(Arc::clone(store) as Arc<dyn ObjectStore>);
     let budget = Budget::new(BudgetLimits::default());
     let requests = Requests::new(connection, budget, quick(), CancellationToken::new(), Arc::new(Counters::default()));
@@ -53,7 +58,11 @@ fn walked(key: &str) -> String {
 
 /// No order that anybody would guess.
 fn scrambled(key: &str) -> String {
-    format!("{:016x}", key.bytes().fold(14_695_981_039_346_656_037_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)))
+    format!(
+        "{:016x}",
+        key.bytes().fold(14_695_981_039_346_656_037_u64, |hash, byte| (hash ^ u64::from(byte))
+            .wrapping_mul(1_099_511_628_211))
+    )
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -61,12 +70,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn key() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[ab/_-]{0,4}[0-9]{1,3}",
-        "run/s[0-9]{2}/[rR][12](\\.fq)?",
-        "[a-c]/[a-c]/[a-c]/x[0-9]",
-        "\\PC{1,6}",
-    ]
+    prop_oneof!["[ab/_-]{0,4}[0-9]{1,3}", "run/s[0-9]{2}/[rR][12](\\.fq)?", "[a-c]/[a-c]/[a-c]/x[0-9]", "\\PC{1,6}",]
 }
 
 proptest! {

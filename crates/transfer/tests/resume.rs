@@ -57,14 +57,24 @@ impl Model {
                 job.acknowledge(&[id]);
             }
             Event::Ended(outcome) => {
-                assert!(self.ended.insert(outcome.id, outcome.state).is_none(), "an ended object was handed over again");
+                assert!(
+                    self.ended.insert(outcome.id, outcome.state).is_none(),
+                    "an ended object was handed over again"
+                );
             }
         }
     }
 }
 
 /// Run one process until it is killed or done. True when it came to the end.
-fn live(world: &World, performed: &Arc<FaultStore>, model: &mut Model, items: &[Item], policy: Policy, fate: Option<&Life>) -> bool {
+fn live(
+    world: &World,
+    performed: &Arc<FaultStore>,
+    model: &mut Model,
+    items: &[Item],
+    policy: Policy,
+    fate: Option<&Life>,
+) -> bool {
     // Its own runtime: a kill ends everything that it was doing.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
@@ -74,7 +84,15 @@ fn live(world: &World, performed: &Arc<FaultStore>, model: &mut Model, items: &[
         store.rule(Rule::always(fate.operation, fault).after(fate.after));
     }
     let connection = Connection::new(store as Arc<dyn ObjectStore>);
-    let job = Job::start(runtime.handle(), &world.budget, connection.clone(), connection, policy, quick(), model.open_items(items));
+    let job = Job::start(
+        runtime.handle(),
+        &world.budget,
+        connection.clone(),
+        connection,
+        policy,
+        quick(),
+        model.open_items(items),
+    );
     let killed = runtime.spawn(async move { gate.reached().await });
     let mut left = fate.map_or(usize::MAX, |fate| fate.recorded);
     let survived = loop {

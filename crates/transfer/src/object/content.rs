@@ -23,7 +23,8 @@ impl<J: Journal> Object<'_, J> {
             bytes: RANGE,
         };
         let source = self.pinned(RANGE);
-        let ranges = (0..size.div_ceil(RANGE)).map(|n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 });
+        let ranges =
+            (0..size.div_ceil(RANGE)).map(|n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 });
         let differences: Vec<Option<u64>> = stream::iter(ranges)
             .map(|range| self.differs(&source, &target, range))
             .buffer_unordered(SIDE_BY_SIDE)
@@ -51,7 +52,9 @@ impl<J: Journal> Object<'_, J> {
         let ours = match ours {
             Ok(bytes) => bytes,
             // Overwritten or removed since we wrote it: not our copy any more.
-            Err(Interrupted::Failed(error)) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
+            Err(Interrupted::Failed(error))
+                if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) =>
+            {
                 return Ok(Some(range.first));
             }
             Err(other) => return Err(other.into()),

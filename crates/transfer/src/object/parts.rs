@@ -24,7 +24,7 @@ const FAN_OUT: usize = 1024;
 /// Clocks of the service and of this machine may differ by so many seconds.
 const CLOCK_SLACK: f64 = 15.0 * 60.0;
 /// How long parts that were sent are waited for before the last abort.
-const LINGER: Duration = Duration::from_secs(60);
+const LINGER: Duration = Duration::from_mins(1);
 /// How often an upload is aborted until the service has forgotten it.
 const ABORTS: usize = 10;
 
@@ -39,22 +39,23 @@ impl<J: Journal> Object<'_, J> {
         let (upload_id, done) = match recorded {
             Some((upload_id, part_size)) => {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
-                match self.parts_there(&upload_id, plan).await? {
-                    Some(done) => {
-                        if done.values().any(|part| is_wrong(part.checksum.as_deref(), source, plan)) {
-                            return Err(Trouble::WrongPartChecksums);
-                        }
-                        route.same_boundaries &= route.plan.part_size == part_size;
-                        route.plan = plan;
-                        (upload_id, done)
+                if let Some(done) = self.parts_there(&upload_id, plan).await? {
+                    if done.values().any(|part| is_wrong(part.checksum.as_deref(), source, plan)) {
+                        return Err(Trouble::WrongPartChecksums);
                     }
-                    None => {
-                        self.item.upload = None;
-                        if let Some(copy) = self.completed_before(&route, source, part_size).await? {
-                            return Ok(copy);
-                        }
-                        (self.begin(&mut route, source).await?, Done::new())
+                    route.same_boundaries &= route.plan.part_size == part_size;
+                    route.plan = plan;
+                    (upload_id, done)
+                } else {
+                    self.item.upload = None;
+                    if let Some(copy) = self.completed_before(&route, source, part_size).await? {
+                        return Ok(copy);
                     }
+                    // The run that lost this upload may have begun another and died before that was recorded.
+                    if self.policy.resumed {
+                        self.drop_stale_uploads().await?;
+                    }
+                    (self.begin(&mut route, source).await?, Done::new())
                 }
             }
             None => (self.begin(&mut route, source).await?, Done::new()),
@@ -71,7 +72,8 @@ impl<J: Journal> Object<'_, J> {
     async fn begin(&mut self, route: &mut PartsRoute, source: &ObjectMeta) -> Result<String, Trouble> {
         let tags = self.tags(source).await?;
         if source.missing_metadata > 0 {
-            self.not_carried.push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
+            self.not_carried
+                .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
         }
         let request = CreateUpload {
             bucket: self.policy.target_bucket.clone(),
@@ -81,21 +83,16 @@ impl<J: Journal> Object<'_, J> {
             storage_class: self.policy.storage_class.clone(),
             checksum: route.checksum,
         };
-        let created = self.target.call(&request.bucket, 0, &self.retries, async |store| store.create_upload(&request).await).await;
-        let upload_id = match created {
-            Ok(id) => id,
-            Err(Interrupted::Failed(error)) => return Err(self.create_trouble(error)),
-            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
-        };
+        let created = self
+            .target
+            .call(&request.bucket, 0, &self.retries, async |store| store.create_upload(&request).await)
+            .await;
+        let upload_id = created?;
         self.item.upload = Some((upload_id.clone(), route.plan.part_size));
         match self.journal.begun(self.item.id, &upload_id, route.plan.part_size).await {
             Some(()) => Ok(upload_id),
             None => Err(Trouble::Cancelled),
         }
-    }
-
-    fn create_trouble(&self, error: StoreError) -> Trouble {
-        Trouble::Failed(error.into())
     }
 
     async fn tags(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, Trouble> {
@@ -104,7 +101,8 @@ impl<J: Journal> Object<'_, J> {
         }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
-        match self.source.call(bucket, 0, &self.retries, async |store| store.get_tags(bucket, key, version).await).await {
+        match self.source.call(bucket, 0, &self.retries, async |store| store.get_tags(bucket, key, version).await).await
+        {
             Ok(tags) => Ok(tags),
             // The bytes can be had; the copy says what it lacks.
             Err(Interrupted::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::Capability) => {
@@ -117,15 +115,19 @@ impl<J: Journal> Object<'_, J> {
 
     /// The parts that a recorded upload holds, as far as they fit the plan. None: there is no such upload.
     async fn parts_there(&self, upload_id: &str, plan: PartPlan) -> Result<Option<Done>, Trouble> {
-        let parts = match list_parts(self.target, &self.policy.target_bucket, &self.item.target_key, upload_id, &self.retries).await {
-            Ok(parts) => parts,
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
-            Err(other) => return Err(other.into()),
-        };
+        let parts =
+            match list_parts(self.target, &self.policy.target_bucket, &self.item.target_key, upload_id, &self.retries)
+                .await
+            {
+                Ok(parts) => parts,
+                Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
+                Err(other) => return Err(other.into()),
+            };
         let fits = |part: &PartInfo| plan.range(part.number).is_some_and(|range| range.len() == part.size);
-        let done = parts.into_iter().filter(fits).map(|part| {
-            (part.number, CompletedPart { number: part.number, etag: part.etag, checksum: part.checksum })
-        });
+        let done = parts
+            .into_iter()
+            .filter(fits)
+            .map(|part| (part.number, CompletedPart { number: part.number, etag: part.etag, checksum: part.checksum }));
         Ok(Some(done.collect()))
     }
 
@@ -139,9 +141,8 @@ impl<J: Journal> Object<'_, J> {
     ) -> Result<Done, Trouble> {
         let plan = route.plan;
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !done.contains_key(number)).collect();
-        let mut parts = stream::iter(missing)
-            .map(|number| self.copy_part(plan, upload_id, number))
-            .buffer_unordered(FAN_OUT);
+        let mut parts =
+            stream::iter(missing).map(|number| self.copy_part(plan, upload_id, number)).buffer_unordered(FAN_OUT);
         while let Some(part) = parts.next().await {
             // The first failure drops the other parts under way.
             let part = part?;
@@ -160,10 +161,11 @@ impl<J: Journal> Object<'_, J> {
         let copied = self
             .target
             .call(bucket, range.len(), &self.retries, |store| {
-                let (source, bucket, key, upload_id) = (source.clone(), bucket.clone(), key.clone(), upload_id.to_owned());
-                let sent = self.under_way.spawn(async move {
-                    store.copy_part(&source, range, &bucket, &key, &upload_id, number).await
-                });
+                let (source, bucket, key, upload_id) =
+                    (source.clone(), bucket.clone(), key.clone(), upload_id.to_owned());
+                let sent = self
+                    .under_way
+                    .spawn(async move { store.copy_part(&source, range, &bucket, &key, &upload_id, number).await });
                 async move {
                     sent.await.unwrap_or_else(|_| {
                         // Only when the runtime is being torn down.
@@ -177,7 +179,9 @@ impl<J: Journal> Object<'_, J> {
                 self.active.add(range.len());
                 Ok(CompletedPart { number, etag: copied.etag, checksum: copied.checksum })
             }
-            Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => Err(Trouble::Again(self.upload_lost(&error))),
+            Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
+                Err(Trouble::Again(self.upload_lost(&error)))
+            }
             Err(Interrupted::Failed(error)) => Err(self.copy_trouble(error)),
             Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
         }
@@ -191,7 +195,13 @@ impl<J: Journal> Object<'_, J> {
         ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
     }
 
-    async fn complete(&mut self, route: &PartsRoute, source: &ObjectMeta, upload_id: &str, done: Done) -> Result<Written, Trouble> {
+    async fn complete(
+        &mut self,
+        route: &PartsRoute,
+        source: &ObjectMeta,
+        upload_id: &str,
+        done: Done,
+    ) -> Result<Written, Trouble> {
         let request = CompleteUpload {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
@@ -201,7 +211,10 @@ impl<J: Journal> Object<'_, J> {
             checksum: route.checksum.map(|(algorithm, _)| algorithm),
             whole: route.whole.clone(),
         };
-        let completed = self.target.call(&request.bucket, 0, &self.retries, async |store| store.complete_upload(&request).await).await;
+        let completed = self
+            .target
+            .call(&request.bucket, 0, &self.retries, async |store| store.complete_upload(&request).await)
+            .await;
         match completed {
             Ok(written) => Ok(written),
             // A reply was lost: the try before has done it (or somebody aborted the upload).
@@ -221,14 +234,24 @@ impl<J: Journal> Object<'_, J> {
                 let message = format!(
                     "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. Run the same command again."
                 );
-                Err(Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", error.operation, message)))
+                Err(Trouble::Again(ObjectFailure::new(
+                    FailureClass::Mismatch,
+                    "ContentMismatch",
+                    error.operation,
+                    message,
+                )))
             }
             Err(other) => Err(other.into()),
         }
     }
 
     /// After an upload turned out to be gone: whether the target is what it was meant to become.
-    async fn completed_before(&self, route: &PartsRoute, source: &ObjectMeta, part_size: u64) -> Result<Option<Copy>, Trouble> {
+    async fn completed_before(
+        &self,
+        route: &PartsRoute,
+        source: &ObjectMeta,
+        part_size: u64,
+    ) -> Result<Option<Copy>, Trouble> {
         let Some(target) = self.head_target().await? else { return Ok(None) };
         let verified = match compare(Side::from(source), Side::from(&target), route.same_boundaries) {
             Verdict::Proven(verified) => verified,
@@ -236,29 +259,34 @@ impl<J: Journal> Object<'_, J> {
             // No common evidence: made of as many parts as ours, as long, and after this transfer was begun.
             Verdict::Unknown => {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
-                let ours = etag_parts(&target.etag) == Some(plan.count()) && target.last_modified >= self.policy.since - CLOCK_SLACK;
+                let ours = etag_parts(&target.etag) == Some(plan.count())
+                    && target.last_modified >= self.policy.since - CLOCK_SLACK;
                 if !ours {
                     return Ok(None);
                 }
                 Verified::Size
             }
         };
-        Ok(Some(self.copied(State::Done, Method::Multipart, &target, verified)))
+        Ok(Some(Copy::found(State::Done, Method::Multipart, &target, verified)))
     }
 
     /// Drop the uploads that an interrupted run created but did not live to record. They hold no part, since no part starts
     /// before its upload is recorded; an upload of somebody else that is at work does hold one.
     pub(super) async fn drop_stale_uploads(&self) -> Result<(), Trouble> {
-        let small = crate::evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits);
+        let small =
+            crate::evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits);
         if small {
             return Ok(());
         }
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
-        let listed = self.target.call(bucket, 0, &self.retries, async |store| store.list_uploads(bucket, key).await).await;
+        let listed =
+            self.target.call(bucket, 0, &self.retries, async |store| store.list_uploads(bucket, key).await).await;
         let uploads = match listed {
             Ok(uploads) => uploads,
             // Not allowed to look: the bucket's lifecycle rule has to do it.
-            Err(Interrupted::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::Capability | ErrorClass::NotFound) => {
+            Err(Interrupted::Failed(error))
+                if matches!(error.class, ErrorClass::Person | ErrorClass::Capability | ErrorClass::NotFound) =>
+            {
                 return Ok(());
             }
             Err(other) => return Err(other.into()),
@@ -282,7 +310,9 @@ impl<J: Journal> Object<'_, J> {
         let target = self.target.uncancelled();
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         if !self.under_way.is_empty() {
-            let _first = target.call(bucket, 0, &self.retries, async |store| store.abort_upload(bucket, key, &upload_id).await).await;
+            let _first = target
+                .call(bucket, 0, &self.retries, async |store| store.abort_upload(bucket, key, &upload_id).await)
+                .await;
             self.under_way.close();
             let _over = tokio::time::timeout(LINGER, self.under_way.wait()).await;
             self.under_way.reopen();
@@ -322,7 +352,9 @@ async fn list_parts(
     let mut parts = Vec::new();
     let mut after = None;
     loop {
-        let page = requests.call(bucket, 0, retries, async |store| store.list_parts(bucket, key, upload_id, after).await).await?;
+        let page = requests
+            .call(bucket, 0, retries, async |store| store.list_parts(bucket, key, upload_id, after).await)
+            .await?;
         parts.extend(page.parts);
         match page.next {
             // A marker that does not move would turn for ever.

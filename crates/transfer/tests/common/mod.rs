@@ -1,6 +1,6 @@
 //! What the tests of jobs share: a small world of two buckets in memory behind a store that can fail.
 
-#![allow(dead_code)] // each test file uses a part of it
+#![allow(dead_code, unreachable_pub, missing_docs)] // each test file uses a part of it
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,0 +1,25 @@
+"""A mover per test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from mover import Mover
+
+from support.servers import S3Server
+
+
+@pytest.fixture
+def make_mover(tmp_path: Path) -> Iterator[Callable[[S3Server], Mover]]:
+    """``make_mover(server)``: the command with a fresh state folder, talking to a server or a proxy."""
+    made: list[Mover] = []
+
+    def make(server: S3Server) -> Mover:
+        made.append(Mover(server, tmp_path / f"state{len(made)}"))
+        return made[-1]
+
+    yield make
+    for mover in made:
+        mover.__exit__()

@@ -1,0 +1,67 @@
+"""A mirror under test: the shipped command with a state folder of its own, and what its records say."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from seqferry.config import Settings
+from seqferry.models import ObjectRecord, Status
+from seqferry.service import Service
+from support.processes import Running, seqferry
+from support.servers import S3Server
+
+MIB = 1024 * 1024
+SMALL_PARTS = ("--part-size", "5MiB", "--copy-threshold", "5MiB")
+"""The least that S3 allows, so that a few megabytes make many parts."""
+
+
+@dataclass
+class Mover:
+    """Runs ``seqferry`` against ``server``; everything it started ends with the block."""
+
+    server: S3Server
+    state: Path
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    _started: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._started.close()
+
+    def start(self, *arguments: str) -> Running:
+        environment = {**self.server.environment(), "SEQFERRY_STATE_DIR": str(self.state), **self.env}
+        return self._started.enter_context(Running([seqferry(), *arguments], environment=environment))
+
+    def submit(self, *arguments: str) -> str:
+        """``cp --detach``: the transfer's id."""
+        running = self.start("cp", *arguments, "--detach")
+        assert running.wait() == 0, str(running)
+        return running.stdout.strip()
+
+    def copy(self, *arguments: str, deadline: float = 300.0) -> tuple[int, dict[str, Any], str]:
+        """``cp --json`` to its end: exit status, the summary event, and what it said on stderr."""
+        running = self.start("cp", *arguments, "--json")
+        code = running.wait(deadline)
+        events = [json.loads(line) for line in running.stdout.splitlines()]
+        return code, events[-1] if events else {}, running.stderr
+
+    def _service(self) -> Service:
+        return Service.open(Settings.load({"SEQFERRY_STATE_DIR": str(self.state)}))
+
+    def status(self, transfer_id: str) -> Status:
+        with self._service() as service:
+            return service.status(transfer_id)
+
+    def objects(self, transfer_id: str, state: str | None = None) -> list[ObjectRecord]:
+        """All records of a transfer."""
+        found: list[ObjectRecord] = []
+        with self._service() as service:
+            while page := service.objects(transfer_id, state=state, after=found[-1].row if found else 0):
+                found += page
+        return found
