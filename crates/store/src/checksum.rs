@@ -1,5 +1,7 @@
 //! The checksums that S3 keeps for objects, as far as Seqferry uses them.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -93,6 +95,15 @@ pub fn base64(bytes: &[u8]) -> String {
 /// Raw checksum bytes of a Base64 value; None when it is not Base64.
 pub fn unbase64(value: &str) -> Option<Vec<u8>> {
     STANDARD.decode(value).ok()
+}
+
+/// Lower-case hexadecimal digits, as `ETag`s have them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, TryStreamExt as _};
 use md5::{Digest as _, Md5};
 
+use crate::checksum::hex;
 use crate::error::{ErrorClass, Scope, StoreError};
 use crate::store::{ObjectStore, Result};
 use crate::types::{Attributes, CopySource, ListRequest, ListedObject, Range};
@@ -221,10 +222,6 @@ impl Bench<'_> {
 
 fn md5_of(bytes: &[u8]) -> String {
     hex(&Md5::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `ETag` of an object made of these parts.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use md5::{Digest as _, Md5};
 
-use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme, hex};
 use crate::error::StoreError;
 use crate::store::{ByteStream, ObjectStore, Result};
 use crate::types::{
@@ -55,10 +55,6 @@ struct Upload {
     request: CreateUpload,
     initiated: f64,
     parts: BTreeMap<u32, Bytes>,
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn md5_hex(bytes: &[u8]) -> String {

@@ -46,7 +46,7 @@ impl fmt::Debug for S3Store {
             .field("endpoint", &base.endpoint.as_deref().map(without_userinfo))
             .field("region", &base.region)
             .field("options", &self.options)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -78,7 +78,7 @@ impl Control {
         match how {
             Ended::Worked(bytes) => self.window_work += bytes + REQUEST_WORK,
             Ended::Throttled if !self.cut_in_window => {
-                self.width = ((self.width as f64 * CUT) as usize).max(FLOOR.min(self.most)).max(1);
+                self.width = scaled(self.width, CUT).max(FLOOR.min(self.most)).max(1);
                 (self.cut_in_window, self.careful, self.before) = (true, true, None);
             }
             Ended::Throttled | Ended::Failed => {}
@@ -104,23 +104,28 @@ impl Control {
             self.width = (self.width + 1).min(self.most);
             return;
         }
-        if let Some((width, work)) = self.before.take() {
-            if rate < work * BETTER {
-                self.width = width;
-                self.resting = PATIENCE;
-                return;
-            }
+        if let Some((width, work)) = self.before.take()
+            && rate < work * BETTER
+        {
+            self.width = width;
+            self.resting = PATIENCE;
+            return;
         }
         if self.resting > 0 {
             self.resting -= 1;
             return;
         }
-        let wider = ((self.width as f64 * STEP) as usize).min(self.most);
+        let wider = scaled(self.width, STEP).min(self.most);
         if wider > self.width {
             self.before = Some((self.width, rate));
             self.width = wider;
         }
     }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "widths are small and never negative")]
+fn scaled(width: usize, factor: f64) -> usize {
+    (width as f64 * factor) as usize
 }
 
 #[cfg(test)]
@@ -132,7 +137,7 @@ mod tests {
     /// A service that does `per_request` of work per second in each request, up to `capacity` requests at a time.
     fn run(control: &mut Control, capacity: usize, throttles: bool, requests: usize) -> (usize, usize) {
         let mut now = Instant::now();
-        let mut throttled = 0;
+        let mut refused = 0;
         let mut widest = 0;
         for _ in 0..requests {
             let width = control.width();
@@ -143,10 +148,10 @@ mod tests {
             let over = throttles && width > capacity;
             // Of the requests that come to an end, those beyond the capacity are turned down.
             let turned_down = over && (control.window_requests % width) >= capacity;
-            throttled += usize::from(turned_down);
+            refused += usize::from(turned_down);
             control.ended(now, if turned_down { Ended::Throttled } else { Ended::Worked(100 << 20) });
         }
-        (throttled, widest)
+        (refused, widest)
     }
 
     #[test]

@@ -95,7 +95,8 @@ async fn check_object(bench: &Bench<'_>, key: &str, written: &Written, body: &[B
     assert_eq!((sum.algorithm, sum.kind, sum.value), (ALGORITHM, ChecksumKind::FullObject, crc64nvme(&whole)));
     for (number, part) in (1..).zip(body) {
         let meta = bench.store.head(bench.bucket, key, None, Some(number)).await.expect("a part");
-        assert_eq!((meta.size, meta.parts_count), (part.len() as u64, Some(body.len() as u32)), "part {number}");
+        assert_eq!(meta.size, part.len() as u64, "part {number}");
+        assert_eq!(meta.parts_count.map(|count| count as usize), Some(body.len()), "part {number}");
     }
     assert_eq!(bench.get(key).await, whole);
 }
@@ -225,7 +226,7 @@ pub(super) async fn the_old_object_stays_until_completion(bench: &Bench<'_>) {
     let part = send(bench, &key, &id, 1, &body[0]).await;
 
     assert_eq!(bench.get(&key).await, old);
-    assert_eq!(bench.keys().await, [key.clone()], "parts are not listed");
+    assert_eq!(bench.keys().await, std::slice::from_ref(&key), "parts are not listed");
     bench.store.complete_upload(&completion(bench, &key, &id, vec![part], &body)).await.expect("completed");
     assert_eq!(bench.get(&key).await, body[0]);
 }

@@ -128,16 +128,14 @@ pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass
         return (class, scope);
     }
     match status {
-        // An error inside a success, of which nothing else is known: it may have been done or not.
-        Some(200..=299) => (Retry, Scope::Object),
         Some(301 | 307 | 308) => (Redirect, Scope::Job),
         Some(404 | 410) => (NotFound, Scope::Object),
         Some(401 | 403) => (Person, Scope::Object),
         Some(412 | 304) => (Precondition, Scope::Object),
         Some(405 | 501) => (Capability, Scope::Object),
-        Some(408 | 409 | 500 | 502 | 504) | None => (Retry, Scope::Object),
         Some(429 | 503) => (Throttle, Scope::Object),
-        Some(500..) => (Retry, Scope::Object),
+        // An unknown error inside a success is like one of 500: it may have been done or not.
+        Some(200..=299 | 408 | 409 | 500..) | None => (Retry, Scope::Object),
         Some(_) => (Object, Scope::Object),
     }
 }

@@ -159,7 +159,7 @@ pub(super) fn is_aws(endpoint: &str) -> bool {
 struct OnlyClockSkew;
 
 /// S3 refuses signatures that are further off than 15 minutes; the SDK corrects its clock from 4 minutes on.
-const SKEW: Duration = Duration::from_secs(4 * 60);
+const SKEW: Duration = Duration::from_mins(4);
 
 impl ClassifyRetry for OnlyClockSkew {
     fn classify_retry(&self, ctx: &InterceptorContext) -> RetryAction {
@@ -224,7 +224,7 @@ mod tests {
             ..EndpointOptions::default()
         })
         .await;
-        let presigning = PresigningConfig::expires_in(Duration::from_secs(60)).unwrap();
+        let presigning = PresigningConfig::expires_in(Duration::from_mins(1)).unwrap();
         let request = base.client(&base.region).get_object().bucket(bucket).key("a//b").presigned(presigning).await;
         request.unwrap().uri().split('?').next().unwrap().to_owned()
     }

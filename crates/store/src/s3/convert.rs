@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::RequestId;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
@@ -206,7 +207,7 @@ where
         SdkError::TimeoutError(_) => new(code::TIMED_OUT, None).with_message("no answer in time"),
         SdkError::DispatchFailure(_) | SdkError::ConstructionFailure(_) => {
             let text = chain(error);
-            let unsigned = sources(error).any(|e| e.is::<aws_credential_types::provider::error::CredentialsError>());
+            let unsigned = sources(error).any(<dyn Error>::is::<CredentialsError>);
             if unsigned {
                 new(code::NO_CREDENTIALS, None).with_message(without_output(&text))
             } else if let SdkError::DispatchFailure(dispatch) = error {

@@ -27,9 +27,9 @@ use crate::types::{
 };
 
 /// For requests that move no object bytes.
-const SHORT: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_mins(1);
 /// Complete may take minutes while the service sends white space.
-const COMPLETE: Duration = Duration::from_secs(15 * 60);
+const COMPLETE: Duration = Duration::from_mins(15);
 /// A body from which nothing comes for so long is given up.
 const STALLED: Duration = Duration::from_secs(30);
 

@@ -172,7 +172,7 @@ fn with_clock(offset: Duration, ahead: bool) -> Wire {
 #[tokio::test]
 async fn a_clock_that_is_off_is_corrected_from_the_answer() {
     for (hours, ahead) in [(1, true), (1, false), (30, true)] {
-        let server = with_clock(Duration::from_secs(hours * 3600), ahead);
+        let server = with_clock(Duration::from_hours(hours), ahead);
         let store = store_at(&server.url()).await;
 
         assert_eq!(get(&store, "key").await.unwrap(), "body");
@@ -183,7 +183,7 @@ async fn a_clock_that_is_off_is_corrected_from_the_answer() {
 
 #[tokio::test]
 async fn a_skew_that_cannot_be_corrected_is_an_error_after_one_more_try() {
-    let date = DateTime::from(SystemTime::now() - Duration::from_secs(3600)).fmt(DateTimeFormat::HttpDate).unwrap();
+    let date = DateTime::from(SystemTime::now() - Duration::from_hours(1)).fmt(DateTimeFormat::HttpDate).unwrap();
     let server = Wire::always(Reply::error_with(403, &[("date", &date)], &error_body("RequestTimeTooSkewed", "")));
     let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
 

@@ -3,6 +3,7 @@
 //! It reads HTTP/1.1 with `Content-Length` by itself: an HTTP library would tidy up the paths, and would not send the
 //! broken answers, that tests here are about. It runs on threads, so that tests may pause their clock.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +80,7 @@ impl Reply {
         let body = body.as_ref();
         let mut head = format!("HTTP/1.1 {status} Status\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(head, "{name}: {value}\r\n");
         }
         head.push_str("\r\n");
         let mut bytes = head.into_bytes();
