@@ -44,7 +44,8 @@ $(VENV)/.stamp-packages: requirements.lock
 $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
 	@tools/require cc "a C compiler and linker (Debian: build-essential)"
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --quiet --release --locked
+	PATH="$(abspath $(BIN)):$$PATH" MATURIN_PEP517_ARGS=--locked $(BIN)/python -m pip install --quiet \
+		--disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .PHONY: tools
