@@ -10,20 +10,15 @@ import functools
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 from control import ANY_SPEC, counters_fit_rows, planned, settings_for
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    Bundle,
     RuleBasedStateMachine,
-    consumes,
     initialize,
     invariant,
-    multiple,
-    precondition,
     rule,
 )
 
@@ -33,6 +28,20 @@ from seqferry.db.tables import batch, object_
 from seqferry.models import ENDED_TRANSFER_STATES
 from seqferry.service import Service
 
+_ACTS = (
+    *("begin_batch", "record", "record", "end_batch") * 3,
+    *(
+        "begin_plan",
+        "add_batch",
+        "end_plan",
+        "finish",
+        "finish",
+        "cancel_queued",
+        "cancel",
+        "fail_as_a_whole",
+        "to_the_end",
+    ),
+)
 _ENDS = st.sampled_from(["done", "skipped", "failed", "cancelled"])
 
 
@@ -46,8 +55,6 @@ def _migrated() -> bytes:
 
 
 class TransferRows(RuleBasedStateMachine):
-    runs = Bundle("runs")
-
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
@@ -60,31 +67,58 @@ class TransferRows(RuleBasedStateMachine):
         self.latest: dict[int, int] = {}
         self.final: str | None = None
         self.cancelled = self.stopped = False
+        self.calm = 0
+        self.begun: list[BatchRun] = []
 
     def teardown(self) -> None:
         self.service.close()
         self.folder.cleanup()
 
-    @initialize()
-    def submit(self) -> None:
+    @initialize(batches=st.lists(st.integers(1, 4), max_size=3), calm=st.integers(0, 50))
+    def submit(self, batches: list[int], calm: int) -> None:
+        """Most of the time something is planned, and goes well for a while."""
         self.id = self.service.submit(ANY_SPEC, actor="ada")
+        self.calm = calm
+        if batches:
+            self.begin_plan()
+        for count in batches:
+            self.add_batch(count, again=False)
+
+    @rule(data=st.data(), act=st.sampled_from(_ACTS))
+    def act(self, data: st.DataObject, act: str) -> None:
+        """One rule with weights: chosen evenly, most examples would end before a batch was begun."""
+        self.calm -= 1
+        if act in ("cancel", "fail_as_a_whole") and self.calm >= 0:
+            return
+        if act == "add_batch":
+            self.add_batch(data.draw(st.integers(0, 4)), again=data.draw(st.booleans()))
+        elif act == "cancel_queued":
+            self.cancel_queued(data.draw(st.integers(1, 3)))
+        elif act == "begin_batch":
+            self.begin_batch(data)
+        elif act in ("record", "end_batch"):
+            if self.begun:
+                run = data.draw(st.sampled_from(self.begun))
+                if act == "record":
+                    self.record(run, data)
+                else:
+                    self.end_batch(run, give_up=data.draw(st.booleans()))
+        else:
+            getattr(self, act)()
 
     def _state(self) -> str:
         return self.service.status(self.id).state
 
     # --- the workflow of the transfer; each of these may happen again after a kill ---
 
-    @rule()
     def begin_plan(self) -> None:
         with self.service.database.write() as connection:
             row = transfers.begin_plan(connection, self.id, time.time(), "worker", "attendant")
         if self.cancelled or self.stopped or self.final:
             assert row is None
 
-    @precondition(lambda self: not self.service.status(self.id).planned)
-    @rule(count=st.integers(0, 4), again=st.booleans())
     def add_batch(self, count: int, again: bool) -> None:
-        if self._state() != "planning" or self.stopped:
+        if self._state() != "planning" or self.stopped or self.service.status(self.id).planned:
             return
         fresh = [planned(f"{self.keys + number}", number) for number in range(count)]
         known = [planned(f"{number}", 7) for number in range(self.keys)] if again else []
@@ -93,13 +127,11 @@ class TransferRows(RuleBasedStateMachine):
         assert (number is None) == (count == 0)
         self.keys += count
 
-    @rule()
     def end_plan(self) -> None:
         if self._state() == "planning":
             with self.service.database.write() as connection:
                 transfers.end_plan(connection, self.id, time.time(), "worker")
 
-    @rule(limit=st.integers(1, 3))
     def cancel_queued(self, limit: int) -> None:
         if not (self.cancelled or self.stopped) or self.final:
             return
@@ -112,7 +144,6 @@ class TransferRows(RuleBasedStateMachine):
                 self.ends.setdefault(row.id, "cancelled")
         assert not any(number in self.latest for number in numbers)
 
-    @rule()
     def finish(self) -> None:
         """The workflow gets here when it sees no open batch, and planning is over or given up."""
         with self.service.database.read() as connection:
@@ -128,24 +159,22 @@ class TransferRows(RuleBasedStateMachine):
 
     # --- workflows of batches ---
 
-    @rule(target=runs, data=st.data())
-    def begin_batch(self, data: st.DataObject) -> Any:
+    def begin_batch(self, data: st.DataObject) -> None:
         """A first run, or another one after a kill or by a worker that takes the first for dead."""
         with self.service.database.read() as connection:
             numbers = list(connection.execute(sa.select(batch.c.number).order_by(batch.c.number)).scalars())
         if not numbers:
-            return multiple()
+            return
         number = data.draw(st.sampled_from(numbers))
         with self.service.database.write() as connection:
             run = objects.begin_batch(connection, self.id, number, time.time())
         if run is None:
-            return multiple()
+            return
         assert run.run == self.latest.get(number, 0) + 1
         assert run.stopping == (self.cancelled or self.stopped)
         self.latest[number] = run.run
-        return run
+        self.begun.append(run)
 
-    @rule(run=runs, data=st.data())
     def record(self, run: BatchRun, data: st.DataObject) -> None:
         with self.service.database.write() as connection:
             if not self._owned(connection, run):
@@ -166,7 +195,6 @@ class TransferRows(RuleBasedStateMachine):
             for one in ended:
                 self.ends.setdefault(one.id, one.state)
 
-    @rule(run=consumes(runs), give_up=st.booleans())
     def end_batch(self, run: BatchRun, give_up: bool) -> None:
         with self.service.database.write() as connection:
             if not self._owned(connection, run):
@@ -179,6 +207,20 @@ class TransferRows(RuleBasedStateMachine):
             objects.end_batch(connection, run, time.time())
             self.ends.update({one.id: state for one in left})
 
+    def to_the_end(self) -> None:
+        """A last worker comes, and nothing disturbs it. Runs of before may still come late."""
+        self.begin_plan()
+        self.end_plan()
+        with self.service.database.read() as connection:
+            numbers = objects.open_batches(connection, self.id, limit=100)
+        for number in numbers:
+            with self.service.database.write() as connection:
+                run = objects.begin_batch(connection, self.id, number, time.time())
+            assert run is not None
+            self.latest[number] = run.run
+            self.end_batch(run, give_up=True)
+        self.finish()
+
     def _owned(self, connection: sa.Connection, run: BatchRun) -> bool:
         owned = objects.owns(connection, run)
         assert owned == (self.latest[run.number] == run.run)
@@ -189,7 +231,6 @@ class TransferRows(RuleBasedStateMachine):
 
     # --- people and storage ---
 
-    @rule()
     def cancel(self) -> None:
         with self.service.database.write() as connection:
             before = transfers.row_of(connection, self.id)
@@ -200,7 +241,6 @@ class TransferRows(RuleBasedStateMachine):
             if before.state == "queued":
                 self.final = "cancelled"
 
-    @rule()
     def fail_as_a_whole(self) -> None:
         if self._state() == "queued":
             return
@@ -229,5 +269,5 @@ class TransferRows(RuleBasedStateMachine):
         assert self.service.first_broken_event(self.id) is None
 
 
-TransferRows.TestCase.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TransferRows.TestCase.settings = settings(max_examples=30, stateful_step_count=50, deadline=None)
 TestTransferRows = TransferRows.TestCase
