@@ -9,7 +9,10 @@ class EngineError(Exception):
 
 @final
 class Endpoint:
-    """Where to talk to and as whom. Credentials come from the AWS chain (environment, profile, SSO, ...), never from here."""
+    """Where to talk to and as whom.
+
+    Credentials come from the AWS chain (environment, profile, SSO, ...), never from here.
+    """
 
     def __new__(
         cls,
@@ -63,7 +66,8 @@ class CopyPolicy:
             part_size: bytes; None lets the engine choose per object.
             copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
-            since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold no part are aborted.
+            since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold no part
+                are aborted.
 
         Raises:
             ValueError: for a word that is none of the above.
@@ -84,7 +88,10 @@ class CopyItem:
         upload_id: str | None = None,
         part_size: int | None = None,
     ) -> CopyItem:
-        """One object. ``upload_id`` and ``part_size`` are what was recorded from an earlier MultipartBegun, if anything was."""
+        """One object.
+
+        ``upload_id`` and ``part_size`` are what was recorded from an earlier MultipartBegun, if anything was.
+        """
 
 @final
 class MultipartBegun:
@@ -262,8 +269,12 @@ class Engine:
         """HeadBucket: raises EngineError when the bucket cannot be used."""
     def head(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> list[ObjectInfo | None]:
         """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
-    def list(self, endpoint: Endpoint, bucket: str, prefix: str, *, limit: int | None = None) -> Listing:
-        """All objects whose key starts with ``prefix``, listed in parallel; ``limit`` stops after about so many (one page at least)."""
     def start(self, policy: CopyPolicy, items: list[CopyItem]) -> Job: ...
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None: ...
     def stats(self) -> EngineStats: ...
+    # Last, since it hides the type of the same name from what follows.
+    def list(self, endpoint: Endpoint, bucket: str, prefix: str, *, limit: int | None = None) -> Listing:
+        """All objects whose key starts with ``prefix``, listed in parallel.
+
+        ``limit`` stops after about so many (one page at least).
+        """

@@ -8,7 +8,7 @@
     ├── WorkerBusyError       another worker holds the state folder (SQLite)                exit code 1
     └── StorageError          the storage said no, or could not be reached                  exit code 1
 
-Every message is one sentence or two for a person: the operation, the thing it was about, the cause, and what to do next.
+Every message is one sentence or two for a person: the operation, the thing it was about, the cause, the next step.
 All of them survive pickling (they may cross a DBOS step): one message argument, further facts as attributes set after.
 """
 

@@ -244,7 +244,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item) {
         }
         Some(outcome) => Some(outcome),
         None if shared.abort.load(Ordering::SeqCst) => {
-            object.drop_upload().await;
+            object.drop_upload(true).await;
             Some(Outcome {
                 id: object.item.id,
                 state: State::Cancelled,
@@ -263,7 +263,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item) {
         }
         None => {
             if locked(&shared.failure).is_some() {
-                object.drop_upload().await;
+                object.drop_upload(true).await;
             }
             None
         }

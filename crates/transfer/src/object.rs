@@ -178,12 +178,12 @@ impl<J: Journal> Object<'_, J> {
                 Err(Trouble::WrongPartChecksums) => {
                     self.target.quirks().learn_wrong_part_checksums();
                     self.active.reset();
-                    self.drop_upload().await;
+                    self.drop_upload(false).await;
                 }
                 Err(Trouble::Again(failure)) if attempts == 1 => {
                     attempts += 1;
                     self.active.reset();
-                    self.drop_upload().await;
+                    self.drop_upload(false).await;
                     match self.look_again(failure).await {
                         Ok(()) => {}
                         Err(Stopped::Cancelled) => return None,
@@ -191,7 +191,7 @@ impl<J: Journal> Object<'_, J> {
                     }
                 }
                 Err(Trouble::Again(failure) | Trouble::Failed(failure)) => {
-                    self.drop_upload().await;
+                    self.drop_upload(false).await;
                     break Err(failure);
                 }
                 Ok(copy) => break Ok(copy),
@@ -247,7 +247,7 @@ impl<J: Journal> Object<'_, J> {
         };
         match self.route(&source).await? {
             Route::Copy(checksum) => {
-                self.drop_upload().await;
+                self.drop_upload(false).await;
                 self.copy_at_once(checksum, Some(source)).await
             }
             Route::Parts(route) => self.copy_in_parts(route, &source).await,

@@ -109,7 +109,8 @@ fn live(
             break false;
         }
     };
-    runtime.shutdown_background();
+    // Until its threads are gone: what a dead process had sent must not be done in the next life.
+    runtime.shutdown_timeout(Duration::from_secs(10));
     survived
 }
 

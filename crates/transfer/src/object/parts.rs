@@ -301,12 +301,13 @@ impl<J: Journal> Object<'_, J> {
         Ok(())
     }
 
-    /// Abort this object's open upload, if it has one; also after a cancel.
+    /// Abort this object's open upload, if it has one.
     ///
     /// Once at once, so that it costs nothing more, and again when the parts that were sent have come to their end: a
-    /// service may keep a part that arrives after the abort.
-    pub(crate) async fn drop_upload(&mut self) {
-        let Some((upload_id, _)) = self.item.upload.take() else { return };
+    /// service may keep a part that arrives after the abort. With `to_the_end` also after the job was stopped; else a stop
+    /// leaves the upload to whoever comes next.
+    pub(crate) async fn drop_upload(&mut self, to_the_end: bool) {
+        let Some((upload_id, part_size)) = self.item.upload.take() else { return };
         let target = self.target.uncancelled();
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         if !self.under_way.is_empty() {
@@ -314,7 +315,20 @@ impl<J: Journal> Object<'_, J> {
                 .call(bucket, 0, &self.retries, async |store| store.abort_upload(bucket, key, &upload_id).await)
                 .await;
             self.under_way.close();
-            let _over = tokio::time::timeout(LINGER, self.under_way.wait()).await;
+            let stopped = async {
+                if to_the_end {
+                    std::future::pending::<()>().await;
+                }
+                self.target.cancel().cancelled().await;
+            };
+            tokio::select! {
+                _over = tokio::time::timeout(LINGER, self.under_way.wait()) => {}
+                () = stopped => {
+                    self.item.upload = Some((upload_id, part_size));
+                    self.under_way.reopen();
+                    return;
+                }
+            }
             self.under_way.reopen();
         }
         abort(&target, bucket, key, &upload_id, &self.retries).await;
