@@ -66,8 +66,8 @@ class CopyPolicy:
             part_size: bytes; None lets the engine choose per object.
             copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
-            since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold no part
-                are aborted.
+            since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold
+                no part are aborted.
 
         Raises:
             ValueError: for a word that is none of the above.
