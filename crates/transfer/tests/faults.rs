@@ -306,9 +306,10 @@ async fn cancel_stops_at_once_and_leaves_nothing_open() {
     assert!(outcomes.values().any(|o| o.state == State::Cancelled));
     assert_eq!(outcomes.len() + ended, 42);
     assert_eq!(world.open_uploads().await, 0);
-    // None but those that had a permit when the job was stopped: a fresh gate is 32 wide, and there are 246 parts.
+    // None but those that had a permit when the job was stopped: a gate starts 32 wide, and may have been widened once by
+    // the requests before. There are 246 parts.
     let begun = world.store.count("UploadPartCopy");
-    assert!(begun <= 32, "{begun} parts were begun");
+    assert!(begun <= 48, "{begun} parts were begun");
 }
 
 #[tokio::test(flavor = "multi_thread")]
