@@ -148,8 +148,8 @@ def _compare(
             error = cost.error or _verify(server, source, target, random.Random(options.seed + round_))
             server.delete_bucket(target)
             runs.append({"method": method.name, "round": round_, "load_before": load, **asdict(cost), "error": error})
-            state = error or f"{cost.wall_s:.2f} s wall, {cost.cpu_s:.2f} s CPU, {cost.peak_mib:.0f} MiB, verified"
-            print(f"  round {round_ + 1}  {method.name:<12} {state}", flush=True)
+            told = error or f"{cost.wall_s:.2f} s wall, {cost.cpu_s:.2f} s CPU, {cost.peak_mib:.0f} MiB, verified"
+            print(f"  round {round_ + 1}  {method.name:<12} {told}", flush=True)
     server.delete_bucket(source)
     _print_table(runs, [method.name for method, _ in methods])
     return {
