@@ -7,15 +7,14 @@ in the form of ``crates/testkit/src/proxy/rules.rs``, which ``Proxy.rule`` and t
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from http.client import HTTPConnection
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
-from support.run import find_tool
+from support.instrument import Instrument
 from support.servers import S3Server
 
 Action = dict[str, Any]
@@ -152,38 +151,13 @@ def _retry_after(seconds: int | None) -> dict[str, str]:
     return {} if seconds is None else {"Retry-After": str(seconds)}
 
 
-class Proxy:
+class Proxy(Instrument):
     """A running proxy. A context manager: it ends with the block, or with this process."""
 
     def __init__(self, server: S3Server) -> None:
-        binary = find_tool("s3proxy", variable="SEQFERRY_S3PROXY", hint="run `make tools`")
-        self._process = subprocess.Popen(
-            [binary, "--upstream", server.endpoint_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"s3proxy ended with status {self._process.wait()}")
-        self.endpoint_url: str = json.loads(line)["endpoint_url"]
+        super().__init__("s3proxy", "--upstream", server.endpoint_url)
         self.server = replace(server, endpoint_url=self.endpoint_url)
         """The server as seen through the proxy, for ``client`` and ``environment``."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
 
     # --- rules ---
 

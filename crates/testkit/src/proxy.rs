@@ -13,7 +13,6 @@
 
 mod admin;
 mod body;
-mod classify;
 mod journal;
 mod relay;
 mod rules;
@@ -21,10 +20,8 @@ mod rules;
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,7 +30,6 @@ use hyper::http::uri::Authority;
 use hyper::service::service_fn;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -43,6 +39,7 @@ pub use self::rules::{Action, Rule, Side};
 use self::body::Broken;
 use self::journal::Journal;
 use self::relay::{Answer, Upstream};
+use crate::connection::ClientStream;
 
 /// A running proxy; ends when dropped.
 #[derive(Debug)]
@@ -246,59 +243,4 @@ async fn answer(
         }
     });
     answered.await.unwrap_or_else(|_| Err(Broken("the relay failed".to_owned())))
-}
-
-/// A client's connection, which can be made to end by a reset.
-struct ClientStream {
-    stream: TcpStream,
-    reset: Arc<AtomicBool>,
-}
-
-impl ClientStream {
-    fn arm(&self) -> bool {
-        // With no time to linger, closing sends RST.
-        self.reset.load(Ordering::Relaxed) && self.stream.set_zero_linger().is_ok()
-    }
-}
-
-impl Drop for ClientStream {
-    fn drop(&mut self) {
-        self.arm();
-    }
-}
-
-impl AsyncRead for ClientStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for ClientStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, data)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.arm() { Poll::Ready(Ok(())) } else { Pin::new(&mut self.stream).poll_shutdown(context) }
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
 }

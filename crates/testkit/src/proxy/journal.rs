@@ -9,8 +9,8 @@ use hyper::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
-use super::classify::Call;
 use super::rules::{Action, Rule, RuleState};
+use crate::classify::Call;
 
 /// The log keeps so many ended requests; older ones make room. Far above what a test sends, so that a bench cannot fill memory.
 const LOG_CAPACITY: usize = 1_000_000;

@@ -19,9 +19,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::oneshot;
 
 use super::body::{Broken, ReplyBody, RequestBody, Source, Spoil};
-use super::classify::classify;
 use super::journal::{Journal, Order, Ticket};
 use super::rules::{Action, Side};
+use crate::classify::classify;
 
 /// Replies up to this length are taken in before they are passed on, so that what the server did is on record
 /// whatever becomes of the client.

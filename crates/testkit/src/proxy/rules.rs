@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::classify::{Call, OPERATIONS};
+use crate::classify::{Call, OPERATIONS};
 
 /// One instruction: requests that match it meet its action.
 ///

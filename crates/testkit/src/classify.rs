@@ -8,22 +8,22 @@ use percent_encoding::percent_decode_str;
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) operation: &'static str,
-    pub(super) bucket: Option<String>,
+pub(crate) struct Call {
+    pub(crate) operation: &'static str,
+    pub(crate) bucket: Option<String>,
     /// Decoded; bytes that are not UTF-8 are shown as U+FFFD.
-    pub(super) key: Option<String>,
-    pub(super) part_number: Option<u32>,
-    pub(super) upload_id: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) part_number: Option<u32>,
+    pub(crate) upload_id: Option<String>,
     /// `bucket/key` with an optional `?versionId=`, decoded.
-    pub(super) copy_source: Option<String>,
+    pub(crate) copy_source: Option<String>,
     /// The `Range` or `x-amz-copy-source-range` header as sent.
-    pub(super) range: Option<String>,
-    pub(super) access_key: Option<String>,
+    pub(crate) range: Option<String>,
+    pub(crate) access_key: Option<String>,
 }
 
 /// Every name that [`classify`] can give, for checking the rules of a test.
-pub(super) const OPERATIONS: &[&str] = &[
+pub(crate) const OPERATIONS: &[&str] = &[
     "AbortMultipartUpload",
     "CompleteMultipartUpload",
     "CopyObject",
@@ -90,10 +90,10 @@ const BUCKET_SUBRESOURCES: &[&str] = &[
 ];
 
 /// The names in a query string, with their decoded values.
-struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    fn parse(raw: Option<&str>) -> Self {
+    pub(crate) fn parse(raw: Option<&str>) -> Self {
         let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let pairs = raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         Self(
@@ -106,17 +106,17 @@ impl Query {
         )
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 }
 
 /// Reads a request's head; its body plays no part.
-pub(super) fn classify(parts: &Parts) -> Call {
+pub(crate) fn classify(parts: &Parts) -> Call {
     let query = Query::parse(parts.uri.query());
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let path = parts.uri.path().strip_prefix('/').unwrap_or(parts.uri.path());

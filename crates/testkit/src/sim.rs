@@ -1,0 +1,216 @@
+//! `s3sim`: an S3 service made of arithmetic, for limits and sizes that no laptop has.
+//!
+//! Objects are synthetic ([`content`]): size and seed, bytes made when they are asked for, so that terabytes need no disk.
+//! Copies and multipart uploads are lists of extents, of which a check says whether they are the source byte by byte. A
+//! service model ([`model`]) says how long requests take and when they are refused; faults ([`faults`]) say what goes wrong.
+//! What is not modelled is answered 501 with its name, never passed over. Signatures are not verified.
+//!
+//! The page `docs/simulator.md` lists the options with their sources.
+
+mod admin;
+mod answer;
+mod bucket;
+mod checksum;
+pub mod content;
+mod counters;
+pub mod crc;
+pub mod faults;
+mod intake;
+mod keys;
+pub mod model;
+mod operations;
+mod reply;
+pub mod scenario;
+mod server;
+mod world;
+mod xml;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+pub use self::counters::{Count, Second, Wasted};
+use self::faults::Rule;
+use self::scenario::{BucketSpec, Scenario};
+use self::server::Shared;
+use self::world::World;
+
+/// What has happened since the start or the last reset.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stats {
+    /// Of the model's time, since the start.
+    pub seconds: f64,
+    /// All of them.
+    pub requests: u64,
+    /// Refused by the model's rates.
+    pub throttled: u64,
+    /// By operation.
+    pub operations: BTreeMap<String, Count>,
+    /// Under way now.
+    pub in_flight: u64,
+    /// Most that were under way at once.
+    pub peak_in_flight: u64,
+    /// Faults that struck, since the start.
+    pub faults: u64,
+    /// Of objects and parts.
+    pub bytes_received: u64,
+    /// Of objects; more than the clients took where one left early.
+    pub bytes_sent: u64,
+    /// Inside the service.
+    pub bytes_copied: u64,
+    /// Work that came to nothing.
+    pub wasted: Wasted,
+    /// Neither completed nor aborted.
+    pub open_uploads: u64,
+    /// Bytes of bodies in memory.
+    pub kept_bytes: u64,
+    /// Objects that clients wrote and that are there.
+    pub written_objects: u64,
+    /// By bucket.
+    pub partitions: BTreeMap<String, usize>,
+    /// At most the last 3,600 seconds in which there were requests.
+    pub timeline: Vec<Second>,
+}
+
+/// Whether all that is below one prefix is below another, byte for byte.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Below the source.
+    pub objects: u64,
+    /// Of those objects.
+    pub bytes: u64,
+    /// Found below the target, the same by construction.
+    pub same: u64,
+    /// Not found below the target.
+    pub missing_count: u64,
+    /// Found with other bytes.
+    pub different_count: u64,
+    /// The first 100 of them, as keys of the target.
+    pub missing: Vec<String>,
+    /// The first 100 of them.
+    pub different: Vec<String>,
+}
+
+/// A running simulator; ends when dropped.
+pub struct Simulator {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Simulator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Simulator").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Simulator {
+    /// Starts one on a free loopback port.
+    ///
+    /// # Errors
+    /// What is wrong with the scenario, or that no port or thread is to be had.
+    pub fn start(scenario: Scenario) -> Result<Self, String> {
+        Self::listen((Ipv4Addr::LOCALHOST, 0).into(), scenario, 1)
+    }
+
+    /// Starts one on an address of choice; port 0 takes a free one. One thread serves tens of thousands of requests a second.
+    ///
+    /// # Errors
+    /// As [`Simulator::start`].
+    pub fn listen(address: SocketAddr, scenario: Scenario, threads: usize) -> Result<Self, String> {
+        let world = World::new(scenario)?;
+        let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+        let failed = |error: std::io::Error| format!("cannot serve on {address}: {error}");
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let shared = Arc::new(Shared::new(world));
+        let mut runtime = match threads {
+            0 => return Err("threads must be at least 1".to_owned()),
+            1 => tokio::runtime::Builder::new_current_thread(),
+            _ => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = runtime.worker_threads(threads).enable_io().enable_time().build().map_err(failed)?;
+        let (stop, stopped) = oneshot::channel::<Infallible>();
+        let served = Arc::clone(&shared);
+        let serve = move || {
+            runtime.block_on(async move {
+                match tokio::net::TcpListener::from_std(listener) {
+                    Ok(listener) => tokio::select! {
+                        // On a task of its own: with several threads those are where the work is done.
+                        _ = tokio::spawn(server::accept(listener, served)) => {}
+                        _ = stopped => {}
+                    },
+                    Err(error) => eprintln!("s3sim: {error}"),
+                }
+            });
+            // Ends every connection at once, whatever is under way on it.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("s3sim".to_owned()).spawn(serve).map_err(failed)?;
+        Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// For clients: `http://127.0.0.1:port`.
+    pub fn endpoint_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What has happened.
+    pub fn stats(&self) -> Stats {
+        admin::stats(&self.shared.world())
+    }
+
+    /// Lets the counters begin anew; objects stay.
+    pub fn reset_counters(&self) {
+        self.shared.world().counters.reset();
+    }
+
+    /// Replaces the rules of what goes wrong.
+    ///
+    /// # Panics
+    /// When one could never fire, such as one for a misspelt operation.
+    pub fn set_faults(&self, rules: Vec<Rule>) {
+        for rule in &rules {
+            if let Err(problem) = rule.check() {
+                panic!("{problem}");
+            }
+        }
+        self.shared.world().faults.rules = rules;
+    }
+
+    /// Adds a bucket.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn add_bucket(&self, spec: &BucketSpec) -> Result<(), String> {
+        self.shared.world().add_bucket(spec)
+    }
+
+    /// Whether all that is below `source` (`bucket/prefix`) is below `target`, byte for byte by construction.
+    ///
+    /// # Errors
+    /// When a bucket is not there.
+    pub fn check(&self, source: &str, target: &str) -> Result<Check, String> {
+        admin::check(&self.shared, source, target)
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

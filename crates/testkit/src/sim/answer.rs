@@ -1,0 +1,150 @@
+//! Bodies of answers: made as they are sent, at the pace of the model, and spoilt where a fault wants it.
+
+use std::fmt;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::content::Content;
+use super::server::Ticket;
+
+/// Bytes made at once.
+const PIECE: u64 = 256 * 1024;
+/// Shorter waits are made up for by the next one: timers are not finer.
+const SHORTEST_WAIT: Duration = Duration::from_millis(2);
+
+/// Why a connection ends without a whole answer.
+#[derive(Debug)]
+pub(super) struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broken by order of the simulation")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// A body, and what is counted when it ends.
+pub(super) struct AnswerBody {
+    source: Source,
+    ticket: Option<Ticket>,
+}
+
+enum Source {
+    Once(Option<Bytes>),
+    Content(Box<Stream>),
+}
+
+/// What of a content is sent, and how.
+pub(super) struct Stream {
+    pub(super) content: Content,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// When the first byte could be sent.
+    pub(super) started: Instant,
+    /// Real seconds.
+    pub(super) seconds_per_byte: f64,
+    /// Break off after so many bytes.
+    pub(super) cut: Option<u64>,
+    /// The byte of which a bit is wrong.
+    pub(super) spoilt: Option<u64>,
+    /// Stop at this byte for so long.
+    pub(super) stall: Option<(u64, Duration)>,
+    pub(super) sent: u64,
+    pub(super) waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl AnswerBody {
+    pub(super) fn once(bytes: Bytes, ticket: Option<Ticket>) -> Self {
+        Self { source: Source::Once(Some(bytes).filter(|bytes| !bytes.is_empty())), ticket }
+    }
+
+    pub(super) fn stream(stream: Stream, ticket: Ticket) -> Self {
+        Self { source: Source::Content(Box::new(stream)), ticket: Some(ticket) }
+    }
+}
+
+impl Stream {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        if self.sent == self.length {
+            return Poll::Ready(None);
+        }
+        if self.cut.is_some_and(|cut| self.sent >= cut) {
+            return Poll::Ready(Some(Err(Broken)));
+        }
+        let mut end = self.length.min(self.sent + PIECE);
+        for at in [self.cut, self.stall.map(|(at, _)| at)].into_iter().flatten().filter(|at| *at > self.sent) {
+            end = end.min(at);
+        }
+        if self.waiting.is_none() {
+            let mut due = self.started + Duration::from_secs_f64(self.seconds_per_byte * end as f64);
+            if let Some((at, pause)) = self.stall
+                && self.sent >= at
+            {
+                // The pause moves everything that follows.
+                self.stall = None;
+                self.started += pause;
+                due += pause;
+            }
+            if due > Instant::now() + SHORTEST_WAIT {
+                self.waiting = Some(Box::pin(sleep_until(due)));
+            }
+        }
+        if let Some(waiting) = &mut self.waiting {
+            if waiting.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.waiting = None;
+        }
+        let mut bytes = vec![0; usize::try_from(end - self.sent).unwrap_or(0)];
+        // Asked before the answer began.
+        if self.content.read(self.offset + self.sent, &mut bytes).is_err() {
+            return Poll::Ready(Some(Err(Broken)));
+        }
+        if let Some(at) = self.spoilt.and_then(|at| at.checked_sub(self.sent))
+            && let Some(byte) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at))
+        {
+            *byte ^= 1;
+        }
+        self.sent = end;
+        Poll::Ready(Some(Ok(Bytes::from(bytes))))
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let polled = match &mut self.source {
+            Source::Once(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            Source::Content(stream) => stream.poll(context),
+        };
+        if self.is_end_stream()
+            && let Some(ticket) = &mut self.ticket
+        {
+            ticket.complete();
+        }
+        polled.map(|frame| frame.map(|bytes| bytes.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Once(bytes) => bytes.is_none(),
+            Source::Content(stream) => stream.sent == stream.length,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(match &self.source {
+            Source::Once(bytes) => bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
+            Source::Content(stream) => stream.length - stream.sent,
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! What has happened, for whoever asks.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde::Serialize;
+
+/// Seconds of the timeline that are kept.
+const LONGEST: usize = 3_600;
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// All that arrived.
+    pub requests: u64,
+    /// Answered with success.
+    pub succeeded: u64,
+    /// Refused by the model's rates.
+    pub throttled: u64,
+    /// Answered with another error.
+    pub failed: u64,
+    /// Not answered: the connection broke, by a fault or by the client.
+    pub unanswered: u64,
+}
+
+/// Bytes of work that came to nothing or were done more than once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Wasted {
+    /// Parts that a later one of the same number took the place of.
+    pub parts_written_again: u64,
+    /// Parts of uploads that were aborted, or that were left out when their upload was completed.
+    pub parts_thrown_away: u64,
+    /// Objects that were written over by the same content.
+    pub objects_written_again: u64,
+}
+
+/// One second of the model's time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Second {
+    /// Counted from the start.
+    pub second: u64,
+    /// Requests that the model let pass, by their arrival.
+    pub admitted: u64,
+    /// Requests that it refused.
+    pub throttled: u64,
+}
+
+/// All counters.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) operations: HashMap<&'static str, Count>,
+    pub(super) in_flight: u64,
+    pub(super) peak_in_flight: u64,
+    pub(super) bytes_received: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_copied: u64,
+    pub(super) wasted: Wasted,
+    timeline: VecDeque<Second>,
+}
+
+impl Counters {
+    /// Forgets all but what is under way.
+    pub(super) fn reset(&mut self) {
+        *self = Self { in_flight: self.in_flight, peak_in_flight: self.in_flight, ..Self::default() };
+    }
+
+    pub(super) fn begin(&mut self, operation: &'static str) {
+        self.operations.entry(operation).or_default().requests += 1;
+        self.in_flight += 1;
+        self.peak_in_flight = self.peak_in_flight.max(self.in_flight);
+    }
+
+    pub(super) fn end(&mut self, operation: &'static str, count: impl FnOnce(&mut Count)) {
+        count(self.operations.entry(operation).or_default());
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    pub(super) fn tick(&mut self, second: u64, throttled: bool) {
+        let current = match self.timeline.back_mut() {
+            Some(last) if last.second >= second => last,
+            _ => {
+                if self.timeline.len() == LONGEST {
+                    self.timeline.pop_front();
+                }
+                self.timeline.push_back(Second { second, ..Second::default() });
+                let at = self.timeline.len() - 1;
+                &mut self.timeline[at]
+            }
+        };
+        if throttled {
+            current.throttled += 1;
+        } else {
+            current.admitted += 1;
+        }
+    }
+
+    pub(super) fn timeline(&self) -> Vec<Second> {
+        self.timeline.iter().copied().collect()
+    }
+}

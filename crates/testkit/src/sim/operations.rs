@@ -1,0 +1,251 @@
+//! What each S3 operation does to the state, and what it will cost.
+
+mod buckets;
+mod copies;
+mod objects;
+mod tags;
+mod uploads;
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::bucket::{Attributes, FixedSum, Object, Sum};
+use super::content::NotKept;
+use super::model::{Load, Service};
+use super::reply::{Fail, Outcome, Reply};
+use super::world::{Ask, World};
+
+/// What a request will ask of the service; errors are cheap.
+pub(super) fn cost(world: &World, ask: &Ask, body_length: u64) -> (Load, Service) {
+    let size = |bucket: &str, key: &str| world.buckets.get(bucket).and_then(|bucket| bucket.size(key));
+    match ask.call.operation {
+        "GetObject" => {
+            let bytes = size(ask.bucket(), ask.key()).map_or(0, |size| objects::expected_length(ask, size));
+            (Load::Read, Service::Get { bytes })
+        }
+        "ListObjects" | "ListObjectsV2" | "ListMultipartUploads" | "ListParts" => (Load::Read, Service::List),
+        "PutObject" | "UploadPart" => (Load::Write, Service::Put { bytes: body_length }),
+        "CopyObject" | "UploadPartCopy" => {
+            let source = ask.header("x-amz-copy-source").and_then(|raw| copies::Source::parse(raw).ok());
+            let bytes = source.and_then(|source| size(&source.bucket, &source.key)).unwrap_or(0);
+            if ask.call.operation == "CopyObject" {
+                return (Load::Write, Service::Copy { bytes });
+            }
+            let part = ask.call.range.as_deref().and_then(copies::closed_range);
+            (Load::Write, Service::PartCopy { bytes: part.map_or(bytes, |(first, last)| last - first + 1) })
+        }
+        "CreateBucket"
+        | "DeleteBucket"
+        | "CreateMultipartUpload"
+        | "CompleteMultipartUpload"
+        | "AbortMultipartUpload"
+        | "DeleteObject"
+        | "DeleteObjects"
+        | "PutObjectTagging"
+        | "DeleteObjectTagging" => (Load::Write, Service::Small),
+        _ => (Load::Read, Service::Small),
+    }
+}
+
+/// Whether a request's body is an object's or part's bytes, or a document.
+pub(super) enum Body {
+    None,
+    Document,
+    Object,
+}
+
+pub(super) fn body_of(operation: &str) -> Body {
+    match operation {
+        "PutObject" | "UploadPart" => Body::Object,
+        "CompleteMultipartUpload" | "DeleteObjects" | "PutObjectTagging" | "CreateBucket" => Body::Document,
+        _ => Body::None,
+    }
+}
+
+/// Carries a request out.
+pub(super) fn perform(world: &mut World, ask: &Ask) -> Outcome {
+    if let Some(header) = ask.headers.keys().find(|name| is_unknown(name.as_str())) {
+        return Err(Fail::unknown(format_args!("the header {header}")));
+    }
+    match ask.call.operation {
+        "ListBuckets" => Ok(buckets::list_buckets(world)),
+        "HeadBucket" => buckets::head_bucket(world, ask),
+        "CreateBucket" => buckets::create_bucket(world, ask),
+        "DeleteBucket" => buckets::delete_bucket(world, ask),
+        "GetBucketLocation" => buckets::location(world, ask),
+        "GetBucketVersioning" => buckets::versioning(world, ask),
+        "ListObjectsV2" => buckets::list_v2(world, ask),
+        "ListObjects" => buckets::list_v1(world, ask),
+        "HeadObject" | "GetObject" => objects::get(world, ask),
+        "GetObjectAttributes" => objects::attributes(world, ask),
+        "PutObject" => objects::put(world, ask),
+        "DeleteObject" => objects::delete(world, ask),
+        "DeleteObjects" => objects::delete_many(world, ask),
+        "CopyObject" => copies::copy(world, ask),
+        "UploadPartCopy" => copies::copy_part(world, ask),
+        "CreateMultipartUpload" => uploads::create(world, ask),
+        "UploadPart" => uploads::put_part(world, ask),
+        "CompleteMultipartUpload" => uploads::complete(world, ask),
+        "AbortMultipartUpload" => uploads::abort(world, ask),
+        "ListParts" => uploads::list_parts(world, ask),
+        "ListMultipartUploads" => uploads::list(world, ask),
+        "GetObjectTagging" => tags::get(world, ask),
+        "PutObjectTagging" => tags::put(world, ask),
+        "DeleteObjectTagging" => tags::delete(world, ask),
+        other => {
+            let query = ask.query.as_deref().map_or_else(String::new, |query| format!(" (?{query})"));
+            Err(Fail::unknown(format_args!("the operation {other}{query}")))
+        }
+    }
+}
+
+/// Headers that would change what is done, in ways that are not modelled.
+fn is_unknown(name: &str) -> bool {
+    name.starts_with("x-amz-server-side-encryption-customer")
+        || name.starts_with("x-amz-copy-source-server-side-encryption")
+        || name.starts_with("x-amz-object-lock")
+        || name.starts_with("x-amz-grant")
+        || matches!(
+            name,
+            "if-modified-since"
+                | "if-unmodified-since"
+                | "x-amz-copy-source-if-modified-since"
+                | "x-amz-copy-source-if-unmodified-since"
+                | "x-amz-write-offset-bytes"
+        )
+}
+
+fn unquoted(etag: &str) -> &str {
+    etag.trim().trim_matches('"')
+}
+
+/// Whether a condition such as `If-Match` names this `ETag`.
+fn names(condition: &str, etag: &str) -> bool {
+    condition.trim() == "*" || condition.split(',').any(|one| unquoted(one.trim().trim_start_matches("W/")) == etag)
+}
+
+fn decoded(text: &str) -> Result<String, Fail> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| Fail::invalid("A name is not UTF-8."))
+}
+
+/// As `encoding-type=url` wants keys.
+fn encoded(text: &str) -> String {
+    const KEPT: &percent_encoding::AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, KEPT).to_string()
+}
+
+/// The checksum of an object as headers or elements want it: name, value and type.
+struct Told {
+    header: &'static str,
+    element: &'static str,
+    value: String,
+    kind: &'static str,
+}
+
+fn told(object: &Object) -> Result<Option<Told>, Fail> {
+    let (value, text, kind) = match &object.sum {
+        Sum::None => return Ok(None),
+        Sum::Full(algorithm) => {
+            let value = algorithm.of(&object.content).map_err(|NotKept| Fail::not_kept())?;
+            (value, value.base64(), "FULL_OBJECT")
+        }
+        Sum::Fixed(fixed) => {
+            (fixed.value, fixed.text(), if fixed.parts.is_empty() { "FULL_OBJECT" } else { "COMPOSITE" })
+        }
+    };
+    let algorithm = value.algorithm();
+    Ok(Some(Told { header: algorithm.header(), element: algorithm.element(), value: text, kind }))
+}
+
+fn set_checksum(reply: &mut Reply, told: Option<Told>) {
+    if let Some(told) = told {
+        reply.set(told.header, &told.value);
+        reply.set("x-amz-checksum-type", told.kind);
+    }
+}
+
+fn full(value: super::checksum::Value) -> Sum {
+    match value.algorithm() {
+        // Not stored: told from the extents, at no cost worth mentioning.
+        algorithm @ super::checksum::Algorithm::Crc(_) => Sum::Full(algorithm),
+        super::checksum::Algorithm::Sha256 => Sum::Fixed(FixedSum { value, parts: Vec::new() }.into()),
+    }
+}
+
+/// What is carried beside the bytes, out of a request's headers.
+fn attributes_of(ask: &Ask) -> Result<Attributes, Fail> {
+    const CONTENT: [&str; 7] = [
+        "content-type",
+        "content-language",
+        "content-disposition",
+        "cache-control",
+        "expires",
+        "x-amz-website-redirect-location",
+        "content-encoding",
+    ];
+    let mut headers = Vec::new();
+    for name in CONTENT {
+        if let Some(value) = ask.header(name) {
+            // How the body came is not how the object is.
+            let value = if name == "content-encoding" {
+                let kept: Vec<&str> =
+                    value.split(',').map(str::trim).filter(|coding| *coding != "aws-chunked").collect();
+                kept.join(",")
+            } else {
+                value.to_owned()
+            };
+            if !value.is_empty() {
+                headers.push((name.to_owned(), value));
+            }
+        }
+    }
+    let mut metadata = 0;
+    for (name, value) in &ask.headers {
+        if let Some(short) = name.as_str().strip_prefix("x-amz-meta-") {
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            metadata += short.len() + value.len();
+            headers.push((name.as_str().to_owned(), value));
+        }
+    }
+    if metadata > 2_048 {
+        return Err(Fail::new(
+            400,
+            "MetadataTooLarge",
+            "Your metadata headers exceed the maximum allowed metadata size.",
+        ));
+    }
+    let kms = ask.header("x-amz-server-side-encryption").is_some_and(|how| how.starts_with("aws:kms"));
+    let key = ask.header("x-amz-server-side-encryption-aws-kms-key-id").unwrap_or("alias/aws/s3");
+    Ok(Attributes {
+        headers,
+        tags: match ask.header("x-amz-tagging") {
+            Some(raw) => tags::parse_header(raw)?,
+            None => Vec::new(),
+        },
+        storage_class: ask.header("x-amz-storage-class").filter(|class| *class != "STANDARD").map(str::to_owned),
+        kms_key: kms.then(|| key.to_owned()),
+    })
+}
+
+/// `If-Match` and `If-None-Match` of a write, against what is there.
+fn check_target(world: &mut World, ask: &Ask) -> Result<(), Fail> {
+    let (wanted, unwanted) = (ask.header("if-match"), ask.header("if-none-match"));
+    if wanted.is_none() && unwanted.is_none() {
+        return Ok(());
+    }
+    if world.lacks(super::scenario::Capability::Conditions) {
+        return Err(Fail::unknown("conditions on writes"));
+    }
+    let there = world.bucket(ask)?.get(ask.key()).map(|object| object.etag.text());
+    if let Some(condition) = unwanted
+        && there.as_deref().is_some_and(|etag| names(condition, etag))
+    {
+        return Err(Fail::precondition("If-None-Match"));
+    }
+    match (wanted, there) {
+        (Some(_), None) => Err(Fail::no_key(ask.key())),
+        (Some(condition), Some(etag)) if !names(condition, &etag) => Err(Fail::precondition("If-Match")),
+        _ => Ok(()),
+    }
+}

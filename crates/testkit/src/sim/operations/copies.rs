@@ -1,0 +1,214 @@
+//! Copies inside the service: whole objects and parts.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+
+use super::super::bucket::{Attributes, Etag, FixedSum, Layout, Object, Sum};
+use super::super::checksum::{Algorithm, Value};
+use super::super::content::Content;
+use super::super::reply::{Fail, Outcome, Reply};
+use super::super::scenario::Capability;
+use super::super::world::{Ask, Part, World, archived, fault, no_version};
+use super::super::xml::Xml;
+use super::{attributes_of, check_target, decoded, names, told, uploads};
+use crate::date::iso;
+
+/// What `x-amz-copy-source` names.
+pub(super) struct Source {
+    pub(super) bucket: String,
+    pub(super) key: String,
+    version: Option<String>,
+}
+
+impl Source {
+    pub(super) fn parse(raw: &str) -> Result<Self, Fail> {
+        let (path, version) = match raw.split_once("?versionId=") {
+            Some((path, version)) => (path, Some(decoded(version)?)),
+            None => (raw, None),
+        };
+        let path = decoded(path.strip_prefix('/').unwrap_or(path))?;
+        match path.split_once('/') {
+            Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
+                Ok(Self { bucket: bucket.to_owned(), key: key.to_owned(), version })
+            }
+            _ => Err(Fail::invalid("Invalid copy source object key")),
+        }
+    }
+}
+
+/// `bytes=first-last`.
+pub(super) fn closed_range(text: &str) -> Option<(u64, u64)> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last))
+}
+
+/// The source, if it may be read and is the one that was meant.
+fn open(world: &mut World, ask: &Ask) -> Result<(Source, Object), Fail> {
+    let raw = ask.header("x-amz-copy-source").ok_or_else(|| Fail::invalid("Copy Source must be US-ASCII"))?;
+    let source = Source::parse(raw)?;
+    if let Some(version) = source.version.as_deref().filter(|version| *version != "null") {
+        return Err(no_version(&source.key, version));
+    }
+    let access_key = ask.call.access_key.as_deref();
+    if let Some(denied) = world.faults.strike_source(&source.bucket, &source.key, access_key) {
+        return Err(fault(&denied, world.date()));
+    }
+    let bucket = world.buckets.get_mut(&source.bucket).ok_or_else(|| Fail::no_bucket(&source.bucket))?;
+    let object = bucket.get(&source.key).ok_or_else(|| Fail::no_key(&source.key))?;
+    let conditions = ["x-amz-copy-source-if-match", "x-amz-copy-source-if-none-match"];
+    if conditions.iter().any(|name| ask.headers.contains_key(*name)) {
+        if world.lacks(Capability::Conditions) {
+            return Err(Fail::unknown("conditions on the source of a copy"));
+        }
+        let etag = object.etag.text();
+        for (name, wanted) in conditions.into_iter().zip([true, false]) {
+            if ask.header(name).is_some_and(|condition| names(condition, &etag) != wanted) {
+                return Err(Fail::precondition(name));
+            }
+        }
+    }
+    if object.attributes.is_archived() {
+        return Err(archived(Some(&object.attributes)));
+    }
+    Ok((source, object))
+}
+
+pub(super) fn copy(world: &mut World, ask: &Ask) -> Outcome {
+    if world.lacks(Capability::Copy) {
+        return Err(Fail::unknown("the operation CopyObject"));
+    }
+    world.bucket(ask)?;
+    let (source, object) = open(world, ask)?;
+    let size = object.content.length();
+    if size > world.options.maximum_copy.0 {
+        let limit = world.options.maximum_copy.0;
+        return Err(Fail::new(
+            400,
+            "InvalidRequest",
+            format!("The specified copy source is larger than the maximum allowable size for a copy source: {limit}"),
+        ));
+    }
+    check_target(world, ask)?;
+    let replaces = |name: &str| ask.header(name).is_some_and(|directive| directive == "REPLACE");
+    let asked = attributes_of(ask)?;
+    let metadata = replaces("x-amz-metadata-directive");
+    let attributes = Attributes {
+        headers: if metadata { asked.headers } else { object.attributes.headers.clone() },
+        tags: if replaces("x-amz-tagging-directive") { asked.tags } else { object.attributes.tags.clone() },
+        storage_class: asked.storage_class,
+        kms_key: asked.kms_key,
+    };
+    let same = source.bucket == ask.bucket() && source.key == ask.key();
+    if same && !metadata && attributes == *object.attributes {
+        return Err(Fail::new(
+            400,
+            "InvalidRequest",
+            "This copy request is illegal because it is trying to copy an object to itself without changing it.",
+        ));
+    }
+    let sum = copied_sum(world, ask, &object)?;
+    let attributes =
+        if attributes == *object.attributes { Arc::clone(&object.attributes) } else { world.share(attributes) };
+    // A digest of the whole stays; that of an upload in parts becomes one of the whole.
+    let digest = object.etag.parts == 0 && object.attributes.kms_key.is_none();
+    let etag = if digest {
+        Etag { digest: world.veiled(object.etag.digest, &attributes), parts: 0 }
+    } else {
+        world.etag_of(&object.content, &attributes)
+    };
+    let made = World::made(object.content, etag, sum, Layout::AtOnce, attributes);
+    let mut xml = Xml::document("CopyObjectResult");
+    xml.element("LastModified", &iso(made.modified())).etag(&etag.text());
+    if let Some(sum) = told(&made)? {
+        xml.element(sum.element, &sum.value).element("ChecksumType", sum.kind);
+    }
+    world.counters.bytes_copied += size;
+    world.store(ask.bucket(), ask.key(), made)?;
+    Ok(Reply::xml(xml.end("CopyObjectResult")))
+}
+
+/// The algorithm of the source's checksum, unless another is asked for; always over the full object.
+fn copied_sum(world: &World, ask: &Ask, object: &Object) -> Result<Sum, Fail> {
+    if world.lacks(Capability::Checksums) {
+        return Ok(Sum::None);
+    }
+    let asked = uploads::algorithm(ask)?;
+    let kept = match &object.sum {
+        Sum::None => None,
+        Sum::Full(algorithm) => Some(*algorithm),
+        Sum::Fixed(fixed) => Some(fixed.value.algorithm()),
+    };
+    if let (Sum::Fixed(fixed), None) = (&object.sum, asked)
+        && fixed.parts.is_empty()
+    {
+        return Ok(Sum::Fixed(Arc::clone(fixed)));
+    }
+    match asked.or(kept).unwrap_or(Algorithm::ALL[0]) {
+        algorithm @ Algorithm::Crc(_) => Ok(Sum::Full(algorithm)),
+        algorithm @ Algorithm::Sha256 => {
+            let value = computed(world, algorithm, &object.content)?;
+            Ok(Sum::Fixed(FixedSum { value, parts: Vec::new() }.into()))
+        }
+    }
+}
+
+/// A checksum of what is copied, where it can be had truly and at a bearable price.
+fn computed(world: &World, algorithm: Algorithm, content: &Content) -> Result<Value, Fail> {
+    let limit = world.options.sha_limit.0;
+    if algorithm == Algorithm::Sha256 && content.known_sha256().is_none() && content.length() > limit {
+        return Err(Fail::unknown(format_args!("SHA-256 of more than {limit} bytes without reading them (sha_limit)")));
+    }
+    algorithm.of(content).map_err(|_| Fail::not_kept())
+}
+
+pub(super) fn copy_part(world: &mut World, ask: &Ask) -> Outcome {
+    if world.lacks(Capability::PartCopy) {
+        return Err(Fail::unknown("the operation UploadPartCopy"));
+    }
+    let (id, number) = uploads::named(world, ask)?;
+    let (_, object) = open(world, ask)?;
+    let size = object.content.length();
+    let content = match ask.header("x-amz-copy-source-range") {
+        None => object.content,
+        Some(text) => {
+            let wrong = || Fail::invalid("The x-amz-copy-source-range value must be of the form bytes=first-last");
+            let (first, last) = closed_range(text).ok_or_else(wrong)?;
+            if size <= world.options.minimum_part.0 {
+                return Err(Fail::new(
+                    400,
+                    "InvalidRequest",
+                    "The specified copy source is not valid for a byte-range copy",
+                ));
+            }
+            if last >= size {
+                return Err(Fail::invalid(format!("Range specified is not valid for source object of size: {size}")));
+            }
+            object.content.range(first, last - first + 1)
+        }
+    };
+    let length = content.length();
+    uploads::check_part_size(length)?;
+    let (attributes, checksum) = match world.uploads.get(&id) {
+        Some(upload) => (Arc::clone(&upload.attributes), upload.checksum),
+        None => return Err(Fail::no_upload("")),
+    };
+    let value = match checksum {
+        Some((algorithm, _)) => Some(computed(world, algorithm, &content)?),
+        None => None,
+    };
+    // Nobody has the bytes of a part copy to compute its MD5 from; see the page on the simulator.
+    let digest = world.veiled(content.opaque_digest(), &attributes);
+    let part = Part { content, digest, value, modified: std::time::SystemTime::now() };
+    let mut xml = Xml::document("CopyPartResult");
+    xml.element("LastModified", &iso(part.modified)).etag(&Etag { digest, parts: 0 }.text());
+    if let Some(value) = value {
+        xml.element(value.algorithm().element(), &value.base64());
+    }
+    world.counters.bytes_copied += length;
+    uploads::store_part(world, id, number, part);
+    let mut reply = Reply::xml(xml.end("CopyPartResult"));
+    reply.status = StatusCode::OK;
+    Ok(reply)
+}

@@ -1,0 +1,261 @@
+//! Whole objects: reading, writing, deleting.
+
+use hyper::StatusCode;
+
+use super::super::bucket::{Etag, Layout, Object, Sum};
+use super::super::intake::Received;
+use super::super::reply::{Fail, Outcome, Payload, Reply};
+use super::super::scenario::Capability;
+use super::super::world::{Ask, World, archived};
+use super::super::xml::{self, Xml};
+use super::{attributes_of, check_target, full, names, set_checksum, told};
+
+/// `bytes=first-last`, `bytes=first-` or `bytes=-length` of an object of this size: offset and length.
+fn resolve(range: &str, size: u64) -> Result<(u64, u64), Fail> {
+    let Some(spec) = range.strip_prefix("bytes=").filter(|spec| !spec.contains(',')) else {
+        return Err(Fail::unknown(format_args!("the range {range:?}")));
+    };
+    let invalid = || {
+        Fail::new(416, "InvalidRange", "The requested range is not satisfiable")
+            .element("RangeRequested", range)
+            .element("ActualObjectSize", size.to_string())
+            .header("content-range", format!("bytes */{size}"))
+    };
+    let (first, last) = spec.split_once('-').ok_or_else(invalid)?;
+    let number = |text: &str| text.trim().parse::<u64>().map_err(|_| invalid());
+    let (first, last) = match (first.trim(), last.trim()) {
+        ("", length) => {
+            let length = number(length)?;
+            if length == 0 {
+                return Err(invalid());
+            }
+            (size.saturating_sub(length), size)
+        }
+        (first, "") => (number(first)?, size),
+        (first, last) => (number(first)?, number(last)?.saturating_add(1).min(size)),
+    };
+    if first >= size || first >= last {
+        return Err(invalid());
+    }
+    Ok((first, last - first))
+}
+
+/// How long the body of a GET will be, as far as head and size tell.
+pub(super) fn expected_length(ask: &Ask, size: u64) -> u64 {
+    match ask.call.range.as_deref() {
+        Some(range) => resolve(range, size).map_or(0, |(_, length)| length),
+        None => size,
+    }
+}
+
+pub(super) fn get(world: &mut World, ask: &Ask) -> Outcome {
+    let head_only = ask.call.operation == "HeadObject";
+    if ask.query.as_deref().is_some_and(|query| query.contains("response-")) {
+        return Err(Fail::unknown("response headers of the client's choice"));
+    }
+    let object = world.object(ask)?;
+    let etag = object.etag.text();
+    if ask.header("if-match").is_some_and(|condition| !names(condition, &etag)) {
+        return Err(Fail::precondition("If-Match"));
+    }
+    if ask.header("if-none-match").is_some_and(|condition| names(condition, &etag)) {
+        return Ok(Reply::empty(StatusCode::NOT_MODIFIED).with_etag(&etag));
+    }
+    if !head_only && object.attributes.is_archived() {
+        return Err(archived(Some(&object.attributes)));
+    }
+    let size = object.content.length();
+    let parts = object.layout.parts(size);
+    let whole = world.lacks(Capability::Ranges);
+    let range = match (ask.call.part_number, ask.call.range.as_deref()) {
+        _ if whole => None,
+        (Some(number), _) => {
+            let part = object.layout.part(size, u64::from(number));
+            Some(
+                part.ok_or_else(|| Fail::new(416, "InvalidPartNumber", "The requested partnumber is not satisfiable"))?,
+            )
+        }
+        (None, Some(range)) => Some(resolve(range, size)?),
+        (None, None) => None,
+    };
+    let (offset, length) = range.unwrap_or((0, size));
+    let mut reply = describe(&object, &etag);
+    if range.is_some() {
+        reply.status = StatusCode::PARTIAL_CONTENT;
+        if length > 0 {
+            reply.set("content-range", &format!("bytes {offset}-{}/{size}", offset + length - 1));
+        }
+    }
+    if ask.call.part_number.is_some()
+        && let Some(parts) = parts
+    {
+        reply.set("x-amz-mp-parts-count", &parts.to_string());
+    }
+    let asked = ask.header("x-amz-checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("enabled"));
+    if asked && (range.is_none() || range == Some((0, size))) {
+        set_checksum(&mut reply, told(&object)?);
+    }
+    if head_only {
+        reply.body = Payload::Empty(Some(length));
+        return Ok(reply);
+    }
+    let content = object.content;
+    if !content.range(offset, length).is_readable() {
+        return Err(Fail::not_kept());
+    }
+    world.counters.bytes_sent += length;
+    reply.body = Payload::Content { content, offset, length };
+    Ok(reply)
+}
+
+fn describe(object: &Object, etag: &str) -> Reply {
+    let attributes = &object.attributes;
+    let mut reply = Reply::empty(StatusCode::OK).with_etag(etag);
+    reply.set("last-modified", &crate::date::http(object.modified()));
+    reply.set("accept-ranges", "bytes");
+    reply.set("content-type", "binary/octet-stream");
+    for (name, value) in &attributes.headers {
+        reply.set(name, value);
+    }
+    if let Some(class) = &attributes.storage_class {
+        reply.set("x-amz-storage-class", class);
+    }
+    match &attributes.kms_key {
+        Some(key) => {
+            reply.set("x-amz-server-side-encryption", "aws:kms");
+            reply.set("x-amz-server-side-encryption-aws-kms-key-id", key);
+        }
+        None => reply.set("x-amz-server-side-encryption", "AES256"),
+    }
+    if !attributes.tags.is_empty() {
+        reply.set("x-amz-tagging-count", &attributes.tags.len().to_string());
+    }
+    reply
+}
+
+pub(super) fn attributes(world: &mut World, ask: &Ask) -> Outcome {
+    if world.lacks(Capability::Attributes) {
+        return Err(Fail::unknown("the operation GetObjectAttributes"));
+    }
+    let object = world.object(ask)?;
+    let wanted = ask.headers.get_all("x-amz-object-attributes");
+    let wanted: Vec<&str> = wanted
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .collect();
+    let size = object.content.length();
+    let sum = told(&object)?;
+    let mut xml = Xml::document("GetObjectAttributesResponse");
+    for name in wanted {
+        match name {
+            "ETag" => {
+                xml.element("ETag", &object.etag.text());
+            }
+            "Checksum" => {
+                if let Some(sum) = &sum {
+                    xml.open("Checksum").element(sum.element, &sum.value).element("ChecksumType", sum.kind);
+                    xml.close("Checksum");
+                }
+            }
+            "ObjectParts" => write_parts(&mut xml, ask, &object, size)?,
+            "StorageClass" => {
+                xml.element("StorageClass", object.attributes.storage_class.as_deref().unwrap_or("STANDARD"));
+            }
+            "ObjectSize" => {
+                xml.number("ObjectSize", size);
+            }
+            _ => return Err(Fail::invalid(format!("Invalid attribute name {name}"))),
+        }
+    }
+    let reply = Reply::xml(xml.end("GetObjectAttributesResponse"));
+    Ok(reply.with("last-modified", &crate::date::http(object.modified())))
+}
+
+fn write_parts(xml: &mut Xml, ask: &Ask, object: &Object, size: u64) -> Result<(), Fail> {
+    let Some(parts) = object.layout.parts(size) else { return Ok(()) };
+    xml.open("ObjectParts").number("TotalPartsCount", parts);
+    // S3 lists them only of objects that have a checksum of their own choice.
+    if !matches!(object.sum, Sum::None) {
+        let number = |name: &str, default: u64| {
+            ask.header(name).map_or(Ok(default), str::parse).map_err(|_| Fail::invalid("Not a number"))
+        };
+        let (most, after) = (number("x-amz-max-parts", 1_000)?.min(1_000), number("x-amz-part-number-marker", 0)?);
+        let last = parts.min(after.saturating_add(most));
+        xml.number("PartNumberMarker", after).number("MaxParts", most).number("IsTruncated", last < parts);
+        xml.number("NextPartNumberMarker", last);
+        for part in after + 1..=last {
+            let (_, length) = object.layout.part(size, part).unwrap_or((0, 0));
+            xml.open("Part").number("PartNumber", part).number("Size", length);
+            if let Sum::Fixed(fixed) = &object.sum
+                && let Some(value) = usize::try_from(part - 1).ok().and_then(|index| fixed.parts.get(index))
+            {
+                xml.element(value.algorithm().element(), &value.base64());
+            }
+            xml.close("Part");
+        }
+    }
+    xml.close("ObjectParts");
+    Ok(())
+}
+
+pub(super) fn put(world: &mut World, ask: &Ask) -> Outcome {
+    let Received::Object(sent) = &ask.received else { return Err(Fail::malformed_xml()) };
+    world.bucket(ask)?;
+    check_target(world, ask)?;
+    let length = sent.content.length();
+    if length > 5 << 30 {
+        return Err(Fail::new(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"));
+    }
+    let attributes = world.share(attributes_of(ask)?);
+    let etag = match sent.md5 {
+        Some(md5) => Etag { digest: world.veiled(md5, &attributes), parts: 0 },
+        None => world.etag_of(&sent.content, &attributes),
+    };
+    let sum = sent.value.map_or_else(|| world.default_sum(), full);
+    let object = World::made(sent.content.clone(), etag, sum, Layout::AtOnce, attributes);
+    let mut reply = Reply::empty(StatusCode::OK).with_etag(&etag.text());
+    set_checksum(&mut reply, told(&object)?);
+    world.counters.bytes_received += length;
+    world.store(ask.bucket(), ask.key(), object)?;
+    Ok(reply)
+}
+
+pub(super) fn delete(world: &mut World, ask: &Ask) -> Outcome {
+    if ask.query().get("versionId").is_some_and(|version| version != "null") {
+        return Err(super::super::world::no_version(ask.key(), ask.query().get("versionId").unwrap_or_default()));
+    }
+    if ask.header("if-match").is_some() {
+        return Err(Fail::unknown("conditions on deletes"));
+    }
+    world.bucket(ask)?.delete(ask.key());
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+pub(super) fn delete_many(world: &mut World, ask: &Ask) -> Outcome {
+    let Received::Document(body) = &ask.received else { return Err(Fail::malformed_xml()) };
+    let text = std::str::from_utf8(body).map_err(|_| Fail::malformed_xml())?;
+    let objects = xml::items(text, "Object").map_err(|()| Fail::malformed_xml())?;
+    if objects.is_empty() || objects.len() > 1_000 {
+        return Err(Fail::malformed_xml());
+    }
+    let quiet = xml::items(text, "Delete").map_err(|()| Fail::malformed_xml())?;
+    let quiet = quiet.iter().flatten().any(|(name, value)| name == "Quiet" && value == "true");
+    let bucket = world.bucket(ask)?;
+    let mut xml = Xml::document("DeleteResult");
+    for leaves in objects {
+        let leaf = |wanted: &str| leaves.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        let key = leaf("Key").ok_or_else(Fail::malformed_xml)?;
+        if leaf("VersionId").is_some_and(|version| version != "null") {
+            xml.open("Error").element("Key", key).element("Code", "NoSuchVersion");
+            xml.element("Message", "s3sim keeps no versions.").close("Error");
+            continue;
+        }
+        bucket.delete(key);
+        if !quiet {
+            xml.open("Deleted").element("Key", key).close("Deleted");
+        }
+    }
+    Ok(Reply::xml(xml.end("DeleteResult")))
+}

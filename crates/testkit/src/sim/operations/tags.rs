@@ -1,0 +1,76 @@
+//! Object tags.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+
+use super::super::bucket::Attributes;
+use super::super::intake::Received;
+use super::super::reply::{Fail, Outcome, Reply};
+use super::super::scenario::Capability;
+use super::super::world::{Ask, World};
+use super::super::xml::{self, Xml};
+use super::decoded;
+
+fn invalid() -> Fail {
+    Fail::new(400, "InvalidTag", "The tags are not valid: at most 10, keys of 128 and values of 256 characters.")
+}
+
+fn check(tags: Vec<(String, String)>) -> Result<Vec<(String, String)>, Fail> {
+    let fits = tags.len() <= 10
+        && tags.iter().all(|(key, value)| (1..=128).contains(&key.chars().count()) && value.chars().count() <= 256)
+        && tags.iter().enumerate().all(|(i, (key, _))| tags[..i].iter().all(|(other, _)| other != key));
+    if fits { Ok(tags) } else { Err(invalid()) }
+}
+
+/// `x-amz-tagging: a=1&b=2`.
+pub(super) fn parse_header(raw: &str) -> Result<Vec<(String, String)>, Fail> {
+    let pairs = raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decoded(&key.replace('+', " "))?, decoded(&value.replace('+', " "))?))
+    });
+    check(pairs.collect::<Result<_, Fail>>()?)
+}
+
+fn able(world: &World) -> Result<(), Fail> {
+    if world.lacks(Capability::Tagging) { Err(Fail::unknown("object tags")) } else { Ok(()) }
+}
+
+pub(super) fn get(world: &mut World, ask: &Ask) -> Outcome {
+    able(world)?;
+    let object = world.object(ask)?;
+    let mut xml = Xml::document("Tagging");
+    xml.open("TagSet");
+    for (key, value) in &object.attributes.tags {
+        xml.open("Tag").element("Key", key).element("Value", value).close("Tag");
+    }
+    xml.close("TagSet");
+    Ok(Reply::xml(xml.end("Tagging")))
+}
+
+pub(super) fn put(world: &mut World, ask: &Ask) -> Outcome {
+    able(world)?;
+    let Received::Document(body) = &ask.received else { return Err(Fail::malformed_xml()) };
+    let text = std::str::from_utf8(body).map_err(|_| Fail::malformed_xml())?;
+    let items = xml::items(text, "Tag").map_err(|()| Fail::malformed_xml())?;
+    let mut tags = Vec::new();
+    for leaves in items {
+        let leaf = |wanted: &str| leaves.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+        tags.push((leaf("Key").ok_or_else(invalid)?, leaf("Value").ok_or_else(invalid)?));
+    }
+    set(world, ask, check(tags)?)?;
+    Ok(Reply::empty(StatusCode::OK))
+}
+
+pub(super) fn delete(world: &mut World, ask: &Ask) -> Outcome {
+    able(world)?;
+    set(world, ask, Vec::new())?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+fn set(world: &mut World, ask: &Ask, tags: Vec<(String, String)>) -> Result<(), Fail> {
+    let mut object = world.object(ask)?;
+    object.attributes = Arc::new(Attributes { tags, ..(*object.attributes).clone() });
+    world.bucket(ask)?.put(ask.key(), object);
+    Ok(())
+}

@@ -1,0 +1,389 @@
+//! The simulator over HTTP/1.1: one request's way from its head to the last byte of its answer.
+//!
+//! At arrival it is decided, under the lock, what a request will come to: who may not is refused, the model admits or
+//! throttles it and sets its time, and a fault may strike. Then its body is read, its time passes, and only then, under the
+//! lock again, it takes effect: as with S3, a copy shows up when it is answered. A client that leaves meanwhile does not stop
+//! a request that writes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::HeaderValue;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep_until};
+
+use super::answer::{AnswerBody, Broken, Stream};
+use super::counters::Count;
+use super::faults::Fault;
+use super::intake::{self, Received, Terms};
+use super::model::{Load, Verdict};
+use super::operations::{self, Body};
+use super::reply::{Fail, Outcome, Payload, Reply};
+use super::scenario::Capability;
+use super::world::{Ask, World, fault, slow_down};
+use super::{admin, model};
+use crate::classify::classify;
+use crate::connection::ClientStream;
+
+/// What all connections share.
+pub(super) struct Shared {
+    world: Mutex<World>,
+    terms: Terms,
+    time_scale: f64,
+}
+
+type Answer = Result<Response<AnswerBody>, Broken>;
+
+impl Shared {
+    pub(super) fn new(world: World) -> Self {
+        let options = &world.options;
+        let terms = Terms {
+            kept: Arc::clone(&world.kept),
+            memory: options.memory.0,
+            md5: options.upload_md5,
+            checksums: !world.lacks(Capability::Checksums),
+        };
+        Self { time_scale: options.time_scale, terms, world: Mutex::new(world) }
+    }
+
+    /// No request leaves a half-made change behind, so a panic of one does not spoil the state for the others.
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn real(&self, time: Duration) -> Duration {
+        Duration::try_from_secs_f64(time.as_secs_f64() / self.time_scale).unwrap_or(Duration::MAX)
+    }
+}
+
+/// Takes connections until dropped.
+pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(serve(stream, Arc::clone(&shared)));
+            }
+            // Out of files, say: some will be free again.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    let reset = Arc::new(AtomicBool::new(false));
+    let io = TokioIo::new(ClientStream { stream, reset: Arc::clone(&reset) });
+    let service = service_fn(|request: Request<Incoming>| {
+        let (shared, reset) = (Arc::clone(&shared), &reset);
+        async move {
+            if request.uri().path().starts_with(admin::PREFIX) {
+                return Ok(admin::answer(&shared, request).await);
+            }
+            answer(shared, request, reset).await
+        }
+    });
+    // An error here is a connection that broke, by the client or by a fault; the counters tell of both.
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
+}
+
+/// A request that is counted as under way; when dropped, as ended.
+pub(super) struct Ticket {
+    shared: Arc<Shared>,
+    operation: &'static str,
+    end: End,
+    complete: bool,
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Succeeded,
+    Throttled,
+    Failed,
+}
+
+impl Ticket {
+    /// The whole answer was handed over.
+    pub(super) fn complete(&mut self) {
+        self.complete = true;
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let (end, complete) = (self.end, self.complete);
+        self.shared.world().counters.end(self.operation, |count: &mut Count| {
+            *match end {
+                _ if !complete => &mut count.unanswered,
+                End::Succeeded => &mut count.succeeded,
+                End::Throttled => &mut count.throttled,
+                End::Failed => &mut count.failed,
+            } += 1;
+        });
+    }
+}
+
+/// A request whose time passes. Dropped before its time because the client left, it is carried out all the same if it writes.
+struct Pending {
+    shared: Arc<Shared>,
+    writes: bool,
+    ask: Option<Ask>,
+    at: Instant,
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let Some(ask) = self.ask.take().filter(|_| self.writes) else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (shared, at) = (Arc::clone(&self.shared), self.at);
+            runtime.spawn(async move {
+                sleep_until(at).await;
+                let _ = operations::perform(&mut shared.world(), &ask);
+            });
+        }
+    }
+}
+
+/// What was decided at arrival.
+struct Decision {
+    verdict: Verdict,
+    fault: Option<Fault>,
+    refusal: Option<Fail>,
+    load: Load,
+}
+
+fn decide(shared: &Shared, ask: &Ask, body_length: u64) -> Decision {
+    let mut world = shared.world();
+    let world = &mut *world;
+    let operation = ask.call.operation;
+    world.counters.begin(operation);
+    let (load, service) = operations::cost(world, ask, body_length);
+    let now = world.now();
+    let verdict = if ask.call.bucket.is_some() {
+        // A listing counts where it reads.
+        let prefix = ask.call.key.is_none().then(|| ask.query().get("prefix").map(str::to_owned)).flatten();
+        world.model.arrive(now, load, ask.bucket(), prefix.as_deref().unwrap_or(ask.key()), service)
+    } else {
+        Verdict::Serve { after: Duration::ZERO, first_byte: Duration::ZERO }
+    };
+    world.counters.tick(now.as_secs(), matches!(verdict, Verdict::SlowDown { .. }));
+    Decision { verdict, fault: world.faults.strike(&ask.call), refusal: world.admit(ask).err(), load }
+}
+
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>, reset: &AtomicBool) -> Answer {
+    let arrived = Instant::now();
+    let (parts, body) = request.into_parts();
+    let call = classify(&parts);
+    let head_only = parts.method == hyper::Method::HEAD;
+    let query = parts.uri.query().map(str::to_owned);
+    let mut ask = Ask { call, query, headers: parts.headers, received: Received::Nothing };
+    let length = ["x-amz-decoded-content-length", "content-length"];
+    let body_length = length.iter().find_map(|name| ask.header(name)?.parse().ok()).unwrap_or(0);
+    let decision = decide(&shared, &ask, body_length);
+    let operation = ask.call.operation;
+    let mut ticket = Ticket { shared: Arc::clone(&shared), operation, end: End::Failed, complete: false };
+    let resource = parts.uri.path();
+
+    if decision.fault == Some(Fault::Reset) {
+        reset.store(true, Ordering::Relaxed);
+        return Err(Broken);
+    }
+    let (after, first_byte) = match decision.verdict {
+        Verdict::Serve { after, first_byte } => (after, first_byte),
+        Verdict::SlowDown { after } => {
+            ticket.end = End::Throttled;
+            drain(body).await;
+            sleep_until(arrived + shared.real(after)).await;
+            return Ok(failed(&slow_down(), head_only, resource, ticket));
+        }
+    };
+    // Read whatever becomes of it: a client in the middle of sending does not look for an answer.
+    let received = match operations::body_of(operation) {
+        _ if decision.refusal.is_some() => {
+            drain(body).await;
+            Ok(Received::Nothing)
+        }
+        Body::Object => intake::object(&ask.headers, body, shared.terms.clone()).await,
+        Body::Document => intake::document(body).await,
+        Body::None => {
+            drain(body).await;
+            Ok(Received::Nothing)
+        }
+    };
+    let at = arrived + shared.real(first_byte);
+    let refusal = match (decision.refusal, &decision.fault) {
+        (Some(refusal), _) => Some(refusal),
+        (None, Some(struck)) if !happens(struck) => Some(fault(struck, shared.world().date())),
+        _ => None,
+    };
+    let (received, refusal) = match (received, refusal) {
+        (_, Some(refusal)) | (Err(refusal), None) => (Received::Nothing, Some(refusal)),
+        (Ok(received), None) => (received, None),
+    };
+    let fault_in_200 = decision.fault == Some(Fault::ErrorIn200) && can_fail_in_200(operation);
+    if let Some(refusal) = refusal {
+        sleep_until(at).await;
+        if fault_in_200 {
+            return Ok(error_in_200(&refusal, resource, ticket));
+        }
+        return Ok(failed(&refusal, head_only, resource, ticket));
+    }
+    ask.received = received;
+    let outcome = if at > Instant::now() {
+        let mut pending =
+            Pending { shared: Arc::clone(&shared), writes: decision.load == Load::Write, ask: Some(ask), at };
+        sleep_until(at).await;
+        match pending.ask.take() {
+            Some(ask) => operations::perform(&mut shared.world(), &ask),
+            None => Err(Fail::new(500, "InternalError", "The request was lost.")),
+        }
+    } else {
+        operations::perform(&mut shared.world(), &ask)
+    };
+    finish(&shared, outcome, decision.fault, (head_only, resource, at, after.saturating_sub(first_byte)), ticket).await
+}
+
+/// Whether a request that this fault strikes takes effect.
+fn happens(fault: &Fault) -> bool {
+    matches!(fault, Fault::LostReply | Fault::Stall(_) | Fault::Truncate | Fault::Corrupt | Fault::WrongEtag)
+}
+
+fn can_fail_in_200(operation: &str) -> bool {
+    matches!(operation, "CopyObject" | "UploadPartCopy" | "CompleteMultipartUpload")
+}
+
+async fn finish(
+    shared: &Shared,
+    outcome: Outcome,
+    struck: Option<Fault>,
+    (head_only, resource, at, body_time): (bool, &str, Instant, Duration),
+    mut ticket: Ticket,
+) -> Answer {
+    let mut reply = match outcome {
+        Ok(reply) => reply,
+        Err(fail) => return Ok(failed(&fail, head_only, resource, ticket)),
+    };
+    ticket.end = End::Succeeded;
+    let stall = match &struck {
+        Some(Fault::LostReply) => return Err(Broken),
+        Some(Fault::WrongEtag) => {
+            wrong_etag(&mut reply);
+            None
+        }
+        Some(Fault::Stall(seconds)) => Some(shared.real(Duration::from_secs_f64(*seconds))),
+        _ => None,
+    };
+    let Reply { status, headers, body } = reply;
+    let length = body.length();
+    if let Some(pause) = stall
+        && !matches!(body, Payload::Content { .. })
+    {
+        tokio::time::sleep(pause).await;
+    }
+    let mut head_length = None;
+    let body = match body {
+        Payload::Empty(told) => {
+            head_length = told;
+            ticket.complete();
+            AnswerBody::once(Bytes::new(), Some(ticket))
+        }
+        Payload::Text(text) => AnswerBody::once(text, Some(ticket)),
+        Payload::Content { content, offset, length } => {
+            if length == 0 {
+                ticket.complete();
+            }
+            let seconds = shared.real(body_time).as_secs_f64();
+            let stream = Stream {
+                content,
+                offset,
+                length,
+                started: at,
+                seconds_per_byte: seconds / (length.max(1)) as f64,
+                cut: (struck == Some(Fault::Truncate)).then_some(length / 2),
+                spoilt: (struck == Some(Fault::Corrupt)).then_some(length / 2),
+                stall: stall.map(|pause| (length / 2, pause)),
+                sent: 0,
+                waiting: None,
+            };
+            AnswerBody::stream(stream, ticket)
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    stamp(&mut response);
+    // An answer of 204 has no length.
+    if status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED {
+        let length = head_length.unwrap_or(length);
+        response.headers_mut().insert("content-length", HeaderValue::from(length));
+    }
+    Ok(response)
+}
+
+async fn drain(mut body: Incoming) {
+    while let Some(Ok(_)) = body.frame().await {}
+}
+
+const REQUEST_ID: &str = "S3SIM00000000000";
+
+fn stamp(response: &mut Response<AnswerBody>) {
+    response.headers_mut().insert("x-amz-request-id", HeaderValue::from_static(REQUEST_ID));
+    response.headers_mut().insert("server", HeaderValue::from_static("s3sim"));
+}
+
+fn failed(fail: &Fail, head_only: bool, resource: &str, mut ticket: Ticket) -> Response<AnswerBody> {
+    let text = if head_only { String::new() } else { fail.xml(resource, REQUEST_ID) };
+    if head_only {
+        ticket.complete();
+    }
+    let mut response = Response::new(AnswerBody::once(Bytes::from(text), Some(ticket)));
+    *response.status_mut() = StatusCode::from_u16(fail.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    stamp(&mut response);
+    let headers = response.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("application/xml"));
+    for (name, value) in &fail.headers {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(*name, value);
+        }
+    }
+    response
+}
+
+/// As S3 does when it has begun to answer before it failed: white space, then the error.
+fn error_in_200(fail: &Fail, resource: &str, ticket: Ticket) -> Response<AnswerBody> {
+    let text = fail.xml(resource, REQUEST_ID);
+    // White space may only stand behind the declaration.
+    let text = text.replacen("?>\n", "?>\n      \n", 1);
+    let mut response = Response::new(AnswerBody::once(Bytes::from(text), Some(ticket)));
+    stamp(&mut response);
+    response.headers_mut().insert("content-type", HeaderValue::from_static("application/xml"));
+    response
+}
+
+/// Turns the first digit of the `ETag`, in a header or in a body.
+fn wrong_etag(reply: &mut Reply) {
+    let turned = |text: &str, at: usize| {
+        let digit = if text[at..].starts_with('0') { "1" } else { "0" };
+        format!("{}{digit}{}", &text[..at], &text[at + 1..])
+    };
+    if let Some(etag) = reply.headers.get("etag").and_then(|etag| etag.to_str().ok()).map(|etag| turned(etag, 1)) {
+        reply.set("etag", &etag);
+    }
+    if let Payload::Text(text) = &reply.body
+        && let Ok(text) = std::str::from_utf8(text)
+        && let Some(at) = text.find("<ETag>&quot;")
+    {
+        reply.body = Payload::Text(Bytes::from(turned(text, at + "<ETag>&quot;".len())));
+    }
+}
+
+/// For the administration: what the model is.
+pub(super) fn model_options(world: &World) -> &model::ModelOptions {
+    world.model.options()
+}
