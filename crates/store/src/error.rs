@@ -112,9 +112,18 @@ impl StoreError {
         self
     }
 
+    /// Whether other credentials, or the same ones put right, could fare better.
+    pub fn is_about_credentials(&self) -> bool {
+        self.class == ErrorClass::Credentials
+            || matches!(
+                self.code.as_str(),
+                classify::code::NO_CREDENTIALS | "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidSecurity"
+            )
+    }
+
     /// What a person should do next, one sentence.
     pub fn advice(&self) -> &'static str {
-        classify::advice(&self.code, self.class)
+        classify::advice(self.operation, &self.code, self.class)
     }
 }
 

@@ -308,6 +308,10 @@ impl ObjectStore for FaultStore {
                 gate.pass().await;
                 self.inner.get(source, range).await
             }
+            Some(Fault::Hook(hook)) => {
+                (hook.0)().await;
+                self.inner.get(source, range).await
+            }
             _ => self.inner.get(source, range).await,
         }
     }

@@ -26,6 +26,7 @@ pub struct MemoryStore {
     minimum_part: u64,
     page: usize,
     order: fn(&str) -> String,
+    opaque_etags: bool,
     state: Mutex<State>,
 }
 
@@ -78,7 +79,7 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store whose parts, but the last of an upload, have at least so many bytes.
     pub fn new(minimum_part: u64) -> Self {
-        Self { minimum_part, page: 1000, order: str::to_owned, state: Mutex::default() }
+        Self { minimum_part, page: 1000, order: str::to_owned, opaque_etags: false, state: Mutex::default() }
     }
 
     /// The same with listing pages of so many entries.
@@ -92,6 +93,13 @@ impl MemoryStore {
     #[must_use]
     pub fn with_list_order(mut self, order: fn(&str) -> String) -> Self {
         self.order = order;
+        self
+    }
+
+    /// The same, saying of parts that their `ETag`s are no digests, as a bucket does that encrypts with KMS.
+    #[must_use]
+    pub fn with_opaque_etags(mut self) -> Self {
+        self.opaque_etags = true;
         self
     }
 
@@ -160,6 +168,7 @@ impl State {
                 .checksum
                 .filter(|(a, _)| *a == ChecksumAlgorithm::Crc64Nvme)
                 .map(|_| crc64nvme(&body)),
+            opaque_etag: false,
         };
         upload.parts.insert(part, body);
         Ok(copied)
@@ -244,7 +253,7 @@ impl ObjectStore for MemoryStore {
             checksum: Some(object.checksum.clone()),
             parts_count: part.and(u32::try_from(object.parts.len()).ok()).filter(|n| *n > 0),
             attributes: object.attributes.clone(),
-            tag_count: u32::try_from(object.tags.len()).unwrap_or_default(),
+            tag_count: u32::try_from(object.tags.len()).ok(),
             archived: matches!(object.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")),
             ..ObjectMeta::default()
         })
@@ -349,11 +358,13 @@ impl ObjectStore for MemoryStore {
         let object = state.source("UploadPartCopy", source)?;
         let body = slice(object, Some(range))
             .ok_or_else(|| StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidRange", Some(416)))?;
-        state.put_part("UploadPartCopy", bucket, key, upload_id, part, body)
+        let copied = state.put_part("UploadPartCopy", bucket, key, upload_id, part, body)?;
+        Ok(Copied { opaque_etag: self.opaque_etags, ..copied })
     }
 
     async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
-        self.state().put_part("UploadPart", bucket, key, upload_id, part, body)
+        let copied = self.state().put_part("UploadPart", bucket, key, upload_id, part, body)?;
+        Ok(Copied { opaque_etag: self.opaque_etags, ..copied })
     }
 
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {

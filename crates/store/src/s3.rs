@@ -95,13 +95,7 @@ impl S3Store {
                 Err(error.with_message(format!("no answer within {} s", limit.as_secs())))
             };
             let answer = tokio::time::timeout(limit, request(client)).await.unwrap_or_else(|_| late());
-            answer.map_err(|error| match &self.options.profile {
-                Some(profile) if error.code == code::NO_CREDENTIALS => {
-                    let message = format!("profile {profile:?}: {}", error.message);
-                    error.with_message(message)
-                }
-                _ => error,
-            })
+            answer.map_err(|error| self.explained(error))
         };
         let (client, region) = self.client(bucket);
         let error = match timed(client).await {
@@ -117,6 +111,22 @@ impl S3Store {
         }
         let (client, _) = self.client(bucket);
         timed(client).await
+    }
+
+    /// The error with what its reader has to look at: the profile that has no credentials, the address that is silent.
+    fn explained(&self, error: StoreError) -> StoreError {
+        let message = match (error.code.as_str(), &self.options.profile) {
+            (code::NO_CREDENTIALS, Some(profile)) => format!("profile {profile:?}: {}", error.message),
+            (code::CONNECTION_FAILED | code::TIMED_OUT, _) => {
+                let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
+                match base.endpoint.as_deref() {
+                    Some(endpoint) => format!("{}: {}", without_userinfo(endpoint), error.message),
+                    None => format!("AWS, region {}: {}", base.region, error.message),
+                }
+            }
+            _ => return error,
+        };
+        error.with_message(message)
     }
 
     async fn reload(&self) {

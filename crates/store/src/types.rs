@@ -115,8 +115,8 @@ pub struct ObjectMeta {
     pub parts_count: Option<u32>,
     /// Settable attributes.
     pub attributes: Attributes,
-    /// Number of tags (0 when the service does not say).
-    pub tag_count: u32,
+    /// Number of tags; None when the service does not say, as AWS does of none and to those who may not read tags.
+    pub tag_count: Option<u32>,
     /// Metadata entries that the service could not put into headers.
     pub missing_metadata: u32,
     /// True when the `ETag` is no digest of the content (SSE-KMS, SSE-C).
@@ -158,6 +158,8 @@ pub struct Copied {
     pub etag: String,
     /// Value of the upload's checksum algorithm over this part, Base64.
     pub checksum: Option<String>,
+    /// True when the `ETag` is no digest of the content (SSE-KMS, SSE-C): the same bytes may get another one.
+    pub opaque_etag: bool,
 }
 
 /// How to create a multipart upload.

@@ -1,210 +1,252 @@
-//! How wide a bucket's gate is: a hill climber with a multiplicative cut.
-//!
-//! Requests are looked at in windows of about two gate-widths of them. At the end of a window the work done per second is
-//! compared with what the narrower gate did: better by a tenth widens the gate by half, else it goes back to the
-//! width that did as well, and tries again after some windows. A throttled answer cuts the gate to 0.7 at once (at most
-//! once per window, since the answers of one burst come together), after which it widens by one request per window.
-//! Work counts bytes and a fixed amount per request, so that small objects count too.
+//! What one gate lets through: the law of `docs/governor.md`, as plain arithmetic over the times it is given.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use super::Ended;
+use super::latency::{Kind, Latencies};
+use super::pace::Pace;
+use super::window::Window;
 
-/// Where every gate starts: enough to keep a small server busy, too little to hurt one.
-const START: usize = 32;
-/// Below this a gate is never cut, so that it keeps seeing answers.
-const FLOOR: usize = 4;
-/// Work of a request besides its bytes: about what S3's fixed latency is worth at its per-request rate.
-const REQUEST_WORK: u64 = 8 << 20;
-/// A window ends after so many widths of requests.
-const WINDOW: usize = 2;
-/// More work per second by this factor is worth a wider gate.
-const BETTER: f64 = 1.1;
-/// Widening by.
-const STEP: f64 = 1.5;
-/// Cut on a throttled answer.
-const CUT: f64 = 0.7;
-/// Windows to stay before trying wider again.
-const PATIENCE: u32 = 8;
+/// So long after a cut nothing is sent twice: the service has enough to do.
+const NO_HEDGE: f64 = 1.0;
+/// Of so many requests one may be sent a second time.
+const HEDGE_SHARE: u64 = 64;
 
-/// State of one gate. Plain arithmetic over the times it is given.
+/// Whether a request may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// It may.
+    Now,
+    /// Not before this time.
+    At(Duration),
+    /// Not before one has ended.
+    Full,
+}
+
+/// State of one gate. Times count from any fixed start and never go back.
 #[derive(Debug)]
 pub struct Control {
-    width: usize,
-    most: usize,
-    window_start: Instant,
-    window_requests: usize,
-    window_work: u64,
-    cut_in_window: bool,
-    /// Set by the first cut: from then on the gate widens by ones.
-    careful: bool,
-    /// Width and work per second before the last widening.
-    before: Option<(usize, f64)>,
-    resting: u32,
+    latencies: Latencies,
+    window: Window,
+    pace: Pace,
+    /// Whether requests waited for the window when last asked.
+    full: bool,
+    requests: u64,
+    throttled: u64,
+    hedges: u64,
 }
 
 impl Control {
     /// A fresh gate under a hard cap.
-    pub fn new(now: Instant, most: usize) -> Self {
+    pub fn new(now: Duration, most: usize) -> Self {
+        let now = now.as_secs_f64();
         Self {
-            width: START.min(most).max(1),
-            most,
-            window_start: now,
-            window_requests: 0,
-            window_work: 0,
-            cut_in_window: false,
-            careful: false,
-            before: None,
-            resting: 0,
+            latencies: Latencies::default(),
+            window: Window::new(now, most),
+            pace: Pace::new(now),
+            full: false,
+            requests: 0,
+            throttled: 0,
+            hedges: 0,
         }
+    }
+
+    /// Set the hard cap.
+    pub fn limit(&mut self, most: usize) {
+        self.window.limit(most);
     }
 
     /// Requests that may be in flight.
-    pub fn width(&self) -> usize {
-        self.width
+    pub fn window(&self) -> usize {
+        self.window.width()
     }
 
-    /// Set the hard cap; returns the width under it.
-    pub fn limit(&mut self, most: usize) -> usize {
-        self.most = most;
-        self.width = self.width.min(most).max(START.min(most)).max(1);
-        self.width
+    /// Requests that may start per second; None as long as the service has never throttled.
+    pub fn rate(&self) -> Option<f64> {
+        self.pace.rate()
     }
 
-    /// A request has ended. Returns the new width when it changes.
-    pub fn ended(&mut self, now: Instant, how: Ended) -> Option<usize> {
-        let old = self.width;
-        self.window_requests += 1;
+    /// Requests started, and those of them that the service refused.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.requests, self.throttled)
+    }
+
+    /// Whether a further request may start. To be asked only while one waits.
+    pub fn may_start(&mut self, now: Duration, in_flight: usize) -> Start {
+        let at = now.as_secs_f64();
+        self.full = in_flight >= self.window.width();
+        if self.full {
+            self.pace.rest(at);
+            return Start::Full;
+        }
+        match self.pace.due(at, self.window.rate()) {
+            Some(due) => Start::At(now + Duration::from_secs_f64(due - at)),
+            None => Start::Now,
+        }
+    }
+
+    /// No request waits.
+    pub fn rest(&mut self, now: Duration) {
+        self.full = false;
+        self.pace.rest(now.as_secs_f64());
+    }
+
+    /// A request starts.
+    pub fn started(&mut self, now: Duration) {
+        self.requests += 1;
+        self.pace.started(now.as_secs_f64(), self.window.rate());
+    }
+
+    /// A request that started at `started` has ended.
+    pub fn ended(&mut self, now: Duration, started: Duration, kind: Kind, how: Ended) {
+        let (now, started) = (now.as_secs_f64(), started.as_secs_f64());
         match how {
-            Ended::Worked(bytes) => self.window_work += bytes + REQUEST_WORK,
-            Ended::Throttled if !self.cut_in_window => {
-                self.width = scaled(self.width, CUT).max(FLOOR.min(self.most)).max(1);
-                (self.cut_in_window, self.careful, self.before) = (true, true, None);
+            Ended::Worked => {
+                let latency = now - started;
+                let base = self.latencies.answered(kind, started, latency);
+                // Until the service throttles the pace follows the window: who waits for it waits for the window.
+                let limiting = self.full || (self.pace.rate().is_none() && self.pace.limiting());
+                if self.window.answered(now, latency, base, limiting) {
+                    self.latencies.relearn(now);
+                }
             }
-            Ended::Throttled | Ended::Failed => {}
-        }
-        if self.window_requests >= self.width * WINDOW {
-            self.close_window(now);
-        }
-        (self.width != old).then_some(self.width)
-    }
-
-    fn close_window(&mut self, now: Instant) {
-        let elapsed = now.duration_since(self.window_start).as_secs_f64().max(1e-6);
-        let rate = self.window_work as f64 / elapsed;
-        if !self.cut_in_window {
-            self.decide(rate);
-        }
-        (self.window_start, self.window_requests, self.window_work) = (now, 0, 0);
-        self.cut_in_window = false;
-    }
-
-    fn decide(&mut self, rate: f64) {
-        if self.careful {
-            self.width = (self.width + 1).min(self.most);
-            return;
-        }
-        if let Some((width, work)) = self.before.take()
-            && rate < work * BETTER
-        {
-            self.width = width;
-            self.resting = PATIENCE;
-            return;
-        }
-        if self.resting > 0 {
-            self.resting -= 1;
-            return;
-        }
-        let wider = scaled(self.width, STEP).min(self.most);
-        if wider > self.width {
-            self.before = Some((self.width, rate));
-            self.width = wider;
+            Ended::Throttled => {
+                self.throttled += 1;
+                self.pace.refused(now, started, self.window.rate(), self.window.latency());
+            }
+            Ended::Failed => {}
         }
     }
-}
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "widths are small and never negative")]
-fn scaled(width: usize, factor: f64) -> usize {
-    (width as f64 * factor) as usize
+    /// How long after its start a request is worth being sent a second time. None: unknown as yet.
+    pub fn slow_after(&self, kind: Kind) -> Option<Duration> {
+        self.latencies.slow_after(kind).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
+
+    /// Whether a slow request may be sent a second time now; counts it as such.
+    pub fn hedge(&mut self, now: Duration) -> bool {
+        let undisturbed = self.pace.since_cut(now.as_secs_f64()).is_none_or(|since| since >= NO_HEDGE);
+        let may = undisturbed && (self.hedges + 1) * HEDGE_SHARE <= self.requests;
+        self.hedges += u64::from(may);
+        may
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
-    /// A service that does `per_request` of work per second in each request, up to `capacity` requests at a time.
-    fn run(control: &mut Control, capacity: usize, throttles: bool, requests: usize) -> (usize, usize) {
-        let mut now = Instant::now();
-        let mut refused = 0;
-        let mut widest = 0;
-        for _ in 0..requests {
-            let width = control.width();
-            widest = widest.max(width);
-            // One request ends each `latency / width`; beyond the capacity they queue (or are turned down).
-            let useful = width.min(capacity);
-            now += Duration::from_secs_f64(1.0 / useful as f64);
-            let over = throttles && width > capacity;
-            // Of the requests that come to an end, those beyond the capacity are turned down.
-            let turned_down = over && (control.window_requests % width) >= capacity;
-            refused += usize::from(turned_down);
-            control.ended(now, if turned_down { Ended::Throttled } else { Ended::Worked(100 << 20) });
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn kind() -> Kind {
+        Kind::new("PutObject", 0)
+    }
+
+    /// Requests without end to a service that takes `latency` and refuses every `nth` request at once, for so long.
+    fn run(control: &mut Control, latency: Duration, nth: Option<u64>, until: Duration) {
+        let mut under_way = std::collections::VecDeque::new();
+        let (mut now, mut count) = (Duration::ZERO, 0);
+        while now < until {
+            while under_way.front().is_some_and(|started| *started + latency <= now) {
+                if let Some(started) = under_way.pop_front() {
+                    control.ended(now, started, kind(), Ended::Worked);
+                }
+            }
+            match control.may_start(now, under_way.len()) {
+                Start::Now => {
+                    control.started(now);
+                    count += 1;
+                    if nth.is_some_and(|nth| count % nth == 0) {
+                        control.ended(now, now, kind(), Ended::Throttled);
+                    } else {
+                        under_way.push_back(now);
+                    }
+                }
+                Start::At(due) => now = due.max(now + Duration::from_micros(10)),
+                Start::Full => now += MILLISECOND,
+            }
         }
-        (refused, widest)
     }
 
     #[test]
-    fn starts_modest_and_widens_while_that_brings_more() {
-        let mut control = Control::new(Instant::now(), 1000);
-        assert_eq!(control.width(), START);
+    fn starts_modest_and_widens_while_nothing_gets_slower() {
+        let mut control = Control::new(Duration::ZERO, 1000);
+        assert_eq!(control.window(), 32);
 
-        run(&mut control, usize::MAX, false, 20_000);
+        run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
 
-        assert_eq!(control.width(), 1000);
+        assert_eq!(control.window(), 1000);
+        assert_eq!(control.rate(), None);
     }
 
     #[test]
-    fn stays_near_what_the_service_can_do_when_it_only_queues() {
-        let mut control = Control::new(Instant::now(), 10_000);
-
-        let (_, widest) = run(&mut control, 200, false, 50_000);
-
-        assert!((150..=400).contains(&control.width()), "{}", control.width());
-        assert!(widest <= 500, "{widest}");
-    }
-
-    #[test]
-    fn a_service_that_turns_requests_down_is_asked_for_less() {
-        let mut control = Control::new(Instant::now(), 10_000);
-
-        let (throttled, _) = run(&mut control, 100, true, 50_000);
-
-        assert!((60..=110).contains(&control.width()), "{}", control.width());
-        assert!(throttled < 50_000 / 50, "{throttled} of 50000 were turned down");
-    }
-
-    #[test]
-    fn one_burst_of_throttled_answers_cuts_once() {
-        let mut control = Control::new(Instant::now(), 1000);
-        let now = Instant::now();
+    fn one_burst_of_refusals_cuts_once() {
+        let mut control = Control::new(Duration::ZERO, 1000);
+        run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
+        let (sent, now) = (Duration::from_millis(4999), Duration::from_secs(5));
+        control.ended(now, sent, kind(), Ended::Throttled);
+        for _ in 0..10 {
+            control.ended(now, sent, kind(), Ended::Throttled);
+        }
+        let after_one = control.rate();
+        assert!(after_one.is_some());
 
         for _ in 0..20 {
-            control.ended(now, Ended::Throttled);
+            control.ended(now + MILLISECOND, sent, kind(), Ended::Throttled);
         }
 
-        assert_eq!(control.width(), 22);
+        assert_eq!(control.rate(), after_one);
+    }
+
+    #[test]
+    fn a_refusal_now_and_then_is_let_pass() {
+        let mut control = Control::new(Duration::ZERO, 1000);
+
+        run(&mut control, 100 * MILLISECOND, Some(4000), Duration::from_mins(1));
+
+        assert_eq!(control.rate(), None);
+    }
+
+    #[test]
+    fn a_service_that_refuses_some_whatever_the_pace_does_not_bring_work_to_a_halt() {
+        let mut control = Control::new(Duration::ZERO, 1000);
+
+        run(&mut control, 100 * MILLISECOND, Some(5), Duration::from_mins(1));
+
+        // Two in flight of 0.1 s each.
+        assert!(control.rate().is_some_and(|rate| rate >= 19.0), "{:?}", control.rate());
     }
 
     #[test]
     fn never_above_the_cap_nor_below_one() {
         for most in [1, 2, 3, 5] {
-            let mut control = Control::new(Instant::now(), most);
-            let now = Instant::now();
+            let mut control = Control::new(Duration::ZERO, most);
             for round in 0..100 {
-                control.ended(now, if round % 3 == 0 { Ended::Throttled } else { Ended::Worked(1) });
-                assert!((1..=most).contains(&control.width()));
+                let now = round * 10 * MILLISECOND;
+                if control.may_start(now, 0) == Start::Now {
+                    control.started(now);
+                }
+                let how = if round % 3 == 0 { Ended::Throttled } else { Ended::Worked };
+                control.ended(now + MILLISECOND, now, kind(), how);
+                assert!((1..=most).contains(&control.window()));
             }
+            control.limit(10);
+            assert_eq!(control.window(), 10);
         }
+    }
+
+    #[test]
+    fn few_requests_are_sent_twice_and_none_where_the_service_has_just_refused() {
+        let mut control = Control::new(Duration::ZERO, 1000);
+        run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
+        let (sent, now) = (Duration::from_millis(4999), Duration::from_secs(5));
+        assert!(control.hedge(now));
+
+        for _ in 0..10 {
+            control.ended(now, sent, kind(), Ended::Throttled);
+        }
+
+        assert!(!control.hedge(now + 500 * MILLISECOND));
+        assert!(control.hedge(now + Duration::from_secs(2)));
     }
 }

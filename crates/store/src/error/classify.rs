@@ -141,11 +141,17 @@ pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass
 }
 
 /// What a person should do next, one sentence.
-pub fn advice(code: &str, class: ErrorClass) -> &'static str {
+pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
     match code {
-        "AccessDenied" | "Forbidden" => {
-            "Give these credentials s3:GetObject on the source and s3:PutObject on the target (and the KMS key's rights), then run the same command again."
-        }
+        "AccessDenied" | "Forbidden" => match operation {
+            "GetObjectTagging" => {
+                "Give these credentials s3:GetObjectTagging on the source, then copy the object again."
+            }
+            "ListObjectsV2" | "HeadBucket" => "Give these credentials s3:ListBucket on the bucket.",
+            _ => {
+                "Give these credentials s3:GetObject and s3:GetObjectTagging on the source, s3:PutObject and s3:PutObjectTagging on the target, s3:ListBucket on both (and the KMS key's rights), then run the same command again."
+            }
+        },
         "InvalidObjectState" | "ObjectNotInActiveTierError" => {
             "The object is archived: restore it first, then run the same command again."
         }
@@ -163,14 +169,23 @@ pub fn advice(code: &str, class: ErrorClass) -> &'static str {
         }
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
+        "RequestTimeTooSkewed" => "Set this machine's clock, then run the same command again.",
+        "KeyTooLongError" => "The target's key would be too long: choose a shorter target prefix.",
+        "EntityTooSmall" | "EntityTooLarge" => "Choose another --part-size, or leave it out.",
+        "MetadataTooLarge" | "InvalidTag" => {
+            "The source's metadata or tags are not accepted at the target: change them."
+        }
         _ => match class {
             Credentials => "Renew the credentials (for example 'aws sso login'), then resume.",
             Throttle => "Lower --max-requests, or try again when the service has less to do.",
-            Redirect => "Give the bucket's region with --source-region or --target-region.",
+            Redirect => {
+                "Give the bucket's region with --source-region or --target-region, and no other region's --endpoint-url."
+            }
             Person => "Ask the owner of the bucket or key to allow it, then run the same command again.",
             Capability => "This endpoint does not offer the operation: choose other options.",
             NotFound => "The object is not there (any more): list the source again.",
-            Precondition | Object | Retry => "Run the same command again; what is done is not repeated.",
+            Object => "The request is not acceptable to this service: check options, endpoint and key.",
+            Precondition | Retry => "Run the same command again; what is done is not repeated.",
         },
     }
 }

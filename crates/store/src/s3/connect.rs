@@ -5,14 +5,19 @@ use std::fmt;
 use std::time::Duration;
 
 use aws_config::BehaviorVersion;
+use aws_config::default_provider::region::DefaultRegionChain;
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{Builder, Region, RequestChecksumCalculation, ResponseChecksumValidation};
-use aws_smithy_http_client::tls;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::{Connector, tls};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_types::service_config::ServiceConfigKey;
 
 /// Where to talk to and as whom.
@@ -77,14 +82,25 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Resolve the options through the AWS chain. Reads files and environment; contacts nobody yet.
+    /// Resolve the options through the AWS chain. Reads files and environment; contacts at most the metadata service of
+    /// the machine, for a region that nothing else names.
     pub(super) async fn load(options: &EndpointOptions) -> Self {
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(http_client());
+        let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
             loader = loader.profile_name(profile);
+            if region.is_none() {
+                region = DefaultRegionChain::builder().profile_name(profile).build().region().await;
+            }
+            if !options.anonymous && options.credentials.is_none() {
+                // Who names a profile means it, whatever keys the environment holds.
+                let config = ProviderConfig::empty().with_http_client(http_client()).with_region(region.clone());
+                let named = ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile).build();
+                loader = loader.credentials_provider(named);
+            }
         }
-        if let Some(region) = &options.region {
-            loader = loader.region(Region::new(region.clone()));
+        if let Some(region) = region {
+            loader = loader.region(region);
         }
         if options.anonymous {
             loader = loader.no_credentials();
@@ -125,10 +141,16 @@ impl Base {
     }
 }
 
+/// Goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name, as every AWS tool does.
 fn http_client() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new()
-        .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
-        .build_https()
+    aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, components| {
+        let mut connector = Connector::builder()
+            .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
+            .proxy_config(ProxyConfig::from_env());
+        connector.set_connector_settings(settings.cloned());
+        connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+        connector.build()
+    })
 }
 
 /// The endpoint that the environment or the profile name, the S3-specific one first.

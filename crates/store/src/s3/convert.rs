@@ -7,7 +7,7 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::RequestId;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
-use aws_sdk_s3::types::{ChecksumType, CompletedPart as SdkCompletedPart};
+use aws_sdk_s3::types::{ChecksumType, CompletedPart as SdkCompletedPart, ServerSideEncryption};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::DateTime;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -119,6 +119,11 @@ pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlg
     .build()
 }
 
+/// Whether `ETag`s made under this encryption are no digests of the content.
+pub(super) fn opaque_etag(customer_algorithm: Option<&str>, encryption: Option<&ServerSideEncryption>) -> bool {
+    customer_algorithm.is_some() || encryption.is_some_and(|sse| sse.as_str().starts_with("aws:kms"))
+}
+
 /// Facts of HEAD.
 pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
     // Some services leave the transport's token in what they store; it says nothing of the object.
@@ -131,8 +136,7 @@ pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
     let class = head.storage_class().map(|class| class.as_str().to_owned());
     // An archived object can be read only while a restored copy is there.
     let restored = head.restore().is_some_and(|restore| restore.contains("ongoing-request=\"false\""));
-    let opaque_etag = head.sse_customer_algorithm().is_some()
-        || head.server_side_encryption().is_some_and(|sse| sse.as_str().starts_with("aws:kms"));
+    let opaque_etag = opaque_etag(head.sse_customer_algorithm(), head.server_side_encryption());
     let archived =
         (matches!(class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")) || head.archive_status().is_some()) && !restored;
     ObjectMeta {
@@ -156,7 +160,7 @@ pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
                 .map(|m| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect())
                 .unwrap_or_default(),
         },
-        tag_count: head.tag_count().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
+        tag_count: head.tag_count().and_then(|n| u32::try_from(n).ok()),
         missing_metadata: head.missing_meta().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
         opaque_etag,
         archived,

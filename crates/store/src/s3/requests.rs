@@ -4,22 +4,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_s3::config::http::HttpRequest;
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::ByteStream as SdkStream;
-use aws_sdk_s3::types::{
-    ChecksumMode, CompletedMultipartUpload, EncodingType, OptionalObjectAttributes, StorageClass, Tag, Tagging,
-};
+use aws_sdk_s3::types::{ChecksumMode, CompletedMultipartUpload, EncodingType, StorageClass, Tag, Tagging};
 use bytes::Bytes;
 use futures::StreamExt as _;
 
 use super::convert::{
-    checksum, completed_part, copy_source, decoded, failure, object_meta, quoted, sdk_algorithm, sdk_kind, seconds,
-    size, strongest, tagging, unquoted,
+    checksum, completed_part, copy_source, decoded, failure, object_meta, opaque_etag, quoted, sdk_algorithm, sdk_kind,
+    seconds, size, strongest, tagging, unquoted,
 };
 use super::{S3Store, time_limit};
 use crate::ChecksumAlgorithm;
 use crate::checksum::crc64nvme;
+use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::error::{ErrorClass, StoreError};
 use crate::store::{ByteStream, ObjectStore, Result};
 use crate::types::{
     Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta,
@@ -37,6 +36,25 @@ const STALLED: Duration = Duration::from_secs(30);
 fn malformed(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
     StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200))
         .with_message(format!("the answer has no {lacks}"))
+}
+
+/// The `ETag` of what was written, which every success holds.
+fn etag(answered: Option<&str>, operation: &'static str, bucket: &str, key: &str) -> Result<String> {
+    Some(unquoted(answered)).filter(|etag| !etag.is_empty()).ok_or_else(|| malformed(operation, bucket, key, "ETag"))
+}
+
+/// The request with what an object carries besides its bytes; `Expires` goes in by [`expires`].
+macro_rules! with_attributes {
+    ($request:expr, $attributes:expr) => {
+        $request
+            .set_content_type($attributes.content_type.clone())
+            .set_content_encoding($attributes.content_encoding.clone())
+            .set_content_language($attributes.content_language.clone())
+            .set_content_disposition($attributes.content_disposition.clone())
+            .set_cache_control($attributes.cache_control.clone())
+            .set_website_redirect_location($attributes.website_redirect.clone())
+            .set_metadata(Some($attributes.metadata.clone().into_iter().collect()))
+    };
 }
 
 /// HEAD errors carry no body, hence no code.
@@ -105,7 +123,6 @@ impl ObjectStore for S3Store {
                     .set_continuation_token(request.continuation.clone())
                     .set_max_keys(request.max_keys)
                     .encoding_type(EncodingType::Url)
-                    .optional_object_attributes(OptionalObjectAttributes::RestoreStatus)
                     .send()
                     .await
                     .map_err(|e| failure("ListObjectsV2", bucket, None, &e))
@@ -128,8 +145,9 @@ impl ObjectStore for S3Store {
         let common_prefixes = page.common_prefixes().iter().filter_map(|group| group.prefix()).map(key).collect();
         let continuation =
             page.next_continuation_token().filter(|_| page.is_truncated() == Some(true)).map(str::to_owned);
-        if page.is_truncated() == Some(true) && continuation.is_none() {
-            return Err(malformed("ListObjectsV2", bucket, &request.prefix, "continuation token"));
+        // Without a token, or with the one that was sent, the listing would end early or never.
+        if page.is_truncated() == Some(true) && (continuation.is_none() || continuation == request.continuation) {
+            return Err(malformed("ListObjectsV2", bucket, &request.prefix, "continuation token of the next page"));
         }
         Ok(ListPage { objects, common_prefixes, continuation })
     }
@@ -149,8 +167,13 @@ impl ObjectStore for S3Store {
                     .map_err(|e| failure("HeadObject", bucket, Some(key), &e))
             })
         };
+        // A size that a proxy has dropped is not zero.
+        let told = |head: HeadObjectOutput| match head.content_length() {
+            Some(_) => Ok(object_meta(&head)),
+            None => Err(malformed("HeadObject", bucket, key, "Content-Length")),
+        };
         match head().await {
-            Ok(head) => Ok(object_meta(&head)),
+            Ok(head) => told(head),
             Err(error) if is_mute(&error) => {
                 let source = CopySource {
                     bucket: bucket.to_owned(),
@@ -162,7 +185,7 @@ impl ObjectStore for S3Store {
                 match self.get(&source, Some(Range { first: 0, last: 0 })).await {
                     Err(told) if told.status == error.status => Err(told),
                     // The way there has shown the right region.
-                    Ok(_) if error.status == Some(400) => head().await.map(|head| object_meta(&head)),
+                    Ok(_) if error.status == Some(400) => told(head().await?),
                     _ => Err(error),
                 }
             }
@@ -224,18 +247,10 @@ impl ObjectStore for S3Store {
         let sum = crc64nvme(&body);
         let answer = self
             .at_home("PutObject", bucket, Some(key), time_limit(body.len() as u64), async |client| {
-                client
-                    .put_object()
+                with_attributes!(client.put_object(), attributes)
                     .bucket(bucket)
                     .key(key)
                     .checksum_crc64_nvme(&sum)
-                    .set_content_type(attributes.content_type.clone())
-                    .set_content_encoding(attributes.content_encoding.clone())
-                    .set_content_language(attributes.content_language.clone())
-                    .set_content_disposition(attributes.content_disposition.clone())
-                    .set_cache_control(attributes.cache_control.clone())
-                    .set_website_redirect_location(attributes.website_redirect.clone())
-                    .set_metadata(Some(attributes.metadata.clone().into_iter().collect()))
                     .body(SdkStream::from(body.clone()))
                     .customize()
                     // The checksum covers the body: hashing it once more for the signature would cost ten times as much.
@@ -246,11 +261,8 @@ impl ObjectStore for S3Store {
                     .map_err(|e| failure("PutObject", bucket, Some(key), &e))
             })
             .await?;
-        if answer.e_tag().is_none_or(str::is_empty) {
-            return Err(malformed("PutObject", bucket, key, "ETag"));
-        }
         Ok(Written {
-            etag: unquoted(answer.e_tag()),
+            etag: etag(answer.e_tag(), "PutObject", bucket, key)?,
             version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
             checksum: checksum(strongest!(answer), answer.checksum_type()),
         })
@@ -335,11 +347,8 @@ impl ObjectStore for S3Store {
             .await?;
         let result =
             answer.copy_object_result().ok_or_else(|| malformed("CopyObject", bucket, key, "CopyObjectResult"))?;
-        if result.e_tag().is_none_or(str::is_empty) {
-            return Err(malformed("CopyObject", bucket, key, "ETag"));
-        }
         Ok(Written {
-            etag: unquoted(result.e_tag()),
+            etag: etag(result.e_tag(), "CopyObject", bucket, key)?,
             version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
             checksum: checksum(strongest!(result), result.checksum_type()),
         })
@@ -350,22 +359,13 @@ impl ObjectStore for S3Store {
         let attributes = &upload.attributes;
         let answer = self
             .at_home("CreateMultipartUpload", bucket, Some(key), SHORT, async |client| {
-                let request = client
-                    .create_multipart_upload()
+                with_attributes!(client.create_multipart_upload(), attributes)
                     .bucket(bucket)
                     .key(key)
-                    .set_content_type(attributes.content_type.clone())
-                    .set_content_encoding(attributes.content_encoding.clone())
-                    .set_content_language(attributes.content_language.clone())
-                    .set_content_disposition(attributes.content_disposition.clone())
-                    .set_cache_control(attributes.cache_control.clone())
-                    .set_website_redirect_location(attributes.website_redirect.clone())
-                    .set_metadata(Some(attributes.metadata.clone().into_iter().collect()))
                     .set_tagging(tagging(&upload.tags))
                     .set_storage_class(upload.storage_class.as_deref().map(StorageClass::from))
                     .set_checksum_algorithm(upload.checksum.map(|(algorithm, _)| sdk_algorithm(algorithm)))
-                    .set_checksum_type(upload.checksum.map(|(_, kind)| sdk_kind(kind)));
-                request
+                    .set_checksum_type(upload.checksum.map(|(_, kind)| sdk_kind(kind)))
                     .customize()
                     .mutate_request(expires(attributes))
                     .send()
@@ -407,10 +407,11 @@ impl ObjectStore for S3Store {
             .await?;
         let result =
             answer.copy_part_result().ok_or_else(|| malformed("UploadPartCopy", bucket, key, "CopyPartResult"))?;
-        if result.e_tag().is_none_or(str::is_empty) {
-            return Err(malformed("UploadPartCopy", bucket, key, "ETag"));
-        }
-        Ok(Copied { etag: unquoted(result.e_tag()), checksum: strongest!(result).map(|(_, value)| value) })
+        Ok(Copied {
+            etag: etag(result.e_tag(), "UploadPartCopy", bucket, key)?,
+            checksum: strongest!(result).map(|(_, value)| value),
+            opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        })
     }
 
     async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
@@ -432,10 +433,11 @@ impl ObjectStore for S3Store {
                     .map_err(|e| failure("UploadPart", bucket, Some(key), &e))
             })
             .await?;
-        if answer.e_tag().is_none_or(str::is_empty) {
-            return Err(malformed("UploadPart", bucket, key, "ETag"));
-        }
-        Ok(Copied { etag: unquoted(answer.e_tag()), checksum: strongest!(answer).map(|(_, value)| value) })
+        Ok(Copied {
+            etag: etag(answer.e_tag(), "UploadPart", bucket, key)?,
+            checksum: strongest!(answer).map(|(_, value)| value),
+            opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        })
     }
 
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
@@ -492,11 +494,8 @@ impl ObjectStore for S3Store {
                     .map_err(|e| failure("CompleteMultipartUpload", bucket, Some(key), &e))
             })
             .await?;
-        if answer.e_tag().is_none_or(str::is_empty) {
-            return Err(malformed("CompleteMultipartUpload", bucket, key, "ETag"));
-        }
         Ok(Written {
-            etag: unquoted(answer.e_tag()),
+            etag: etag(answer.e_tag(), "CompleteMultipartUpload", bucket, key)?,
             version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
             checksum: checksum(strongest!(answer), answer.checksum_type()),
         })
@@ -548,11 +547,12 @@ impl ObjectStore for S3Store {
                 }
             }));
             let next = page.next_key_marker().map(|raw| if encoded { decoded(raw) } else { raw.to_owned() });
-            let more = page.is_truncated() == Some(true) && next.is_some() && next != key_marker;
-            if !more {
+            let markers = (next, page.next_upload_id_marker().map(str::to_owned));
+            let stands = markers == (key_marker, id_marker);
+            if page.is_truncated() != Some(true) || markers.0.is_none() || stands {
                 return Ok(uploads);
             }
-            (key_marker, id_marker) = (next, page.next_upload_id_marker().map(str::to_owned));
+            (key_marker, id_marker) = markers;
         }
     }
 
@@ -562,12 +562,5 @@ impl ObjectStore for S3Store {
         }
         self.reload().await;
         Ok(())
-    }
-}
-
-impl StoreError {
-    /// Whether a request was turned down because the endpoint does not know what was asked for.
-    pub fn is_missing_capability(&self) -> bool {
-        self.class == ErrorClass::Capability
     }
 }

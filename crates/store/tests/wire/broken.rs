@@ -24,6 +24,7 @@ async fn nobody_listens() {
     for error in [get(&store, "key").await.unwrap_err(), Write::Copy.send(&store).await.unwrap_err()] {
         may_pass_later(&error, code::CONNECTION_FAILED);
         assert!(error.message.to_lowercase().contains("connection refused"), "names the cause: {}", error.message);
+        assert!(error.message.contains(&address.to_string()), "names the endpoint: {}", error.message);
         assert_eq!(error.status, None);
     }
 }

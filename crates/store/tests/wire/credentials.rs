@@ -94,7 +94,13 @@ fn a_profile_that_is_not_there() {
     in_own_process(
         "credentials::a_profile_that_is_not_there_inner",
         &home.0,
-        &[("AWS_ENDPOINT_URL", &server.url()), ("AWS_REGION", "us-east-1")],
+        &[
+            ("AWS_ENDPOINT_URL", &server.url()),
+            ("AWS_REGION", "us-east-1"),
+            // There are some, but they are not those that were asked for.
+            ("AWS_ACCESS_KEY_ID", "AKIDENV"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ],
     );
 
     assert!(server.requests().is_empty(), "nothing is sent unsigned");
@@ -183,6 +189,34 @@ fn a_profile_gives_endpoint_region_and_credentials() {
 
     let request = server.only_request();
     assert_eq!((request.access_key(), request.signed_region()), (Some("AKIDLAB"), Some("ap-southeast-2")));
+}
+
+#[test]
+fn a_named_profile_wins_over_keys_of_the_environment() {
+    let (home, server) = (Folder::new(), Wire::always(Reply::new(200, &[("etag", "\"e\"")], "body")));
+    let keys = home.write("credentials", "[lab]\naws_access_key_id = AKIDLAB\naws_secret_access_key = secret\n");
+    in_own_process(
+        "credentials::one_get_as_lab_inner",
+        &home.0,
+        &[
+            ("AWS_ENDPOINT_URL", &server.url()),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_SHARED_CREDENTIALS_FILE", keys.to_str().unwrap()),
+            ("AWS_ACCESS_KEY_ID", "AKIDENV"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("AWS_SESSION_TOKEN", "session"),
+        ],
+    );
+
+    let request = server.only_request();
+    assert_eq!((request.access_key(), request.header("x-amz-security-token")), (Some("AKIDLAB"), None));
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn one_get_as_lab_inner() {
+    let options = EndpointOptions { profile: Some("lab".to_owned()), ..EndpointOptions::default() };
+    assert_eq!(get(&S3Store::connect(options).await, "key").await.unwrap(), "body");
 }
 
 #[tokio::test]

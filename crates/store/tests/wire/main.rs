@@ -5,6 +5,7 @@ mod answers;
 mod broken;
 mod classification;
 mod credentials;
+mod proxies;
 mod regions;
 mod secrets;
 mod server;

@@ -1,0 +1,189 @@
+//! How long requests take, by kind: an operation and an order of magnitude of bytes.
+//!
+//! Two things are asked of it. What a request of a kind takes when nothing is crowded, its **base**, by which the window
+//! knows crowding; and when one is so much slower than its peers that sending it again is worth it.
+
+use std::collections::HashMap;
+
+/// Answers whose mean may become a base: one fast answer says little.
+const BLOCK: u32 = 16;
+/// Kinds that are remembered. A dozen operations with a few sizes each stay far below.
+const KINDS: usize = 256;
+/// Buckets of the histogram: the first ends at a millisecond, each further one is 2^(1/4) wider; the last is beyond 17 min.
+const BUCKETS: usize = 81;
+const SMALLEST: f64 = 0.001;
+const PER_DOUBLING: f64 = 4.0;
+/// With so many answers in a histogram all its counts are halved: it follows a service that changes.
+const FULL: u32 = 2048;
+/// Fewer answers say nothing about who is slow.
+const ENOUGH: u32 = 64;
+/// Slow is beyond the slowest 5 % by half. With S3's guidelines (send the slowest 1-5 % again) and a tail of four times the
+/// usual time, three times the median would come too late to win.
+const SLOW: f64 = 1.5;
+/// Nothing faster than this is slow: another request would cost more than the wait.
+const SLOW_LEAST: f64 = 1.0;
+
+/// Requests that take about the same time on the same service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kind {
+    operation: &'static str,
+    /// Bits of the number of bytes.
+    magnitude: u32,
+}
+
+impl Kind {
+    /// The kind of a request that moves so many bytes.
+    pub fn new(operation: &'static str, bytes: u64) -> Self {
+        Self { operation, magnitude: u64::BITS - bytes.leading_zeros() }
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    base: Option<f64>,
+    block: (u32, f64),
+    histogram: [u32; BUCKETS],
+    total: u32,
+}
+
+/// Latencies of one gate, in seconds. Times are seconds since some start.
+#[derive(Debug, Default)]
+pub(super) struct Latencies {
+    kinds: HashMap<Kind, Seen>,
+    /// Only requests that started later tell of the base.
+    learn_from: f64,
+}
+
+impl Latencies {
+    /// A request has been answered. Returns the base of its kind; None while that is unknown, or when the request is too old
+    /// to tell anything.
+    pub(super) fn answered(&mut self, kind: Kind, started: f64, latency: f64) -> Option<f64> {
+        if self.kinds.len() >= KINDS && !self.kinds.contains_key(&kind) {
+            self.kinds.clear();
+        }
+        let seen = self.kinds.entry(kind).or_insert_with(|| Seen {
+            base: None,
+            block: (0, 0.0),
+            histogram: [0; BUCKETS],
+            total: 0,
+        });
+        seen.count(latency);
+        if started < self.learn_from {
+            return None;
+        }
+        seen.block.0 += 1;
+        seen.block.1 += latency;
+        if seen.block.0 >= BLOCK {
+            let mean = seen.block.1 / f64::from(seen.block.0);
+            // A kind that is first met in a crowd looks slower by nature than it is, until the bases are measured anew. The
+            // crowding of others says too little of it: theirs may be the start of connections.
+            seen.base = Some(seen.base.map_or(mean, |base| base.min(mean)));
+            seen.block = (0, 0.0);
+        }
+        seen.base
+    }
+
+    /// Measure all bases anew, by requests that start from now on.
+    pub(super) fn relearn(&mut self, now: f64) {
+        self.learn_from = now;
+        for seen in self.kinds.values_mut() {
+            (seen.base, seen.block) = (None, (0, 0.0));
+        }
+    }
+
+    /// After how many seconds a request of this kind is much slower than its peers. None while there are too few.
+    pub(super) fn slow_after(&self, kind: Kind) -> Option<f64> {
+        let seen = self.kinds.get(&kind).filter(|seen| seen.total >= ENOUGH)?;
+        Some((seen.quantile(0.95) * SLOW).max(SLOW_LEAST))
+    }
+}
+
+impl Seen {
+    fn count(&mut self, latency: f64) {
+        if self.total >= FULL {
+            self.histogram.iter_mut().for_each(|count| *count /= 2);
+            self.total = self.histogram.iter().sum();
+        }
+        self.histogram[bucket(latency)] += 1;
+        self.total += 1;
+    }
+
+    /// The upper end of the bucket in which this share of the answers is reached.
+    fn quantile(&self, share: f64) -> f64 {
+        let wanted = share * f64::from(self.total);
+        let mut sum = 0.0;
+        for (index, count) in self.histogram.iter().enumerate() {
+            sum += f64::from(*count);
+            if sum >= wanted {
+                return SMALLEST * (index as f64 / PER_DOUBLING).exp2();
+            }
+        }
+        f64::INFINITY
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the buckets")]
+fn bucket(latency: f64) -> usize {
+    ((latency / SMALLEST).log2() * PER_DOUBLING).ceil().clamp(0.0, (BUCKETS - 1) as f64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part() -> Kind {
+        Kind::new("UploadPartCopy", 128 << 20)
+    }
+
+    #[test]
+    fn kinds_are_operations_of_about_the_same_size() {
+        assert_eq!(Kind::new("UploadPartCopy", 128 << 20), Kind::new("UploadPartCopy", 200 << 20));
+        assert_ne!(Kind::new("UploadPartCopy", 128 << 20), Kind::new("UploadPartCopy", 16 << 20));
+        assert_ne!(Kind::new("UploadPartCopy", 0), Kind::new("HeadObject", 0));
+    }
+
+    #[test]
+    fn the_base_is_the_least_mean_of_a_block_of_answers() {
+        let mut latencies = Latencies::default();
+
+        for _ in 0..BLOCK - 1 {
+            assert_eq!(latencies.answered(part(), 0.0, 2.0), None);
+        }
+        assert_eq!(latencies.answered(part(), 0.0, 2.0), Some(2.0));
+        for _ in 0..100 {
+            assert_eq!(latencies.answered(part(), 0.0, 5.0), Some(2.0));
+        }
+
+        latencies.relearn(10.0);
+        assert_eq!(latencies.answered(part(), 9.0, 5.0), None);
+        for _ in 0..BLOCK {
+            latencies.answered(part(), 10.0, 3.0);
+        }
+        assert_eq!(latencies.answered(part(), 10.0, 3.0), Some(3.0));
+    }
+
+    #[test]
+    fn slow_is_what_peers_of_the_same_kind_hardly_ever_take() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.slow_after(part()), None);
+
+        for _ in 0..10_000 {
+            latencies.answered(part(), 0.0, 2.4);
+        }
+        let slow = latencies.slow_after(part()).unwrap_or_default();
+        assert!((3.6..4.4).contains(&slow), "{slow}");
+        assert_eq!(latencies.slow_after(Kind::new("HeadObject", 0)), None);
+        for _ in 0..ENOUGH {
+            latencies.answered(Kind::new("HeadObject", 0), 0.0, 0.03);
+        }
+        assert_eq!(latencies.slow_after(Kind::new("HeadObject", 0)), Some(SLOW_LEAST));
+    }
+
+    #[test]
+    fn any_latency_has_a_bucket() {
+        for latency in [0.0, 1e-9, 0.001, 1.0, 1e9, f64::INFINITY] {
+            assert!(bucket(latency) < BUCKETS, "{latency}");
+        }
+        assert_eq!(bucket(0.001), 0);
+    }
+}

@@ -1,0 +1,258 @@
+//! A budget against a service made of arithmetic, in virtual time: minutes of 3,500 requests per second in a second or two.
+
+#![allow(dead_code, missing_docs, unreachable_pub)] // the tests and the plots use a part of it each
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seqferry_store::budget::{Access, Ended, JobId, Wanted};
+use seqferry_store::{Budget, BudgetLimits};
+use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Service as Work, Verdict};
+use tokio::time::Instant;
+
+pub const MIB: u64 = 1 << 20;
+
+/// What the requests of a test are: copies of parts of so many bytes.
+pub fn part_copy(bytes: u64) -> Work {
+    Work::PartCopy { bytes }
+}
+
+/// A service, and what it has seen.
+pub struct Service {
+    start: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    phases: Vec<(Duration, Kind)>,
+    seen: Vec<Second>,
+    in_flight: usize,
+    peak: usize,
+    /// Seconds until a request had an answer, the first of two where it was sent twice.
+    waits: Vec<f64>,
+    random: fastrand::Rng,
+}
+
+enum Kind {
+    Model(Box<Model>),
+    Queue(Queue),
+}
+
+/// What happened in one second.
+#[derive(Debug, Clone, Default)]
+pub struct Second {
+    /// Requests taken, by worker.
+    pub taken: Vec<u32>,
+    /// Requests refused, by worker.
+    pub refused: Vec<u32>,
+    /// In flight at most.
+    pub in_flight: usize,
+}
+
+/// Works on so many requests at a time, in the order in which they came, and refuses nothing.
+struct Queue {
+    free_at: BinaryHeap<Reverse<Duration>>,
+    per_request: Duration,
+}
+
+impl Service {
+    /// A service of the model, whose options change at these times.
+    pub fn changing(phases: Vec<(Duration, ModelOptions)>, seed: u64) -> Arc<Self> {
+        let phases = phases
+            .into_iter()
+            .map(|(from, options)| (from, Kind::Model(Box::new(Model::new(options, seed)))))
+            .collect();
+        Self::of(phases, seed)
+    }
+
+    /// A service of the model.
+    pub fn model(options: ModelOptions, seed: u64) -> Arc<Self> {
+        Self::changing(vec![(Duration::ZERO, options)], seed)
+    }
+
+    /// A server that queues.
+    pub fn queue(at_a_time: usize, per_request: Duration) -> Arc<Self> {
+        let free_at = std::iter::repeat_n(Reverse(Duration::ZERO), at_a_time).collect();
+        Self::of(vec![(Duration::ZERO, Kind::Queue(Queue { free_at, per_request }))], 1)
+    }
+
+    fn of(phases: Vec<(Duration, Kind)>, seed: u64) -> Arc<Self> {
+        let state = State {
+            phases,
+            seen: Vec::new(),
+            in_flight: 0,
+            peak: 0,
+            waits: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+        };
+        Arc::new(Self { start: Instant::now(), state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Make one request and wait for its answer.
+    pub async fn request(&self, worker: usize, load: Load, key: &str, work: Work) -> Ended {
+        // The way there: without it the workers' timers would decide who comes first, always the same.
+        tokio::time::sleep(Duration::from_micros(self.random())).await;
+        let now = self.now();
+        let (after, ended) = self.lock().arrive(now, worker, load, key, work);
+        let _under_way = UnderWay(self);
+        tokio::time::sleep(after).await;
+        ended
+    }
+
+    /// Time since the service was made.
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Seconds within which this share of all requests had an answer.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let mut waits = self.lock().waits.clone();
+        waits.sort_by(f64::total_cmp);
+        waits[((waits.len() - 1) as f64 * share) as usize]
+    }
+
+    fn random(&self) -> u64 {
+        self.lock().random.u64(200..8_000)
+    }
+
+    /// Split a partition, as the service does after long load.
+    pub fn split(&self, key: &str) {
+        let now = self.now();
+        if let Kind::Model(model) = self.lock().phase(now) {
+            model.split(now, "bucket", key);
+        }
+    }
+
+    /// What happened, second by second.
+    pub fn seen(&self) -> Vec<Second> {
+        self.lock().seen.clone()
+    }
+
+    /// In flight at most.
+    pub fn peak(&self) -> usize {
+        self.lock().peak
+    }
+}
+
+/// Also when nobody waits for the answer any more.
+struct UnderWay<'a>(&'a Service);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.lock().in_flight -= 1;
+    }
+}
+
+impl State {
+    fn phase(&mut self, now: Duration) -> &mut Kind {
+        let index = self.phases.iter().rposition(|(from, _)| *from <= now).unwrap_or(0);
+        &mut self.phases[index].1
+    }
+
+    fn arrive(&mut self, now: Duration, worker: usize, load: Load, key: &str, work: Work) -> (Duration, Ended) {
+        let (after, ended) = match self.phase(now) {
+            Kind::Model(model) => match model.arrive(now, load, "bucket", key, work) {
+                Verdict::Serve { after, .. } => (after, Ended::Worked),
+                Verdict::SlowDown { after } => (after, Ended::Throttled),
+            },
+            Kind::Queue(queue) => {
+                let begin = queue.free_at.pop().map_or(now, |Reverse(free)| free.max(now));
+                queue.free_at.push(Reverse(begin + queue.per_request));
+                ((begin + queue.per_request).saturating_sub(now), Ended::Worked)
+            }
+        };
+        self.in_flight += 1;
+        self.peak = self.peak.max(self.in_flight);
+        let second = usize::try_from(now.as_secs()).unwrap_or(0);
+        if self.seen.len() <= second {
+            self.seen.resize(second + 1, Second::default());
+        }
+        let in_flight = self.in_flight;
+        let seen = &mut self.seen[second];
+        seen.in_flight = seen.in_flight.max(in_flight);
+        let counts = if ended == Ended::Worked { &mut seen.taken } else { &mut seen.refused };
+        if counts.len() <= worker {
+            counts.resize(worker + 1, 0);
+        }
+        counts[worker] += 1;
+        (after, ended)
+    }
+}
+
+/// Somebody with more to do than the service takes.
+#[derive(Clone)]
+pub struct Worker {
+    pub service: Arc<Service>,
+    pub budget: Arc<Budget>,
+    /// As whom the service counts it.
+    pub number: usize,
+    /// Whether slow requests are sent a second time.
+    pub hedges: bool,
+}
+
+impl Worker {
+    /// One with a budget of its own.
+    pub fn new(service: &Arc<Service>, number: usize) -> Self {
+        Self { service: Arc::clone(service), budget: Budget::new(BudgetLimits::default()), number, hedges: false }
+    }
+
+    /// Request after request until this time; what `work` says of each second.
+    pub async fn work(self, until: Duration, work: impl Fn(Duration) -> Work) {
+        let job = self.budget.job();
+        self.work_as(job, until, work).await;
+    }
+
+    /// The same on behalf of a job that others may work for as well.
+    pub async fn work_as(self, job: JobId, until: Duration, work: impl Fn(Duration) -> Work) {
+        let mut number = 0_u64;
+        loop {
+            let now = self.service.now();
+            if now >= until {
+                return;
+            }
+            number += 1;
+            self.start(job, number, work(now)).await;
+        }
+    }
+
+    /// Wait until a request may start; it goes on by itself.
+    pub async fn start(&self, job: JobId, number: u64, work: Work) {
+        let (access, operation, bytes) = match work {
+            Work::Small => (Access::Write, "DeleteObject", 0),
+            Work::List => (Access::Read, "ListObjectsV2", 0),
+            Work::Get { bytes } => (Access::Read, "GetObject", bytes),
+            Work::Put { bytes } => (Access::Write, "PutObject", bytes),
+            Work::Copy { bytes } => (Access::Write, "CopyObject", bytes),
+            Work::PartCopy { bytes } => (Access::Write, "UploadPartCopy", bytes),
+        };
+        let load = if access == Access::Read { Load::Read } else { Load::Write };
+        let permit = self.budget.request(Wanted { job, bucket: "bucket", prefix: "", access, operation, bytes }).await;
+        // Spread over all keys.
+        let key = format!("{:04x}/part", number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48);
+        let worker = self.clone();
+        tokio::spawn(async move {
+            let begun = Instant::now();
+            let slow = permit.slow_after().filter(|_| worker.hedges);
+            let mut first = std::pin::pin!(worker.service.request(worker.number, load, &key, work));
+            let early = tokio::time::timeout(slow.unwrap_or(Duration::MAX), &mut first).await;
+            match early {
+                Ok(ended) => permit.end(ended),
+                Err(_slow) => match permit.hedge() {
+                    None => permit.end(first.await),
+                    Some(second) => tokio::select! {
+                        ended = first => permit.end(ended),
+                        ended = worker.service.request(worker.number, load, &key, work) => second.end(ended),
+                    },
+                },
+            }
+            worker.service.lock().waits.push(begun.elapsed().as_secs_f64());
+        });
+    }
+}
