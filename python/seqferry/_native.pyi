@@ -50,6 +50,8 @@ class CopyPolicy:
         source_bucket: str,
         target: Endpoint,
         target_bucket: str,
+        source_prefix: str = "",
+        target_prefix: str = "",
         if_exists: str = "same",
         verify: str = "auto",
         part_size: int | None = None,
@@ -57,10 +59,14 @@ class CopyPolicy:
         storage_class: str | None = None,
         resumed: bool = False,
         since: float = 0.0,
+        only_clean: bool = False,
     ) -> CopyPolicy:
         """What holds for all items of a job.
 
         Args:
+            source_prefix: what the transfer reads below; empty for anything in the bucket. How much may be asked of the
+                storage at a time is found for each folder that is named so, since S3 limits prefixes apart.
+            target_prefix: the same for what it writes.
             if_exists: ``same`` | ``skip`` | ``overwrite`` | ``fail``.
             verify: ``auto`` | ``checksum`` | ``content``.
             part_size: bytes; None lets the engine choose per object.
@@ -68,6 +74,8 @@ class CopyPolicy:
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
             since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold
                 no part are aborted.
+            only_clean: copy nothing; abort the uploads that earlier runs of the items left open, recorded or not. Every
+                item ends as ``cancelled``.
 
         Raises:
             ValueError: for a word that is none of the above.
@@ -110,6 +118,12 @@ class Outcome:
 
     @property
     def id(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Bytes of the source that was copied: as listed, or as it was when it had changed since."""
+    @property
+    def source_etag(self) -> str:
+        """Of the source that was copied, without quotes."""
     @property
     def state(self) -> str:
         """``done`` | ``skipped`` | ``failed`` | ``cancelled``."""
@@ -249,7 +263,8 @@ class EngineStats:
     @property
     def throttled(self) -> int: ...
     @property
-    def retries(self) -> int: ...
+    def hedges(self) -> int:
+        """Requests sent a second time because the first was much slower than its peers."""
     @property
     def max_requests(self) -> int: ...
 
@@ -260,7 +275,7 @@ class Engine:
     def __new__(
         cls,
         *,
-        max_requests: int = 512,
+        max_requests: int = 10_000,
         memory: int = 268435456,
         max_bandwidth: int | None = None,
         threads: int | None = None,

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use seqferry_store::{Budget, BudgetLimits, EndpointOptions, ErrorClass, S3Store};
 use seqferry_transfer::list::{self, Listing as ListingOptions};
 use seqferry_transfer::progress::Counters;
-use seqferry_transfer::requests::{Interrupted, Requests};
+use seqferry_transfer::requests::{Call, Interrupted, Requests};
 use seqferry_transfer::{self as transfer, Connection, RetryPolicy};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ pub struct EngineStats {
     requests: u64,
     in_flight: u64,
     throttled: u64,
-    retries: u64,
+    hedges: u64,
     max_requests: u64,
 }
 
@@ -77,7 +77,7 @@ impl Engine {
 #[pymethods]
 impl Engine {
     #[new]
-    #[pyo3(signature = (*, max_requests=512, memory=268_435_456, max_bandwidth=None, threads=None))]
+    #[pyo3(signature = (*, max_requests=10_000, memory=268_435_456, max_bandwidth=None, threads=None))]
     fn new(max_requests: usize, memory: u64, max_bandwidth: Option<u64>, threads: Option<usize>) -> PyResult<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.enable_all().thread_name("seqferry-engine");
@@ -101,7 +101,23 @@ impl Engine {
         py.detach(|| {
             self.runtime.block_on(async {
                 let requests = self.requests(&endpoint.0, RetryPolicy::impatient()).await;
-                requests.call(bucket, 0, &AtomicU32::new(0), async |store| store.head_bucket(bucket).await).await
+                let check = async || {
+                    requests
+                        .call(Call::read("HeadBucket", bucket), &AtomicU32::new(0), async |store| {
+                            store.head_bucket(bucket).await
+                        })
+                        .await
+                };
+                match check().await {
+                    // They may have been put right since this process has read them.
+                    Err(Interrupted::Failed(error)) if error.is_about_credentials() => {
+                        if self.connection(&endpoint.0).await.store.refresh_credentials().await.is_err() {
+                            return Err(error.into());
+                        }
+                        check().await
+                    }
+                    other => other,
+                }
             })
         })
         .map_err(|error| interrupted(&error))
@@ -122,7 +138,7 @@ impl Engine {
                     let requests = requests.clone();
                     async move {
                         let answer = requests
-                            .call(bucket, 0, &AtomicU32::new(0), async |store| {
+                            .call(Call::read("HeadObject", bucket), &AtomicU32::new(0), async |store| {
                                 store.head(bucket, &key, None, None).await
                             })
                             .await;
@@ -187,7 +203,7 @@ impl Engine {
             requests: stats.requests,
             in_flight: stats.in_flight as u64,
             throttled: stats.throttled,
-            retries: self.counters.snapshot().retries,
+            hedges: stats.hedges,
             max_requests: stats.max_requests as u64,
         }
     }

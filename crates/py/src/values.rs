@@ -83,14 +83,17 @@ pub struct CopyPolicy {
 #[pymethods]
 impl CopyPolicy {
     #[new]
-    #[pyo3(signature = (*, source, source_bucket, target, target_bucket, if_exists="same", verify="auto", part_size=None,
-                        copy_threshold=None, storage_class=None, resumed=false, since=0.0))]
+    #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
+                        if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
+                        resumed=false, since=0.0, only_clean=false))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         source: &Endpoint,
         source_bucket: String,
         target: &Endpoint,
         target_bucket: String,
+        source_prefix: &str,
+        target_prefix: &str,
         if_exists: &str,
         verify: &str,
         part_size: Option<u64>,
@@ -98,6 +101,7 @@ impl CopyPolicy {
         storage_class: Option<String>,
         resumed: bool,
         since: f64,
+        only_clean: bool,
     ) -> PyResult<Self> {
         let if_exists = match if_exists {
             "same" => IfExists::Same,
@@ -119,12 +123,15 @@ impl CopyPolicy {
         let policy = Policy {
             source_bucket,
             target_bucket,
+            source_prefix: source_prefix.to_owned(),
+            target_prefix: target_prefix.to_owned(),
             if_exists,
             verify,
             wishes: Wishes { part_size, copy_threshold },
             storage_class,
             resumed,
             since,
+            only_clean,
             limits: Limits::default(),
         };
         Ok(Self { source: source.0.clone(), target: target.0.clone(), policy })
@@ -173,6 +180,8 @@ pub struct MultipartBegun {
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 pub struct Outcome {
     id: u64,
+    size: u64,
+    source_etag: String,
     state: &'static str,
     method: &'static str,
     started_at: f64,
@@ -196,6 +205,8 @@ impl From<transfer::Outcome> for Outcome {
         let failure = outcome.failure.as_ref();
         Self {
             id: outcome.id,
+            size: outcome.size,
+            source_etag: outcome.source_etag,
             state: outcome.state.word(),
             method: outcome.method.word(),
             started_at: outcome.started_at,

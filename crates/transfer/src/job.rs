@@ -83,6 +83,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Stop the job for the first such reason.
+    fn fail(&self, failure: Option<Failure>) {
+        let mut first = locked(&self.failure);
+        *first = first.take().or(failure);
+        self.cancel.cancel();
+    }
+
     fn tell(&self, event: Event) {
         let mut queue = locked(&self.events);
         queue.urgent |= matches!(event, Event::MultipartBegun { .. });
@@ -121,7 +128,9 @@ impl Job {
         let cancel = CancellationToken::new();
         let requests =
             |connection| Requests::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters));
-        let run = Arc::new(Run { policy, source: requests(source), target: requests(target) });
+        let (source, target) = (requests(source), requests(target));
+        let (source, target) = (source.within(&policy.source_prefix), target.within(&policy.target_prefix));
+        let run = Arc::new(Run { policy, source, target });
         let shared = Arc::new(Shared {
             events: Mutex::default(),
             came: Condvar::new(),
@@ -228,25 +237,26 @@ async fn run_one(shared: &Shared, run: &Run, item: Item) {
         item,
         retries: AtomicU32::new(0),
         not_carried: Vec::new(),
+        again: false,
         under_way: TaskTracker::new(),
+        created: Arc::default(),
+        plain_etags: AtomicBool::new(false),
     };
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
     let outcome = match stopped {
         Some(outcome) if outcome.failure.as_ref().is_some_and(|failure| failure.scope == Scope::Job) => {
             // No other object can fare better, and it was not this object's fault: it has no outcome.
-            let mut failure = locked(&shared.failure);
-            if failure.is_none() {
-                *failure = outcome.failure;
-            }
-            drop(failure);
-            shared.cancel.cancel();
+            shared.fail(outcome.failure);
+            object.drop_upload(true).await;
             None
         }
         Some(outcome) => Some(outcome),
-        None if shared.abort.load(Ordering::SeqCst) => {
+        None if run.policy.only_clean || shared.abort.load(Ordering::SeqCst) => {
             object.drop_upload(true).await;
             Some(Outcome {
                 id: object.item.id,
+                size: object.item.size,
+                source_etag: object.item.etag.clone(),
                 state: State::Cancelled,
                 method: Method::None,
                 started_at,

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seqferry_store::{ListPage, ListRequest, ListedObject};
 use tokio::sync::mpsc;
 
-use crate::requests::{Interrupted, Requests};
+use crate::requests::{Call, Interrupted, Requests};
 
 /// Pages that wait for the receiver.
 const PAGES: usize = 16;
@@ -45,7 +45,7 @@ pub type Page = Result<Vec<ListedObject>, Interrupted>;
 pub fn list(requests: Requests, listing: Listing) -> mpsc::Receiver<Page> {
     let (pages, receiver) = mpsc::channel(PAGES);
     let walk = Walk {
-        requests,
+        requests: requests.within(&listing.prefix),
         listing,
         pages,
         found: AtomicUsize::new(0),
@@ -93,8 +93,8 @@ struct Runs {
 
 impl Walk {
     async fn page(&self, request: ListRequest) -> Result<ListPage, Interrupted> {
-        let bucket = self.listing.bucket.clone();
-        self.requests.call(&bucket, 0, &self.retries, async |store| store.list(&request).await).await
+        let call = Call::read("ListObjectsV2", &self.listing.bucket);
+        self.requests.call(call, &self.retries, async |store| store.list(&request).await).await
     }
 
     fn request(&self) -> ListRequest {

@@ -11,12 +11,11 @@
 mod content;
 mod parts;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use seqferry_store::error::classify::advice;
-use seqferry_store::{CopySource, ErrorClass, ObjectMeta, StoreError, Written};
+use seqferry_store::{CopySource, ErrorClass, ObjectMeta, Scope, StoreError, Written};
 
 use tokio_util::task::TaskTracker;
 
@@ -25,7 +24,11 @@ use crate::limits::Limits;
 use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
 use crate::plan::etag_parts;
 use crate::progress::Active;
-use crate::requests::{Interrupted, Requests};
+use crate::requests::{Call, Interrupted, Requests};
+use content::Compared;
+
+/// Clocks of the service and of this machine may differ by so many seconds.
+const CLOCK_SLACK: f64 = 15.0 * 60.0;
 
 /// What to do where the target exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,6 +63,10 @@ pub struct Policy {
     pub source_bucket: String,
     /// Bucket to write to.
     pub target_bucket: String,
+    /// What the transfer reads below; empty: anything in the bucket. Services limit prefixes apart.
+    pub source_prefix: String,
+    /// What the transfer writes below; empty: anything in the bucket.
+    pub target_prefix: String,
     /// What to do where the target exists.
     pub if_exists: IfExists,
     /// How strong the proof must be.
@@ -72,6 +79,8 @@ pub struct Policy {
     pub resumed: bool,
     /// When the transfer was born, seconds since the epoch.
     pub since: f64,
+    /// Copy nothing: abort the uploads that earlier runs left open; every object ends as cancelled.
+    pub only_clean: bool,
     /// The service's limits.
     pub limits: Limits,
 }
@@ -109,8 +118,8 @@ pub(crate) enum Trouble {
     Cancelled,
     /// The source is not what was listed, or the target vanished: worth one more try from scratch.
     Again(ObjectFailure),
-    /// The service answers part copies with wrong checksums: worth an upload without.
-    WrongPartChecksums,
+    /// The service answers part copies with wrong checksums, or misses those that it never told: worth an upload without.
+    UselessPartChecksums,
     /// For good.
     Failed(ObjectFailure),
 }
@@ -156,9 +165,15 @@ pub(crate) struct Object<'a, J> {
     pub(crate) item: Item,
     pub(crate) retries: AtomicU32,
     pub(crate) not_carried: Vec<String>,
-    /// Part copies that were sent. They go on when we stop waiting for them, as the service does: an upload is gone for good
-    /// only when it was aborted after the last of them.
+    /// The first try at it has failed.
+    pub(crate) again: bool,
+    /// Creates and part copies that were sent. They go on when we stop waiting for them, as the service does: an upload is
+    /// gone for good only when it was aborted after the last of them.
     pub(crate) under_way: TaskTracker,
+    /// Uploads that were created while nobody waited for the answer any more.
+    pub(crate) created: Arc<Mutex<Vec<String>>>,
+    /// The last part that was copied got an `ETag` that is a digest of its bytes.
+    pub(crate) plain_etags: AtomicBool,
 }
 
 /// Seconds since the epoch, by our clock.
@@ -175,13 +190,14 @@ impl<J: Journal> Object<'_, J> {
             match self.attempt().await {
                 Err(Trouble::Cancelled) => return None,
                 // Not the object's fault, and cannot come twice: uploads go without from now on.
-                Err(Trouble::WrongPartChecksums) => {
-                    self.target.quirks().learn_wrong_part_checksums();
+                Err(Trouble::UselessPartChecksums) => {
+                    self.target.quirks().learn_useless_part_checksums();
                     self.active.reset();
                     self.drop_upload(false).await;
                 }
                 Err(Trouble::Again(failure)) if attempts == 1 => {
                     attempts += 1;
+                    self.again = true;
                     self.active.reset();
                     self.drop_upload(false).await;
                     match self.look_again(failure).await {
@@ -191,7 +207,10 @@ impl<J: Journal> Object<'_, J> {
                     }
                 }
                 Err(Trouble::Again(failure) | Trouble::Failed(failure)) => {
-                    self.drop_upload(false).await;
+                    // What stops the whole job is told at once, so that no other object runs into it meanwhile.
+                    if failure.scope != Scope::Job {
+                        self.drop_upload(false).await;
+                    }
                     break Err(failure);
                 }
                 Ok(copy) => break Ok(copy),
@@ -211,6 +230,8 @@ impl<J: Journal> Object<'_, J> {
         };
         Some(Outcome {
             id: self.item.id,
+            size: self.item.size,
+            source_etag: self.item.etag.clone(),
             state: copy.state,
             method: copy.method,
             started_at,
@@ -227,7 +248,16 @@ impl<J: Journal> Object<'_, J> {
     }
 
     async fn attempt(&mut self) -> Result<Copy, Trouble> {
+        self.not_carried.clear();
         let mut looked: Option<ObjectMeta> = None;
+        if self.policy.only_clean {
+            self.drop_upload(false).await;
+            // Best effort, but for what no other object would get through either.
+            return match self.drop_stale_uploads(None).await {
+                Err(Trouble::Failed(failure)) if failure.scope == Scope::Job => Err(Trouble::Failed(failure)),
+                _ => Err(Trouble::Cancelled),
+            };
+        }
         if self.item.upload.is_none() {
             if self.must_look()
                 && let Some(done) = self.look_at_target(&mut looked).await?
@@ -235,7 +265,7 @@ impl<J: Journal> Object<'_, J> {
                 return Ok(done);
             }
             if self.policy.resumed {
-                self.drop_stale_uploads().await?;
+                self.drop_stale_uploads(None).await?;
             }
             if evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits) {
                 return self.copy_at_once(None, looked).await;
@@ -264,7 +294,9 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await)
+            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+                store.head(bucket, key, version, None).await
+            })
             .await;
         match head {
             Ok(now) => {
@@ -287,10 +319,16 @@ impl<J: Journal> Object<'_, J> {
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }
 
+    /// Whether the target may have been written for this item before: by a run that was cut off, or by another worker while
+    /// this one was held up.
+    fn may_be_ours(&self) -> bool {
+        self.policy.resumed || self.again
+    }
+
     fn must_look(&self) -> bool {
         match self.policy.if_exists {
-            IfExists::Overwrite => self.policy.resumed,
-            IfExists::Same => self.policy.resumed || !self.item.target_absent,
+            IfExists::Overwrite => self.may_be_ours(),
+            IfExists::Same => self.may_be_ours() || !self.item.target_absent,
             IfExists::Skip | IfExists::Fail => true,
         }
     }
@@ -310,12 +348,24 @@ impl<J: Journal> Object<'_, J> {
             verdict = compare(Side::from(&source), Side::from(&target), false);
             *looked = Some(source);
         }
+        if matches!(verdict, Verdict::Proven(_)) && self.policy.verify == Verify::Content {
+            let there = Written { etag: target.etag.clone(), ..Written::default() };
+            verdict = match self.compare_content(&there).await? {
+                Compared::Equal => Verdict::Proven(Verified::Content),
+                Compared::Differs(how) => Verdict::Differs(how),
+                Compared::Gone => return Ok(None),
+            };
+        }
+        // Written by an earlier try, as far as the service's clock can tell.
+        let ours = self.may_be_ours() && self.is_young(target.last_modified);
         match (verdict, self.policy.if_exists) {
-            (Verdict::Proven(verified), IfExists::Same | IfExists::Overwrite) => {
+            (Verdict::Proven(verified), IfExists::Same) => {
                 Ok(Some(Copy::found(State::Skipped, Method::None, &target, verified)))
             }
-            (Verdict::Proven(verified), IfExists::Fail) if self.policy.resumed => {
-                // Written by the run that was cut off.
+            (Verdict::Proven(verified), IfExists::Overwrite) if ours => {
+                Ok(Some(Copy::found(State::Skipped, Method::None, &target, verified)))
+            }
+            (Verdict::Proven(verified), IfExists::Fail) if ours => {
                 Ok(Some(Copy::found(State::Done, Method::None, &target, verified)))
             }
             (_, IfExists::Fail) => {
@@ -329,13 +379,20 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
+    /// Whether something was made since the transfer was born, by the service's clock.
+    pub(crate) fn is_young(&self, at: f64) -> bool {
+        at >= self.policy.since - CLOCK_SLACK
+    }
+
     /// Facts about the source, which must be what was listed.
     async fn head_source(&self) -> Result<ObjectMeta, Trouble> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, None).await)
+            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+                store.head(bucket, key, version, None).await
+            })
             .await;
         match head {
             Ok(source) if source.etag == self.item.etag && source.size == self.item.size => Ok(source),
@@ -357,8 +414,12 @@ impl<J: Journal> Object<'_, J> {
     /// Facts about the target; None when there is none.
     async fn head_target(&self) -> Result<Option<ObjectMeta>, Trouble> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
-        let head =
-            self.target.call(bucket, 0, &self.retries, async |store| store.head(bucket, key, None, None).await).await;
+        let head = self
+            .target
+            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+                store.head(bucket, key, None, None).await
+            })
+            .await;
         match head {
             Ok(target) => Ok(Some(target)),
             Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
@@ -388,7 +449,9 @@ impl<J: Journal> Object<'_, J> {
             let version = self.item.version_id.as_deref();
             let part = self
                 .source
-                .call(bucket, 0, &self.retries, async |store| store.head(bucket, key, version, Some(1)).await)
+                .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+                    store.head(bucket, key, version, Some(1)).await
+                })
                 .await;
             match part {
                 Ok(part) if part.etag == source.etag => first_part = Some(part.size),
@@ -398,7 +461,10 @@ impl<J: Journal> Object<'_, J> {
             }
         }
         evidence::choose(source, first_part, self.policy.wishes, &self.policy.limits).map_err(|error| {
-            let message = format!("s3://{}/{}: {error}.", self.policy.source_bucket, self.item.source_key);
+            let message = format!(
+                "s3://{}/{}: {error}. Choose another --part-size, or leave it out.",
+                self.policy.source_bucket, self.item.source_key
+            );
             Trouble::Failed(ObjectFailure::new(
                 FailureClass::Store(ErrorClass::Object),
                 "EntityTooLarge",
@@ -442,7 +508,7 @@ impl<J: Journal> Object<'_, J> {
             (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
         let written = self
             .target
-            .call(bucket, self.item.size, &self.retries, async |store| {
+            .call(Call::write("CopyObject", bucket).bytes(self.item.size), &self.retries, async |store| {
                 store.copy(&pinned, bucket, key, class, checksum).await
             })
             .await;
@@ -460,6 +526,24 @@ impl<J: Journal> Object<'_, J> {
     pub(crate) async fn verify(
         &mut self,
         method: Method,
+        written: Written,
+        source: Option<ObjectMeta>,
+        same_boundaries: bool,
+    ) -> Result<Copy, Trouble> {
+        let etag = written.etag.clone();
+        let proven = self.prove(method, written, source, same_boundaries).await;
+        if let Err(Trouble::Again(failure) | Trouble::Failed(failure)) = &proven
+            && failure.class == FailureClass::SourceChanged
+        {
+            // Made of a source that is no more, perhaps of two of them.
+            self.remove_ours(&etag).await;
+        }
+        proven
+    }
+
+    async fn prove(
+        &mut self,
+        method: Method,
         mut written: Written,
         mut source: Option<ObjectMeta>,
         same_boundaries: bool,
@@ -473,18 +557,10 @@ impl<J: Journal> Object<'_, J> {
             if source.is_none() {
                 source = Some(self.head_source().await?);
             }
-            let Some(target) = self.head_target().await? else {
-                let message = format!(
-                    "s3://{}/{} was written and then was not there: something else removes objects at the target. Run the same command again when it has stopped.",
-                    self.policy.target_bucket, self.item.target_key
-                );
-                return Err(Trouble::Again(ObjectFailure::new(
-                    FailureClass::Mismatch,
-                    "TargetMissing",
-                    "HeadObject",
-                    message,
-                )));
-            };
+            let Some(target) = self.head_target().await? else { return Err(self.target_changed("is gone")) };
+            if target.etag != written.etag {
+                return Err(self.target_changed("holds something else"));
+            }
             verdict = source
                 .as_ref()
                 .map_or(Verdict::Unknown, |s| compare(Side::from(s), Side::from(&target), same_boundaries));
@@ -497,30 +573,37 @@ impl<J: Journal> Object<'_, J> {
         };
         let verified = if must_read {
             match self.compare_content(&written).await? {
-                None => Verified::Content,
-                Some(difference) => return Err(self.mismatch(&difference).await),
+                Compared::Equal => Verified::Content,
+                Compared::Differs(how) => return Err(self.mismatch(&written, &how).await),
+                Compared::Gone => return Err(self.target_changed("holds something else")),
             }
         } else {
             match verdict {
                 Verdict::Proven(verified) => verified,
-                Verdict::Differs(how) => return Err(self.mismatch(&how).await),
-                Verdict::Doubtful(_) | Verdict::Unknown => Verified::Size,
+                Verdict::Differs(how) => return Err(self.mismatch(&written, &how).await),
+                Verdict::Doubtful(_) | Verdict::Unknown => {
+                    // Nothing but the pin says that all parts are of one version, and some services ignore it.
+                    self.head_source().await?;
+                    Verified::Size
+                }
             }
         };
         Ok(Copy { state: State::Done, method, target: written, verified })
     }
 
-    async fn mismatch(&mut self, how: &str) -> Trouble {
+    /// What we wrote is not there any more: whatever is there now is not ours to judge, nor to remove.
+    fn target_changed(&self, now: &str) -> Trouble {
+        let message = format!(
+            "s3://{}/{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",
+            self.policy.target_bucket, self.item.target_key
+        );
+        Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
+    }
+
+    /// The target is proven wrong: it must not look whole.
+    async fn mismatch(&self, written: &Written, how: &str) -> Trouble {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
-        let removed = self
-            .target
-            .uncancelled()
-            .call(bucket, 0, &self.retries, async |store| store.delete(bucket, key).await)
-            .await;
-        let left = match removed {
-            Ok(()) => "The target was removed.",
-            Err(_) => "The target could NOT be removed: do not use it.",
-        };
+        let left = self.remove_ours(&written.etag).await;
         let message = format!(
             "s3://{bucket}/{key} is not what s3://{}/{} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
             self.policy.source_bucket, self.item.source_key
@@ -528,12 +611,34 @@ impl<J: Journal> Object<'_, J> {
         Trouble::Failed(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message))
     }
 
+    /// Remove the target, but only while it is what we wrote. Says what became of it.
+    async fn remove_ours(&self, etag: &str) -> &'static str {
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        let target = self.target.uncancelled();
+        let there = target
+            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+                store.head(bucket, key, None, None).await
+            })
+            .await;
+        match there {
+            Ok(now) if now.etag == etag => {
+                let removed = target
+                    .call(Call::write("DeleteObject", bucket), &self.retries, async |store| {
+                        store.delete(bucket, key).await
+                    })
+                    .await;
+                match removed {
+                    Ok(()) => "The target was removed.",
+                    Err(_) => "The target could NOT be removed: do not use it.",
+                }
+            }
+            Ok(_) => "Somebody else has replaced the target meanwhile.",
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => "The target is gone.",
+            Err(_) => "The target could NOT be removed: do not use it.",
+        }
+    }
+
     pub(crate) fn note(&mut self, what: &str, error: &StoreError) {
-        self.not_carried.push(format!(
-            "{what}: {} ({}). {}",
-            error.code,
-            error.operation,
-            advice(&error.code, error.class)
-        ));
+        self.not_carried.push(format!("{what}: {} ({}). {}", error.code, error.operation, error.advice()));
     }
 }

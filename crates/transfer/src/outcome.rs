@@ -153,6 +153,10 @@ impl std::error::Error for ObjectFailure {}
 pub struct Outcome {
     /// The item's id.
     pub id: u64,
+    /// Bytes of the source that was copied: as listed, or as it was when it had changed since.
+    pub size: u64,
+    /// `ETag` of the source that was copied.
+    pub source_etag: String,
     /// How it ended.
     pub state: State,
     /// How the bytes went.

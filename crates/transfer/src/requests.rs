@@ -1,15 +1,22 @@
-//! The one place that makes requests: waits for the budget, retries by error class, stops on cancel.
+//! The one place that makes requests: waits for the budget, retries by error class, sends slow ones a second time, stops on
+//! cancel.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use seqferry_store::budget::Ended;
+use futures::future::{Either, select};
+use seqferry_store::budget::{Access, Ended, JobId, MemoryPermit, RequestPermit, Wanted};
 use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::progress::Counters;
 use crate::quirks::{Connection, Quirks};
+
+/// How often a request that is not answered is looked at again: whether it has become slow, whether a second is allowed.
+const HEDGE_LOOK: Duration = Duration::from_secs(1);
 
 /// How often and after what pause a request is sent again. Pauses are drawn evenly from zero to the ceiling ("full
 /// jitter"), so that many requests that failed together do not come back together.
@@ -30,8 +37,8 @@ pub struct RetryPolicy {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            // About half a minute in all: longer outages are the control plane's.
-            attempts: 8,
+            // Half a minute on average, a minute at most: a service that is started again is back by then.
+            attempts: 11,
             // About two minutes: the ramp-up of a prefix takes minutes.
             throttled_attempts: 12,
             base: Duration::from_millis(100),
@@ -80,18 +87,56 @@ impl From<StoreError> for Interrupted {
     }
 }
 
+/// A request before it is made: what the budget needs to know of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    operation: &'static str,
+    bucket: &'a str,
+    access: Access,
+    bytes: u64,
+    hedged: bool,
+}
+
+impl<'a> Call<'a> {
+    /// One that changes nothing, by S3's name of it: may be sent a second time when it is slow.
+    pub fn read(operation: &'static str, bucket: &'a str) -> Self {
+        Self { operation, bucket, access: Access::Read, bytes: 0, hedged: true }
+    }
+
+    /// One that changes something: never two of them at a time.
+    pub fn write(operation: &'static str, bucket: &'a str) -> Self {
+        Self { operation, bucket, access: Access::Write, bytes: 0, hedged: false }
+    }
+
+    /// Object bytes that it moves.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Whether it may be sent a second time while the first is under way.
+    #[must_use]
+    pub fn hedged(mut self, hedged: bool) -> Self {
+        self.hedged = hedged;
+        self
+    }
+}
+
 /// Makes requests to one store on behalf of one job.
 #[derive(Debug, Clone)]
 pub struct Requests {
     connection: Connection,
     budget: Arc<Budget>,
+    job: JobId,
+    prefix: Arc<str>,
     policy: RetryPolicy,
     cancel: CancellationToken,
     counters: Arc<Counters>,
 }
 
 impl Requests {
-    /// Requests to one service, within `budget`, until `cancel`.
+    /// Requests to one service, within `budget`, until `cancel`. They take turns with those of others.
     pub fn new(
         connection: Connection,
         budget: Arc<Budget>,
@@ -99,7 +144,15 @@ impl Requests {
         cancel: CancellationToken,
         counters: Arc<Counters>,
     ) -> Self {
-        Self { connection, budget, policy, cancel, counters }
+        let job = budget.job();
+        Self { connection, budget, job, prefix: Arc::from(""), policy, cancel, counters }
+    }
+
+    /// The same requests, known to go to keys below this prefix: services limit prefixes apart.
+    #[must_use]
+    pub fn within(mut self, prefix: &str) -> Self {
+        self.prefix = Arc::from(prefix.rfind('/').map_or("", |last| &prefix[..=last]));
+        self
     }
 
     /// The same requests with a token of their own: what must be cleaned up after a cancel is cleaned up through these.
@@ -113,6 +166,11 @@ impl Requests {
         &self.budget
     }
 
+    /// The service.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// What was learned of the service.
     pub fn quirks(&self) -> &Quirks {
         &self.connection.quirks
@@ -123,11 +181,52 @@ impl Requests {
         &self.cancel
     }
 
-    /// Make a request that does `bytes` of work, again while its class allows. `retries` counts the further tries.
-    pub async fn call<T, F, Fut>(
+    /// Wait until so many bytes may be buffered and pass through this process.
+    pub async fn reserve_bytes(&self, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
+        let ready = async {
+            let permit = self.budget.memory(bytes).await;
+            self.budget.bandwidth(bytes).await;
+            permit
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Interrupted::Cancelled),
+            permit = ready => Ok(permit),
+        }
+    }
+
+    /// Make a request, again while the class of its error allows. `retries` counts the further tries.
+    pub async fn call<T, F, Fut>(&self, call: Call<'_>, retries: &AtomicU32, request: F) -> Result<T, Interrupted>
+    where
+        F: Fn(Arc<dyn ObjectStore>) -> Fut,
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        let permit = self.reserve(call).await?;
+        self.call_reserved(call, permit, retries, request).await
+    }
+
+    /// Wait for the right to make this request. Whoever has thousands to make holds no more than this while they wait.
+    pub async fn reserve(&self, call: Call<'_>) -> Result<RequestPermit, Interrupted> {
+        let wanted = Wanted {
+            job: self.job,
+            bucket: call.bucket,
+            prefix: &self.prefix,
+            access: call.access,
+            operation: call.operation,
+            bytes: call.bytes,
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Interrupted::Cancelled),
+            permit = self.budget.request(wanted) => Ok(permit),
+        }
+    }
+
+    /// As [`Requests::call`], the first time with a right that was waited for already.
+    pub async fn call_reserved<T, F, Fut>(
         &self,
-        bucket: &str,
-        bytes: u64,
+        call: Call<'_>,
+        mut permit: RequestPermit,
         retries: &AtomicU32,
         request: F,
     ) -> Result<T, Interrupted>
@@ -140,7 +239,7 @@ impl Requests {
             let error = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Err(Interrupted::Cancelled),
-                answer = self.once(bucket, bytes, &request) => match answer {
+                answer = self.once(call, permit, &request) => match answer {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 },
@@ -163,24 +262,74 @@ impl Requests {
                 () = self.cancel.cancelled() => return Err(Interrupted::Cancelled),
                 ready = again => if ready.is_err() { return Err(Interrupted::Failed(error)) },
             }
+            permit = self.reserve(call).await?;
         }
     }
 
-    async fn once<T, F, Fut>(&self, bucket: &str, bytes: u64, request: &F) -> Result<T, StoreError>
+    /// One try: a request, and a second one beside it when that is allowed and the first is much slower than its peers. The
+    /// first good answer counts; the other request is given up.
+    async fn once<T, F, Fut>(&self, call: Call<'_>, permit: RequestPermit, request: &F) -> Result<T, StoreError>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
-        let permit = self.budget.request(bucket).await;
+        let mut first = pin!(request(Arc::clone(&self.connection.store)));
+        let first_try = self.under_way(permit);
+        if !call.hedged {
+            return first_try.answered(first.await);
+        }
+        let begun = Instant::now();
+        let mut patience = first_try.permit.slow_after().unwrap_or(HEDGE_LOOK);
+        let second_try = loop {
+            tokio::select! {
+                biased;
+                answer = &mut first => return first_try.answered(answer),
+                () = tokio::time::sleep_until(begun + patience) => {}
+            }
+            // What its peers take may have been learned, or have changed, since it was sent.
+            let slow = first_try.permit.slow_after();
+            if slow.is_some_and(|slow| slow <= patience)
+                && let Some(permit) = first_try.permit.hedge()
+            {
+                break self.under_way(permit);
+            }
+            patience = slow.filter(|slow| *slow > patience).unwrap_or(patience + HEDGE_LOOK);
+        };
+        let second = pin!(request(Arc::clone(&self.connection.store)));
+        // An error of one leaves the other its chance.
+        match select(first, second).await {
+            Either::Left((Err(error), second)) => {
+                let _slow = first_try.answered::<T>(Err(error));
+                second_try.answered(second.await)
+            }
+            Either::Right((Err(error), first)) => {
+                let _second = second_try.answered::<T>(Err(error));
+                first_try.answered(first.await)
+            }
+            Either::Left((answer, _)) => first_try.answered(answer),
+            Either::Right((answer, _)) => second_try.answered(answer),
+        }
+    }
+
+    fn under_way(&self, permit: RequestPermit) -> UnderWay<'_> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         self.counters.in_flight.fetch_add(1, Ordering::Relaxed);
-        // Also when this future is dropped by a cancel.
-        let _under_way = UnderWay(&self.counters);
-        let answer = request(Arc::clone(&self.connection.store)).await;
-        permit.end(match &answer {
-            Ok(_) => Ended::Worked(bytes),
+        UnderWay { permit, counted: Counted(&self.counters) }
+    }
+}
+
+/// A request that was sent. Dropped without an answer, by a cancel or by a faster one, it says nothing of the service.
+struct UnderWay<'a> {
+    permit: RequestPermit,
+    counted: Counted<'a>,
+}
+
+impl UnderWay<'_> {
+    fn answered<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.permit.end(match &answer {
+            Ok(_) => Ended::Worked,
             Err(error) if error.class == ErrorClass::Throttle => {
-                self.counters.throttled.fetch_add(1, Ordering::Relaxed);
+                self.counted.0.throttled.fetch_add(1, Ordering::Relaxed);
                 Ended::Throttled
             }
             Err(_) => Ended::Failed,
@@ -189,9 +338,9 @@ impl Requests {
     }
 }
 
-struct UnderWay<'a>(&'a Counters);
+struct Counted<'a>(&'a Counters);
 
-impl Drop for UnderWay<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -214,7 +363,8 @@ mod tests {
         assert_eq!(policy.pause(&failed, 3, 1.0), Some(Duration::from_millis(200)));
         assert_eq!(policy.pause(&failed, 3, 0.5), Some(Duration::from_millis(100)));
         assert_eq!(policy.pause(&failed, 8, 1.0), Some(Duration::from_millis(6400)));
-        assert_eq!(policy.pause(&failed, 9, 1.0), None);
+        assert_eq!(policy.pause(&failed, 11, 1.0), Some(Duration::from_secs(20)));
+        assert_eq!(policy.pause(&failed, 12, 1.0), None);
     }
 
     #[test]

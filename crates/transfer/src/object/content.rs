@@ -1,19 +1,29 @@
 //! Reading both sides and comparing them, range by range, in bounded memory.
 
-use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures::stream::{self, StreamExt as _};
 use seqferry_store::{CopySource, ErrorClass, ObjectStore, Range, StoreError, Written};
 
 use super::{Journal, Object, Trouble};
-use crate::requests::Interrupted;
+use crate::requests::{Call, Interrupted};
 
 /// What is compared at a time: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
 /// Ranges compared side by side.
 const SIDE_BY_SIDE: usize = 4;
 
+/// What reading both sides has shown.
+pub(super) enum Compared {
+    /// Byte for byte the same.
+    Equal,
+    /// Where they differ, for a person.
+    Differs(String),
+    /// The target is not what was to be compared any more.
+    Gone,
+}
+
 impl<J: Journal> Object<'_, J> {
-    /// Read both sides. None: they are equal; else where they differ.
-    pub(super) async fn compare_content(&self, written: &Written) -> Result<Option<String>, Trouble> {
+    /// Read both sides, up to the first difference that is met.
+    pub(super) async fn compare_content(&self, written: &Written) -> Result<Compared, Trouble> {
         let size = self.item.size;
         let target = CopySource {
             bucket: self.policy.target_bucket.clone(),
@@ -25,20 +35,23 @@ impl<J: Journal> Object<'_, J> {
         let source = self.pinned(RANGE);
         let ranges =
             (0..size.div_ceil(RANGE)).map(|n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 });
-        let differences: Vec<Option<u64>> = stream::iter(ranges)
-            .map(|range| self.differs(&source, &target, range))
-            .buffer_unordered(SIDE_BY_SIDE)
-            .try_collect()
-            .await?;
-        Ok(differences.into_iter().flatten().min().map(|at| format!("the bytes differ from offset {at} on")))
+        let mut compared = stream::iter(ranges)
+            .map(|range| self.compare_range(&source, &target, range))
+            .buffer_unordered(SIDE_BY_SIDE);
+        while let Some(range) = compared.next().await {
+            match range? {
+                Compared::Equal => {}
+                different => return Ok(different),
+            }
+        }
+        Ok(Compared::Equal)
     }
 
-    async fn differs(&self, source: &CopySource, target: &CopySource, range: Range) -> Result<Option<u64>, Trouble> {
-        let _reserved = self.source.budget().memory(2 * range.len()).await;
-        self.source.budget().bandwidth(2 * range.len()).await;
+    async fn compare_range(&self, source: &CopySource, target: &CopySource, range: Range) -> Result<Compared, Trouble> {
+        let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
         let theirs = self
             .source
-            .call(&source.bucket, range.len(), &self.retries, async |store| read(store.as_ref(), source, range).await)
+            .call(get(&source.bucket, range), &self.retries, async |store| read(store.as_ref(), source, range).await)
             .await;
         let theirs = match theirs {
             Ok(bytes) => bytes,
@@ -47,7 +60,7 @@ impl<J: Journal> Object<'_, J> {
         };
         let ours = self
             .target
-            .call(&target.bucket, range.len(), &self.retries, async |store| read(store.as_ref(), target, range).await)
+            .call(get(&target.bucket, range), &self.retries, async |store| read(store.as_ref(), target, range).await)
             .await;
         let ours = match ours {
             Ok(bytes) => bytes,
@@ -55,13 +68,21 @@ impl<J: Journal> Object<'_, J> {
             Err(Interrupted::Failed(error))
                 if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) =>
             {
-                return Ok(Some(range.first));
+                return Ok(Compared::Gone);
             }
             Err(other) => return Err(other.into()),
         };
-        let at = theirs.iter().zip(&ours).position(|(a, b)| a != b);
-        Ok(at.or((theirs.len() != ours.len()).then_some(0)).map(|at| range.first + at as u64))
+        let at = theirs.iter().zip(&ours).position(|(a, b)| a != b).or((theirs.len() != ours.len()).then_some(0));
+        Ok(match at {
+            None => Compared::Equal,
+            Some(at) => Compared::Differs(format!("the bytes differ at offset {}", range.first + at as u64)),
+        })
     }
+}
+
+/// Never two at a time: the second would fill buffers that were not reserved.
+fn get(bucket: &str, range: Range) -> Call<'_> {
+    Call::read("GetObject", bucket).bytes(range.len()).hedged(false)
 }
 
 async fn read(store: &dyn ObjectStore, from: &CopySource, range: Range) -> Result<Vec<u8>, StoreError> {

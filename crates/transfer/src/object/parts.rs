@@ -6,23 +6,27 @@
 //! recorded has no parts, by which it is known and dropped.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt as _};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_store::budget::RequestPermit;
 use seqferry_store::{
-    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, StoreError, Written,
+    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, Range, StoreError, Written,
 };
+use tokio::task::JoinHandle;
 
-use super::{Copy, Journal, Object, Trouble};
+use super::{Copy, Journal, Object, Trouble, Verify};
 use crate::evidence::{PartsRoute, Side, Verdict, compare};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
-use crate::requests::{Interrupted, Requests};
+use crate::requests::{Call, Interrupted, Requests};
 
-/// Parts of one object that may be under way; the budget decides how many really are.
-const FAN_OUT: usize = 1024;
-/// Clocks of the service and of this machine may differ by so many seconds.
-const CLOCK_SLACK: f64 = 15.0 * 60.0;
+/// Parts of one object that wait for the budget: enough for its turns, while the others cost nothing. How many are under way
+/// is the budget's to decide.
+const AHEAD: usize = 16;
 /// How long parts that were sent are waited for before the last abort.
 const LINGER: Duration = Duration::from_mins(1);
 /// How often an upload is aborted until the service has forgotten it.
@@ -30,9 +34,16 @@ const ABORTS: usize = 10;
 
 type Done = BTreeMap<u32, CompletedPart>;
 
+/// A part that may be copied now.
+struct Reserved {
+    number: u32,
+    range: Range,
+    permit: RequestPermit,
+}
+
 impl<J: Journal> Object<'_, J> {
     pub(super) async fn copy_in_parts(&mut self, mut route: PartsRoute, source: &ObjectMeta) -> Result<Copy, Trouble> {
-        if self.target.quirks().wrong_part_checksums() {
+        if self.target.quirks().useless_part_checksums() {
             (route.checksum, route.whole) = (None, None);
         }
         let recorded = self.item.upload.clone();
@@ -41,19 +52,23 @@ impl<J: Journal> Object<'_, J> {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
                 if let Some(done) = self.parts_there(&upload_id, plan).await? {
                     if done.values().any(|part| is_wrong(part.checksum.as_deref(), source, plan)) {
-                        return Err(Trouble::WrongPartChecksums);
+                        return Err(Trouble::UselessPartChecksums);
                     }
                     route.same_boundaries &= route.plan.part_size == part_size;
                     route.plan = plan;
+                    self.note_uncarried(source).await?;
                     (upload_id, done)
                 } else {
                     self.item.upload = None;
-                    if let Some(copy) = self.completed_before(&route, source, part_size).await? {
-                        return Ok(copy);
+                    if let Some(written) = self.completed_before(&route, source, part_size).await? {
+                        self.note_uncarried(source).await?;
+                        return self
+                            .verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries)
+                            .await;
                     }
                     // The run that lost this upload may have begun another and died before that was recorded.
                     if self.policy.resumed {
-                        self.drop_stale_uploads().await?;
+                        self.drop_stale_uploads(None).await?;
                     }
                     (self.begin(&mut route, source).await?, Done::new())
                 }
@@ -65,16 +80,13 @@ impl<J: Journal> Object<'_, J> {
         let done = self.copy_missing(&route, source, &upload_id, done).await?;
         let written = self.complete(&route, source, &upload_id, done).await?;
         self.item.upload = None;
+        self.see_off(upload_id);
         self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await
     }
 
     /// Create the upload and have it recorded.
     async fn begin(&mut self, route: &mut PartsRoute, source: &ObjectMeta) -> Result<String, Trouble> {
-        let tags = self.tags(source).await?;
-        if source.missing_metadata > 0 {
-            self.not_carried
-                .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
-        }
+        let tags = self.note_uncarried(source).await?;
         let request = CreateUpload {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
@@ -83,30 +95,62 @@ impl<J: Journal> Object<'_, J> {
             storage_class: self.policy.storage_class.clone(),
             checksum: route.checksum,
         };
+        let retries = self.retries.load(Ordering::Relaxed);
         let created = self
             .target
-            .call(&request.bucket, 0, &self.retries, async |store| store.create_upload(&request).await)
+            .call(Call::write("CreateMultipartUpload", &request.bucket), &self.retries, |store| {
+                let (request, created) = (request.clone(), Arc::clone(&self.created));
+                let sent = self.under_way.spawn(async move {
+                    let upload_id = store.create_upload(&request).await?;
+                    created.lock().unwrap_or_else(PoisonError::into_inner).push(upload_id.clone());
+                    Ok(upload_id)
+                });
+                ended(sent, "CreateMultipartUpload")
+            })
             .await;
         let upload_id = created?;
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.item.upload = Some((upload_id.clone(), route.plan.part_size));
-        match self.journal.begun(self.item.id, &upload_id, route.plan.part_size).await {
-            Some(()) => Ok(upload_id),
-            None => Err(Trouble::Cancelled),
+        if self.retries.load(Ordering::Relaxed) > retries {
+            // A try whose answer was lost may have created another one.
+            self.drop_stale_uploads(Some(&upload_id)).await?;
         }
+        if self.journal.begun(self.item.id, &upload_id, route.plan.part_size).await.is_some() {
+            return Ok(upload_id);
+        }
+        // The job was stopped, perhaps since another worker has these objects: then nobody but us knows of this upload.
+        self.drop_upload(true).await;
+        Err(Trouble::Cancelled)
     }
 
-    async fn tags(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, Trouble> {
-        if source.tag_count == 0 {
+    /// Note what an upload cannot carry of the source; the tags that it can.
+    async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, Trouble> {
+        if source.missing_metadata > 0 {
+            self.not_carried
+                .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
+        }
+        if source.tag_count == Some(0) {
             return Ok(Vec::new());
         }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
-        match self.source.call(bucket, 0, &self.retries, async |store| store.get_tags(bucket, key, version).await).await
+        match self
+            .source
+            .call(Call::read("GetObjectTagging", bucket), &self.retries, async |store| {
+                store.get_tags(bucket, key, version).await
+            })
+            .await
         {
             Ok(tags) => Ok(tags),
+            // A service without tags has none to carry.
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability && source.tag_count.is_none() => {
+                Ok(Vec::new())
+            }
             // The bytes can be had; the copy says what it lacks.
             Err(Interrupted::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::Capability) => {
-                self.note(&format!("{} tags", source.tag_count), &error);
+                let tags =
+                    source.tag_count.map_or("tags, if there are any".to_owned(), |count| format!("{count} tags"));
+                self.note(&tags, &error);
                 Ok(Vec::new())
             }
             Err(other) => Err(other.into()),
@@ -141,42 +185,73 @@ impl<J: Journal> Object<'_, J> {
     ) -> Result<Done, Trouble> {
         let plan = route.plan;
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !done.contains_key(number)).collect();
-        let mut parts =
-            stream::iter(missing).map(|number| self.copy_part(plan, upload_id, number)).buffer_unordered(FAN_OUT);
-        while let Some(part) = parts.next().await {
-            // The first failure drops the other parts under way.
-            let part = part?;
-            if is_wrong(part.checksum.as_deref(), source, plan) {
-                return Err(Trouble::WrongPartChecksums);
+        let mut missing = missing.into_iter();
+        let mut next: FuturesUnordered<BoxFuture<'_, Result<Reserved, Trouble>>> = FuturesUnordered::new();
+        let mut parts = FuturesUnordered::new();
+        loop {
+            while next.len() < AHEAD
+                && let Some(number) = missing.next()
+            {
+                next.push(self.reserve_part(plan, number).boxed());
             }
-            done.insert(part.number, part);
+            tokio::select! {
+                Some(reserved) = next.next() => {
+                    parts.push(self.copy_part(upload_id, reserved?));
+                }
+                Some(part) = parts.next() => {
+                    // The first failure drops the other parts under way.
+                    let part: CompletedPart = part?;
+                    // Without an algorithm of ours there is nothing more to be learned.
+                    if route.checksum.is_some() && is_wrong(part.checksum.as_deref(), source, plan) {
+                        return Err(Trouble::UselessPartChecksums);
+                    }
+                    done.insert(part.number, part);
+                }
+                else => return Ok(done),
+            }
         }
-        Ok(done)
     }
 
-    async fn copy_part(&self, plan: PartPlan, upload_id: &str, number: u32) -> Result<CompletedPart, Trouble> {
+    /// Wait until this part may be copied.
+    async fn reserve_part(&self, plan: PartPlan, number: u32) -> Result<Reserved, Trouble> {
         let Some(range) = plan.range(number) else { return Err(Trouble::Cancelled) };
+        let permit = self.target.reserve(self.part_call(range)).await?;
+        Ok(Reserved { number, range, permit })
+    }
+
+    fn part_call(&self, range: Range) -> Call<'_> {
+        // The same part twice at a time is safe where the same bytes get the same `ETag`.
+        let hedged = self.plain_etags.load(Ordering::Relaxed) && !self.target.quirks().changing_part_etags();
+        Call::write("UploadPartCopy", &self.policy.target_bucket).bytes(range.len()).hedged(hedged)
+    }
+
+    async fn copy_part(&self, upload_id: &str, reserved: Reserved) -> Result<CompletedPart, Trouble> {
+        let Reserved { number, range, permit } = reserved;
+        let call = self.part_call(range);
         let source = self.pinned(range.len());
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        // What the first answer said of this part; a second one that says something else is a lesson.
+        let said = Arc::new(OnceLock::new());
         let copied = self
             .target
-            .call(bucket, range.len(), &self.retries, |store| {
+            .call_reserved(call, permit, &self.retries, |store| {
                 let (source, bucket, key, upload_id) =
                     (source.clone(), bucket.clone(), key.clone(), upload_id.to_owned());
-                let sent = self
-                    .under_way
-                    .spawn(async move { store.copy_part(&source, range, &bucket, &key, &upload_id, number).await });
-                async move {
-                    sent.await.unwrap_or_else(|_| {
-                        // Only when the runtime is being torn down.
-                        Err(StoreError::new("UploadPartCopy", "", None, "Cancelled", None))
-                    })
-                }
+                let (said, connection) = (Arc::clone(&said), self.target.connection().clone());
+                let sent = self.under_way.spawn(async move {
+                    let copied = store.copy_part(&source, range, &bucket, &key, &upload_id, number).await?;
+                    if said.get_or_init(|| copied.etag.clone()) != &copied.etag {
+                        connection.quirks.learn_changing_part_etags();
+                    }
+                    Ok(copied)
+                });
+                ended(sent, "UploadPartCopy")
             })
             .await;
         match copied {
             Ok(copied) => {
                 self.active.add(range.len());
+                self.plain_etags.store(!copied.opaque_etag, Ordering::Relaxed);
                 Ok(CompletedPart { number, etag: copied.etag, checksum: copied.checksum })
             }
             Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
@@ -213,7 +288,9 @@ impl<J: Journal> Object<'_, J> {
         };
         let completed = self
             .target
-            .call(&request.bucket, 0, &self.retries, async |store| store.complete_upload(&request).await)
+            .call(Call::write("CompleteMultipartUpload", &request.bucket), &self.retries, async |store| {
+                store.complete_upload(&request).await
+            })
             .await;
         match completed {
             Ok(written) => Ok(written),
@@ -221,9 +298,17 @@ impl<J: Journal> Object<'_, J> {
             Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
                 self.item.upload = None;
                 match self.completed_before(route, source, route.plan.part_size).await? {
-                    Some(copy) => Ok(copy.target),
+                    Some(written) => Ok(written),
                     None => Err(Trouble::Again(self.upload_lost(&error))),
                 }
+            }
+            // Some services want part checksums that they never told.
+            Err(Interrupted::Failed(error))
+                if route.checksum.is_some()
+                    && request.parts.iter().any(|part| part.checksum.is_none())
+                    && matches!(error.code.as_str(), "InvalidPart" | "InvalidRequest") =>
+            {
+                Err(Trouble::UselessPartChecksums)
             }
             // The service and we disagree about a part: worth one more try from the first.
             Err(Interrupted::Failed(error)) if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder") => {
@@ -245,42 +330,45 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// After an upload turned out to be gone: whether the target is what it was meant to become.
+    /// After an upload turned out to be gone: the target, when it is what the upload was meant to become.
     async fn completed_before(
         &self,
         route: &PartsRoute,
         source: &ObjectMeta,
         part_size: u64,
-    ) -> Result<Option<Copy>, Trouble> {
+    ) -> Result<Option<Written>, Trouble> {
         let Some(target) = self.head_target().await? else { return Ok(None) };
-        let verified = match compare(Side::from(source), Side::from(&target), route.same_boundaries) {
-            Verdict::Proven(verified) => verified,
-            Verdict::Differs(_) | Verdict::Doubtful(_) => return Ok(None),
-            // No common evidence: made of as many parts as ours, as long, and after this transfer was begun.
+        let ours = match compare(Side::from(source), Side::from(&target), route.same_boundaries) {
+            Verdict::Proven(_) => true,
+            Verdict::Differs(_) | Verdict::Doubtful(_) => false,
+            // No common evidence: made of as many parts as ours, as long, and after this transfer was begun. Where more is
+            // asked for it is copied again.
             Verdict::Unknown => {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
-                let ours = etag_parts(&target.etag) == Some(plan.count())
-                    && target.last_modified >= self.policy.since - CLOCK_SLACK;
-                if !ours {
-                    return Ok(None);
-                }
-                Verified::Size
+                self.policy.verify == Verify::Auto
+                    && etag_parts(&target.etag) == Some(plan.count())
+                    && self.is_young(target.last_modified)
             }
         };
-        Ok(Some(Copy::found(State::Done, Method::Multipart, &target, verified)))
+        let ObjectMeta { etag, version_id, checksum, .. } = target;
+        Ok(ours.then_some(Written { etag, version_id, checksum }))
     }
 
     /// Drop the uploads that an interrupted run created but did not live to record. They hold no part, since no part starts
-    /// before its upload is recorded; an upload of somebody else that is at work does hold one.
-    pub(super) async fn drop_stale_uploads(&self) -> Result<(), Trouble> {
+    /// before its upload is recorded; an upload of somebody else that is at work does hold one. `except` is in use.
+    pub(super) async fn drop_stale_uploads(&self, except: Option<&str>) -> Result<(), Trouble> {
         let small =
             crate::evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits);
         if small {
             return Ok(());
         }
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
-        let listed =
-            self.target.call(bucket, 0, &self.retries, async |store| store.list_uploads(bucket, key).await).await;
+        let listed = self
+            .target
+            .call(Call::read("ListMultipartUploads", bucket), &self.retries, async |store| {
+                store.list_uploads(bucket, key).await
+            })
+            .await;
         let uploads = match listed {
             Ok(uploads) => uploads,
             // Not allowed to look: the bucket's lifecycle rule has to do it.
@@ -291,8 +379,10 @@ impl<J: Journal> Object<'_, J> {
             }
             Err(other) => return Err(other.into()),
         };
-        let young = |initiated: f64| initiated >= self.policy.since - CLOCK_SLACK;
-        for upload in uploads.into_iter().filter(|upload| upload.key == *key && young(upload.initiated)) {
+        let stale = uploads.into_iter().filter(|upload| {
+            upload.key == *key && self.is_young(upload.initiated) && Some(upload.upload_id.as_str()) != except
+        });
+        for upload in stale {
             let parts = list_parts(self.target, bucket, key, &upload.upload_id, &self.retries).await;
             if matches!(&parts, Ok(parts) if parts.is_empty()) {
                 abort(self.target, bucket, key, &upload.upload_id, &self.retries).await;
@@ -301,19 +391,41 @@ impl<J: Journal> Object<'_, J> {
         Ok(())
     }
 
-    /// Abort this object's open upload, if it has one.
+    /// After an upload was completed while a part of it was under way a second time: see to it that a service which takes
+    /// that part for a new upload keeps nothing of it. Best effort, and nobody waits for it.
+    fn see_off(&self, upload_id: String) {
+        if self.under_way.is_empty() {
+            return;
+        }
+        let (target, under_way) = (self.target.uncancelled(), self.under_way.clone());
+        let (bucket, key) = (self.policy.target_bucket.clone(), self.item.target_key.clone());
+        tokio::spawn(async move {
+            under_way.close();
+            let _over = tokio::time::timeout(LINGER, under_way.wait()).await;
+            let retries = AtomicU32::new(0);
+            if list_parts(&target, &bucket, &key, &upload_id, &retries).await.is_ok() {
+                abort(&target, &bucket, &key, &upload_id, &retries).await;
+            }
+        });
+    }
+
+    /// Abort this object's open uploads, if it has any: the recorded one, and one that was still being created.
     ///
-    /// Once at once, so that it costs nothing more, and again when the parts that were sent have come to their end: a
+    /// Once at once, so that it costs nothing more, and again when the requests that were sent have come to their end: a
     /// service may keep a part that arrives after the abort. With `to_the_end` also after the job was stopped; else a stop
     /// leaves the upload to whoever comes next.
     pub(crate) async fn drop_upload(&mut self, to_the_end: bool) {
-        let Some((upload_id, part_size)) = self.item.upload.take() else { return };
+        let recorded = self.item.upload.take();
         let target = self.target.uncancelled();
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         if !self.under_way.is_empty() {
-            let _first = target
-                .call(bucket, 0, &self.retries, async |store| store.abort_upload(bucket, key, &upload_id).await)
-                .await;
+            if let Some((upload_id, _)) = &recorded {
+                let _first = target
+                    .call(Call::write("AbortMultipartUpload", bucket), &self.retries, async |store| {
+                        store.abort_upload(bucket, key, upload_id).await
+                    })
+                    .await;
+            }
             self.under_way.close();
             let stopped = async {
                 if to_the_end {
@@ -324,15 +436,25 @@ impl<J: Journal> Object<'_, J> {
             tokio::select! {
                 _over = tokio::time::timeout(LINGER, self.under_way.wait()) => {}
                 () = stopped => {
-                    self.item.upload = Some((upload_id, part_size));
+                    self.item.upload = recorded;
                     self.under_way.reopen();
                     return;
                 }
             }
             self.under_way.reopen();
         }
-        abort(&target, bucket, key, &upload_id, &self.retries).await;
+        let mut open = std::mem::take(&mut *self.created.lock().unwrap_or_else(PoisonError::into_inner));
+        open.extend(recorded.map(|(upload_id, _)| upload_id));
+        for upload_id in open {
+            abort(&target, bucket, key, &upload_id, &self.retries).await;
+        }
     }
+}
+
+/// The answer to a request that goes on when nobody waits for it any more.
+async fn ended<T>(sent: JoinHandle<Result<T, StoreError>>, operation: &'static str) -> Result<T, StoreError> {
+    // It cannot be waited for only when the runtime is being torn down.
+    sent.await.unwrap_or_else(|_| Err(StoreError::new(operation, "", None, "Cancelled", None)))
 }
 
 /// Whether a part was answered for with the checksum of the whole source, which no part of several has.
@@ -343,9 +465,14 @@ fn is_wrong(part: Option<&str>, source: &ObjectMeta, plan: PartPlan) -> bool {
 
 /// Abort until the service has forgotten the upload: parts that were under way may survive the first time. Best effort: what
 /// fails here is left to the bucket's lifecycle rule.
-async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, retries: &std::sync::atomic::AtomicU32) {
+async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, retries: &AtomicU32) {
     for _ in 0..ABORTS {
-        match requests.call(bucket, 0, retries, async |store| store.abort_upload(bucket, key, upload_id).await).await {
+        match requests
+            .call(Call::write("AbortMultipartUpload", bucket), retries, async |store| {
+                store.abort_upload(bucket, key, upload_id).await
+            })
+            .await
+        {
             Err(_) => return,
             Ok(()) => {
                 if list_parts(requests, bucket, key, upload_id, retries).await.is_err() {
@@ -361,13 +488,15 @@ async fn list_parts(
     bucket: &str,
     key: &str,
     upload_id: &str,
-    retries: &std::sync::atomic::AtomicU32,
+    retries: &AtomicU32,
 ) -> Result<Vec<PartInfo>, Interrupted> {
     let mut parts = Vec::new();
     let mut after = None;
     loop {
         let page = requests
-            .call(bucket, 0, retries, async |store| store.list_parts(bucket, key, upload_id, after).await)
+            .call(Call::read("ListParts", bucket), retries, async |store| {
+                store.list_parts(bucket, key, upload_id, after).await
+            })
             .await?;
         parts.extend(page.parts);
         match page.next {

@@ -52,7 +52,11 @@ pub struct World {
 
 impl World {
     pub fn new() -> Self {
-        let memory = Arc::new(MemoryStore::new(small_limits().minimum_part));
+        Self::of(MemoryStore::new(small_limits().minimum_part))
+    }
+
+    pub fn of(memory: MemoryStore) -> Self {
+        let memory = Arc::new(memory);
         memory.create_bucket(SOURCE);
         memory.create_bucket(TARGET);
         let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
