@@ -11,12 +11,19 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from seqferry.errors import ConfigError
+from seqferry.errors import ConfigError, UsageError
 
-MAX_REQUESTS: Final = 512
-"""Requests in flight. One process then reaches what S3 allows per prefix at its usual latencies; more only queues."""
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+MAX_REQUESTS: Final = 10_000
+"""Requests in flight at most. S3 takes 3,500 writes per second and prefix, and a part copy of 128 MiB takes 2.4 s:
+8,500 in flight, and some room. How many are of use below that is found while working (docs/governor.md)."""
+
+MOST_REQUESTS: Final = 65_535
+"""Each request in flight holds a connection, and a machine has no more ports than this."""
 
 MEMORY: Final = 256 * 1024 * 1024
 """Bytes of buffers: fits the smallest machines that such jobs are run on."""
@@ -26,20 +33,27 @@ _UNITS.update({f"{letter}{suffix}": 1000**power for power, letter in enumerate("
 _UNITS.update({f"{letter}{suffix}": 1024**power for power, letter in enumerate("kmgt", 1) for suffix in ("", "ib")})
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
+_MOST_BYTES: Final = 2**60
+"""1 EiB: more than any machine has, and well within what the engine counts with."""
+
 _POSTGRES_SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
+_NO_ADDRESS: Final = "not a PostgreSQL address; write postgresql://user@host:5432/database, or unset it for SQLite"
 
 
 def parse_size(text: str) -> int:
     """Bytes of ``8388608``, ``8M``, ``8MiB`` (powers of 1024) or ``8MB`` (powers of 1000).
 
     Raises:
-        ValueError: for anything else.
+        ValueError: for anything else, and for more than 1 EiB.
     """
     match = _SIZE.fullmatch(text)
     unit = _UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None:
         raise ValueError(f"'{text}' is not a size; write for example 8388608, 8MiB or 8MB")
-    return round(float(match[1]) * unit)
+    size = float(match[1]) * unit
+    if size > _MOST_BYTES:
+        raise ValueError(f"'{text}' is too large a size; the most is 1048576TiB")
+    return round(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +87,48 @@ class Settings:
 
     @property
     def database_label(self) -> str:
-        """The database for messages: without user name and password."""
+        """The database for messages: host, port and name, never a user name, a password or an option."""
         if self.database_url is None:
             return str(self.sqlite_path)
-        rest = self.database_url.split("://", 1)[1].split("?", 1)[0]
-        return f"postgresql://{rest.rsplit('@', 1)[-1]}"
+        try:
+            url = self.postgres_url()
+        except UsageError:
+            return "PostgreSQL"
+        host = f"[{url.host}]" if url.host and ":" in url.host else url.host or ""
+        port = "" if url.port is None else f":{url.port}"
+        return f"postgresql://{host}{port}/{url.database or ''}"
+
+    def postgres_url(self) -> URL:
+        """``database_url`` in its parts.
+
+        Raises:
+            UsageError: it is no address. Nothing of it is shown, since any part of it may be one of the password.
+        """
+        # Imported here: `seqferry --help` need not wait for SQLAlchemy.
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        assert self.database_url is not None
+        try:
+            url = make_url(self.database_url)
+        except (ArgumentError, ValueError):
+            raise UsageError(f"SEQFERRY_DATABASE_URL: {_NO_ADDRESS}.") from None
+        if "@" in (url.host or ""):
+            raise UsageError("SEQFERRY_DATABASE_URL: it holds two @; write one in a user name or password as %40.")
+        return url
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-        """Read the environment; ``overrides`` (by field name, None means not given) win over it.
+        """Read the environment; ``overrides`` (by field name, None and "" mean not given) win over it.
 
         Raises:
-            ConfigError: a value makes no sense.
+            UsageError: a value makes no sense.
         """
         env = os.environ if environ is None else environ
 
         def value(name: str, parse: Callable[[str], Any], default: Any) -> Any:
             given = overrides.pop(name, None)
-            if given is None:
+            if given is None or given == "":
                 text = env.get(f"SEQFERRY_{name.upper()}", "")
                 if text == "":
                     return default
@@ -100,7 +138,7 @@ class Settings:
             try:
                 return parse(given)
             except ValueError as why:
-                raise ConfigError(f"SEQFERRY_{name.upper()}: {why}.") from None
+                raise UsageError(f"SEQFERRY_{name.upper()}: {why}.") from None
 
         settings = cls(
             state_dir=Path(value("state_dir", str, _default_state_dir(env))).expanduser().absolute(),
@@ -141,6 +179,8 @@ def _default_state_dir(env: Mapping[str, str]) -> str:
 def _count(text: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError(f"'{text}' is not a whole number")
+    if len(text) > 18:
+        raise ValueError("that many digits make no sense")
     return int(text)
 
 
@@ -148,14 +188,16 @@ def _postgres_url(text: str) -> str:
     scheme, separator, rest = text.strip().partition("://")
     # The text itself may hold a password, so it is not shown.
     if not separator or scheme not in _POSTGRES_SCHEMES or not rest:
-        raise ValueError("not a PostgreSQL address; write postgresql://user@host:5432/database, or unset it for SQLite")
+        raise ValueError(_NO_ADDRESS)
     return f"postgresql+psycopg://{rest}"
 
 
 def _check(settings: Settings) -> None:
     if settings.max_requests < 1:
-        raise ConfigError("SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
+        raise UsageError("SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
+    if settings.max_requests > MOST_REQUESTS:
+        raise UsageError(f"SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight.")
     if settings.memory < 16 * 1024 * 1024:
-        raise ConfigError("SEQFERRY_MEMORY: at least 16MiB are needed for buffers.")
+        raise UsageError("SEQFERRY_MEMORY: at least 16MiB are needed for buffers.")
     if settings.max_bandwidth is not None and settings.max_bandwidth < 1:
-        raise ConfigError("SEQFERRY_MAX_BANDWIDTH: must be at least 1 byte per second; unset it for no limit.")
+        raise UsageError("SEQFERRY_MAX_BANDWIDTH: must be at least 1 byte per second; unset it for no limit.")

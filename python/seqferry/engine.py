@@ -5,8 +5,11 @@ Adds nothing but the translation of places (``Location``) and failures (``Storag
 
 from __future__ import annotations
 
+import logging
+import resource
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from seqferry import _native
 from seqferry._native import CopyItem, Failure, Job, MultipartBegun, ObjectInfo, Outcome, Progress
@@ -31,19 +34,21 @@ def version() -> str:
     return _native.__version__
 
 
-_UNREACHABLE = frozenset({"ConnectionFailed", "TimedOut"})
+log: Final = logging.getLogger("seqferry.engine")
+
+_OTHER_FILES: Final = 256
+"""Open files besides connections to the storage: databases, logs, HTTP clients of ``serve``."""
+
+_ALL_FILES: Final = 65_536
+"""More open files than any process here has use for; some programs loop over all that are allowed."""
 
 
 @contextmanager
-def _translated(place: Location | None = None) -> Generator[None]:
+def _translated() -> Generator[None]:
     try:
         yield
     except _native.EngineError as failure:
-        message, error_class, error_code, *rest = failure.args
-        if place is not None and place.endpoint_url is not None and error_code in _UNREACHABLE:
-            # The engine names bucket and cause; which address was tried is what the user has to look at.
-            message = f"{message} The endpoint is {place.endpoint_url}."
-        raise StorageError(message, error_class, error_code, *rest) from None
+        raise StorageError(*failure.args) from None
 
 
 def _endpoint(place: Location) -> _native.Endpoint:
@@ -52,23 +57,48 @@ def _endpoint(place: Location) -> _native.Endpoint:
     )
 
 
+def _open_files() -> int:
+    """How many files this process may open, after raising the limit as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ALL_FILES if hard == resource.RLIM_INFINITY else min(hard, _ALL_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _ALL_FILES if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        # macOS names no limit and still has one.
+        return soft
+    return wanted
+
+
 class Engine:
     """One per process: one runtime and one request budget, shared by all jobs."""
 
     def __init__(
-        self, *, max_requests: int = 512, memory: int = 256 * 1024 * 1024, max_bandwidth: int | None = None
+        self, *, max_requests: int = 10_000, memory: int = 256 * 1024 * 1024, max_bandwidth: int | None = None
     ) -> None:
-        """Args: requests in flight, bytes of buffers, bytes per second (None: no limit)."""
-        self._native = _native.Engine(max_requests=max_requests, memory=memory, max_bandwidth=max_bandwidth)
+        """Args: requests in flight, bytes of buffers, bytes per second (None: no limit).
+
+        Raises this process's limit of open files as far as it may, and makes do with fewer requests where that is not
+        enough: each request in flight holds a connection.
+        """
+        allowed = max(min(max_requests, _open_files() - _OTHER_FILES), 1)
+        if allowed < max_requests:
+            log.info(
+                "%d requests in flight instead of %d: no more files may be open (raise it with ulimit -Hn)",
+                allowed,
+                max_requests,
+            )
+        self._native = _native.Engine(max_requests=allowed, memory=memory, max_bandwidth=max_bandwidth)
 
     def check_bucket(self, place: Location) -> None:
         """Raise StorageError when the bucket of this place cannot be used."""
-        with _translated(place):
+        with _translated():
             self._native.check_bucket(_endpoint(place), place.bucket)
 
     def head(self, place: Location, keys: list[str]) -> list[ObjectInfo | None]:
         """Look each key up; None where there is no such object."""
-        with _translated(place):
+        with _translated():
             return self._native.head(_endpoint(place), place.bucket, keys)
 
     def list(self, place: Location, *, limit: int | None = None) -> Iterator[list[ObjectInfo]]:
@@ -76,7 +106,7 @@ class Engine:
 
         Yields an empty page now and then while waiting, so that the caller can look around.
         """
-        with _translated(place):
+        with _translated():
             listing = self._native.list(_endpoint(place), place.bucket, place.key, limit=limit)
             try:
                 while (page := listing.next(0.5)) is not None:
@@ -84,14 +114,18 @@ class Engine:
             finally:
                 listing.close()
 
-    def start(self, spec: TransferSpec, items: Iterable[CopyItem], *, resumed: bool, since: float) -> Job:
-        """Start copying ``items`` as ``spec`` asks. See ``_native.CopyPolicy`` for ``resumed`` and ``since``."""
+    def start(
+        self, spec: TransferSpec, items: Iterable[CopyItem], *, resumed: bool, since: float, only_clean: bool = False
+    ) -> Job:
+        """Start copying ``items`` as ``spec`` asks. See ``_native.CopyPolicy`` for the other arguments."""
         with _translated():
             policy = _native.CopyPolicy(
                 source=_endpoint(spec.source),
                 source_bucket=spec.source.bucket,
                 target=_endpoint(spec.target),
                 target_bucket=spec.target.bucket,
+                source_prefix=spec.source.key,
+                target_prefix=spec.target.key,
                 if_exists=spec.if_exists,
                 verify=spec.verify,
                 part_size=spec.part_size,
@@ -99,5 +133,6 @@ class Engine:
                 storage_class=spec.storage_class,
                 resumed=resumed,
                 since=since,
+                only_clean=only_clean,
             )
             return self._native.start(policy, list(items))

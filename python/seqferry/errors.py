@@ -1,8 +1,8 @@
 """The exception tree of Seqferry.
 
     SeqferryError
-    ├── UsageError            what was asked makes no sense; nothing was started            exit code 2
-    ├── ConfigError           settings or the state folder cannot be used                   exit code 1
+    ├── UsageError            what was asked, or a setting, makes no sense; nothing done    exit code 2
+    ├── ConfigError           the state folder, the database or an address is not usable    exit code 1
     ├── NotFoundError         no such transfer                                              exit code 1
     ├── ConflictError         the transfer is in a state that does not allow the act        exit code 1
     ├── WorkerBusyError       another worker holds the state folder (SQLite)                exit code 1

@@ -182,11 +182,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCopy:
-    """What a transfer would copy."""
+    """What a transfer would copy, or why it would not."""
 
     source_key: str
     target_key: str
     size: int
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

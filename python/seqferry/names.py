@@ -18,6 +18,15 @@ WORKFLOW_TRANSFER: Final = "transfer"
 WORKFLOW_BATCH: Final = "batch"
 
 
+REVIVALS: Final = 3
+"""How often the workflow of a transfer is begun anew after DBOS has given it up."""
+
+
+def transfer_workflow_ids(transfer_id: str) -> list[str]:
+    """The DBOS workflow ids of a transfer: the first, and those that go on when the one before was given up."""
+    return [transfer_id, *(f"{transfer_id}:r{number}" for number in range(1, REVIVALS + 1))]
+
+
 def batch_workflow_id(transfer_id: str, number: int) -> str:
     """The DBOS workflow id of a batch: derived, so that it can be addressed and is enqueued once."""
     return f"{transfer_id}:b{number:06d}"

@@ -1,19 +1,30 @@
 """Forming batches out of a stream of listed objects: pure, so that it is tested without a database or a storage.
 
-A batch is the unit that a worker takes, and that is taken up again after a kill. Objects of ``ALONE`` bytes or more are
-a batch of their own, so that no worker holds two giants while another is idle. The rest go together, up to
-``BATCH_OBJECTS`` or ``BATCH_BYTES``: each batch costs a workflow (about ten small database writes) and a place among
-the few that a worker runs at once, which objects of a few hundred MiB should share.
+A batch is the unit that a worker takes, and that is taken up again after a kill. Each costs a workflow (about ten small
+database writes) and a place among the few that a worker runs at once. Small objects go together, and so do giants, of
+``GIANT`` bytes or more, but fewer of them: enough at once to fill S3, since each waits for the slowest of its own
+parts in the end, and few enough for a job to be shared by several workers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-BATCH_OBJECTS: Final = 1000
-BATCH_BYTES: Final = 8 * 1024**3
-ALONE: Final = 1024**3
+GIANT: Final = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much goes into one batch; one object always does."""
+
+    objects: int
+    bytes: int
+
+
+SMALL: Final = Limit(objects=1000, bytes=8 * 1024**3)
+GIANTS: Final = Limit(objects=16, bytes=512 * 1024**3)
 
 
 class Sized(Protocol):
@@ -25,28 +36,41 @@ Item = TypeVar("Item", bound=Sized)
 
 
 class Batcher(Generic[Item]):
-    """Takes objects in any order and gives batches as soon as they are full. Holds at most one batch."""
+    """Takes objects in any order and gives batches as soon as they are full. Holds at most one batch of each kind."""
 
     def __init__(self) -> None:
-        self._open: list[Item] = []
-        self._bytes = 0
+        self._small = _Group[Item](SMALL)
+        self._giants = _Group[Item](GIANTS)
 
     def add(self, items: Sequence[Item]) -> Iterator[list[Item]]:
         for item in items:
-            if item.size >= ALONE:
-                yield [item]
-                continue
-            if self._open and (len(self._open) >= BATCH_OBJECTS or self._bytes + item.size > BATCH_BYTES):
-                yield self._take()
-            self._open.append(item)
-            self._bytes += item.size
+            group = self._giants if item.size >= GIANT else self._small
+            if not group.has_room(item):
+                yield group.take()
+            group.add(item)
 
     def rest(self) -> Iterator[list[Item]]:
-        if self._open:
-            yield self._take()
+        for group in (self._giants, self._small):
+            if group.items:
+                yield group.take()
 
-    def _take(self) -> list[Item]:
-        full, self._open, self._bytes = self._open, [], 0
+
+class _Group(Generic[Item]):
+    def __init__(self, limit: Limit) -> None:
+        self.items: list[Item] = []
+        self._limit = limit
+        self._bytes = 0
+
+    def has_room(self, item: Item) -> bool:
+        fits = len(self.items) < self._limit.objects and self._bytes + item.size <= self._limit.bytes
+        return fits or not self.items
+
+    def add(self, item: Item) -> None:
+        self.items.append(item)
+        self._bytes += item.size
+
+    def take(self) -> list[Item]:
+        full, self.items, self._bytes = self.items, [], 0
         return full
 
 
@@ -55,5 +79,9 @@ def priority(items: Sequence[Sized]) -> int:
 
     1 for objects of 2^50 bytes and more, one later for each halving.
     """
-    biggest = max((item.size for item in items), default=0)
+    return priority_of(max((item.size for item in items), default=0))
+
+
+def priority_of(biggest: int) -> int:
+    """``priority`` of objects of which the biggest has so many bytes."""
     return 1 + max(0, 50 - biggest.bit_length())

@@ -89,10 +89,11 @@ class Service:
 
     # --- transfers ---
 
-    def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None) -> str:
+    def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None, queued: bool = True) -> str:
         """Record the transfer and put it on the queue, both or none; returns its id.
 
         With an ``idempotency_key`` that was used before for the same spec, the id of then is returned, nothing added.
+        Not ``queued`` is for the worker of a state folder that does it at once; the next worker queues what is left.
 
         Raises:
             UsageError: the spec makes no sense, or the idempotency key is empty or longer than 255 bytes.
@@ -117,7 +118,8 @@ class Service:
                     actor=actor,
                     idempotency_key=idempotency_key,
                 )
-                self.queue.enqueue_transfer(connection, transfer_id)
+                if queued:
+                    self.queue.enqueue_transfer(connection, transfer_id)
         except IntegrityError:
             # Two submissions with one key at the same moment, on Postgres: the other one won.
             with self.database.read() as connection:
@@ -144,8 +146,13 @@ class Service:
             NotFoundError: there is none, or the start is not unique.
         """
         with self.database.read() as connection:
-            full_id = self._resolve(connection, transfer_id)
-            return transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
+            # Mostly the id is whole: then this is asked often, and need not be looked up first.
+            wanted = _start_of_id(transfer_id)
+            found = transfers.statuses(connection, self.database, ids=[wanted], limit=1)
+            if not found:
+                full_id = self._resolve(connection, transfer_id)
+                found = transfers.statuses(connection, self.database, ids=[full_id], limit=1)
+            return found[0]
 
     def transfers(self, limit: int = 50) -> list[Status]:
         """The newest transfers, newest first."""
@@ -224,7 +231,9 @@ class Service:
 
         for page in sources.objects(self.engine, spec, refuse):
             for info in page:
-                yield PlannedCopy(info.key, specs.target_key(spec, info.key), info.size)
+                target_key = specs.target_key(spec, info.key)
+                _, why = specs.refusal(spec, info.key, target_key) or ("", None)
+                yield PlannedCopy(info.key, target_key, info.size, why)
 
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.
@@ -236,17 +245,22 @@ class Service:
 
     def _resolve(self, connection: sa.Connection, text: str) -> str:
         """The full id that ``text`` is, or is the start of."""
-        wanted = text.strip().lower()
-        if not wanted or any(character not in "0123456789abcdef-" for character in wanted):
-            raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
-        if len(wanted) < SHORTEST_ID:
-            raise NotFoundError(f"'{text}' is too short for the id of a transfer: give {SHORTEST_ID} characters.")
+        wanted = _start_of_id(text)
         found = transfers.ids_starting_with(connection, wanted, limit=2)
         if not found:
             raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
         if len(found) > 1 and found[0] != wanted:
             raise NotFoundError(f"Several transfers start with '{text}'; give more of the id.")
         return found[0]
+
+
+def _start_of_id(text: str) -> str:
+    wanted = text.strip().lower()
+    if not wanted or any(character not in "0123456789abcdef-" for character in wanted):
+        raise NotFoundError(f"There is no transfer '{text}'. See all with: seqferry status")
+    if len(wanted) < SHORTEST_ID:
+        raise NotFoundError(f"'{text}' is too short for the id of a transfer: give {SHORTEST_ID} characters.")
+    return wanted
 
 
 def _same_submission(transfer_id: str, earlier: str, now: str) -> str:

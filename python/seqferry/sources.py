@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -9,6 +10,9 @@ from typing import Final
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import UsageError
 from seqferry.models import Location, TransferSpec
+from seqferry.spec import is_left_out
+
+log: Final = logging.getLogger("seqferry.sources")
 
 _LOOKED_UP_AT_ONCE: Final = 1000
 _NAMED_AT_MOST: Final = 20
@@ -40,17 +44,19 @@ def check_buckets(engine: Engine, spec: TransferSpec) -> None:
 def objects(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None]) -> Iterator[list[ObjectInfo]]:
     """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
 
-    ``missing`` is called with named keys that are not there.
+    What ``spec.is_left_out`` is not among them, and the log says so. ``missing`` is called with named keys that are not
+    there.
 
     Raises:
         StorageError: the listing failed.
     """
     if spec.keys is None and not spec.single:
-        yield from engine.list(spec.source)
+        for page in engine.list(spec.source):
+            yield _wanted(spec, page)
         return
     for keys in _chunks(_named(spec)):
         found = engine.head(spec.source, keys)
-        yield [info for info in found if info is not None]
+        yield _wanted(spec, [info for info in found if info is not None])
         absent = [key for key, info in zip(keys, found, strict=True) if info is None]
         if absent:
             missing(absent)
@@ -71,6 +77,15 @@ def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
         close = getattr(pages, "close", None)
         if close is not None:
             close()
+
+
+def _wanted(spec: TransferSpec, page: list[ObjectInfo]) -> list[ObjectInfo]:
+    kept = [info for info in page if not is_left_out(spec, info.key, info.size)]
+    if len(kept) < len(page):
+        log.info(
+            "left out %s: it is empty, and no name is left for it in s3://%s/", spec.source.uri, spec.target.bucket
+        )
+    return kept
 
 
 def _named(spec: TransferSpec) -> list[str]:

@@ -15,7 +15,11 @@ MAX_PART_SIZE: Final = 5 * 1024 * MIB
 MAX_COPY_THRESHOLD: Final = 5 * 1024 * MIB
 """Limits of S3: parts but the last are 5 MiB to 5 GiB, and one CopyObject takes up to 5 GiB."""
 
+MAX_KEYS: Final = 100_000
+"""Keys named one by one: the spec is read as a whole each time, and looking each up before the start takes minutes."""
+
 _MAX_KEY_BYTES: Final = 1024
+_FORM: Final = "write s3://bucket/prefix/ or s3://bucket/key"
 
 
 def is_s3_uri(text: str) -> bool:
@@ -29,12 +33,20 @@ def parse_uri(text: str) -> tuple[str, str]:
         UsageError: it is not such an address.
     """
     if not is_s3_uri(text):
-        raise UsageError(f"'{text}' is not an S3 address; write s3://bucket/prefix/ or s3://bucket/key.")
+        if text.lower().startswith("s3:"):
+            meant = "s3://" + text[len("s3:") :].lstrip("/")
+            raise UsageError(
+                f"'{_shown(text)}' looks like a mistyped s3:// address (did you mean '{_shown(meant)}'?); {_FORM}."
+            )
+        raise UsageError(f"'{_shown(text)}' is not an S3 address; {_FORM}.")
     bucket, _, key = text.removeprefix("s3://").partition("/")
     if not bucket:
-        raise UsageError(f"'{text}' names no bucket; write s3://bucket/prefix/ or s3://bucket/key.")
-    if any(character.isspace() or character in "?#@:\\" or not character.isprintable() for character in bucket):
-        raise UsageError(f"'{text}': '{bucket}' cannot be the name of a bucket; write s3://bucket/prefix/.")
+        raise UsageError(f"'{_shown(text)}' names no bucket; {_FORM}.")
+    if "@" in bucket:
+        # Not shown: it may hold a password.
+        raise UsageError(f"An S3 address holds no credentials, and no bucket's name an @; {_FORM}.")
+    if any(character.isspace() or character in "?#:\\" or not character.isprintable() for character in bucket):
+        raise UsageError(f"'{_shown(text)}': '{_shown(bucket)}' cannot be the name of a bucket; {_FORM}.")
     _check_key(key)
     return bucket, key
 
@@ -72,9 +84,9 @@ def build_spec(
     remote = [is_s3_uri(source), is_s3_uri(target)]
     if any(remote) and not all(remote):
         local = target if remote[0] else source
-        if "://" not in local:
+        if "://" not in local and not local.lower().startswith("s3:"):
             raise UsageError(
-                f"'{local}' is a local path; only copying from s3:// to s3:// is there today. Write s3://bucket/prefix/."
+                f"'{_shown(local)}' is a local path; only copying from s3:// to s3:// is there today. Write s3://bucket/prefix/."
             )
     source_bucket, source_key = parse_uri(source)
     target_bucket, target_key = parse_uri(target)
@@ -132,7 +144,7 @@ def build_mirror_spec(
     for bucket in (src_bucket, dst_bucket):
         parse_uri(f"s3://{bucket}")
         if "/" in bucket:
-            raise UsageError(f"'{bucket}' cannot be the name of a bucket.")
+            raise UsageError(f"'{_shown(bucket)}' cannot be the name of a bucket.")
     return checked(
         TransferSpec(
             source=Location(bucket=src_bucket, key=src_prefix),
@@ -150,6 +162,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
     Raises:
         UsageError: it does not.
     """
+    _check_text(spec)
     _check_choice("--if-exists", spec.if_exists, get_args(IfExists))
     _check_choice("--verify", spec.verify, get_args(Verify))
     if spec.part_size is not None and not MIN_PART_SIZE <= spec.part_size <= MAX_PART_SIZE:
@@ -162,10 +175,15 @@ def checked(spec: TransferSpec) -> TransferSpec:
             f"--copy-threshold {spec.copy_threshold} is outside what S3 allows; choose between 0 and "
             f"5GiB ({MAX_COPY_THRESHOLD})."
         )
-    for key in (spec.source.key, spec.target.key, *(spec.keys or ())):
-        _check_key(key)
     if spec.keys is not None and not spec.keys:
         raise UsageError("The list of keys is empty; name at least one, or leave the list out to copy all.")
+    if spec.keys is not None and len(spec.keys) > MAX_KEYS:
+        raise UsageError(
+            f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
+            "Start several transfers, or leave the list out to copy all that is under the prefix."
+        )
+    for key in (spec.source.key, spec.target.key, *(spec.keys or ())):
+        _check_key(key)
     if is_same_store(spec):
         source, target = spec.source, spec.target
         if source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key):
@@ -189,6 +207,34 @@ def target_key(spec: TransferSpec, source_key: str) -> str:
     return spec.target.key if spec.single else spec.target.key + source_key.removeprefix(spec.strip)
 
 
+def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
+    """True for the empty object whose key is the source prefix itself, when the target is the root of a bucket.
+
+    Such markers are made by consoles for "folders". Nothing of the key would be left, and there is nothing to copy.
+    """
+    return size == 0 and source_key == spec.strip and target_key(spec, source_key) == ""
+
+
+def refusal(spec: TransferSpec, source_key: str, target_key: str) -> tuple[str, str] | None:
+    """Why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
+
+    What depends on the single key only: the spec as a whole has been ``checked``, and what ``is_left_out`` not listed.
+    """
+    source, target = f"s3://{spec.source.bucket}/{source_key}", f"s3://{spec.target.bucket}/{target_key}"
+    if target_key == "":
+        why = f"{source} is the source prefix itself, so that no name is left for it in {target}."
+        return "EmptyTargetKey", f"{why} Choose a target prefix, for example {target}copy/."
+    # The storage may hold keys that are not UTF-8: they count as many bytes as they have.
+    size = len(target_key.encode("utf-8", "surrogateescape"))
+    if size > _MAX_KEY_BYTES:
+        why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
+        return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
+    if spec.keys is None and not spec.single and is_same_store(spec) and target_key.startswith(spec.source.key):
+        why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
+        return "TargetInsideSource", f"{why} Choose a target outside of the source."
+    return None
+
+
 def to_json(spec: TransferSpec) -> str:
     return json.dumps(asdict(spec), ensure_ascii=False, sort_keys=True)
 
@@ -206,28 +252,49 @@ def _check_key(key: str) -> None:
     try:
         size = len(key.encode("utf-8"))
     except UnicodeEncodeError:
-        shown = key.encode("utf-8", "backslashreplace").decode()
-        raise UsageError(f"'{shown}' is not valid UTF-8, and S3 keys are; check the terminal's encoding.") from None
+        raise UsageError(
+            f"'{_shown(key)}' is not valid UTF-8, and S3 keys are; check the terminal's encoding."
+        ) from None
     if size > _MAX_KEY_BYTES:
         raise UsageError(f"'{key[:80]}...' is longer than the {_MAX_KEY_BYTES} bytes that S3 allows for a key.")
 
 
+def _check_text(spec: TransferSpec) -> None:
+    """Refuse what is no text: JSON and command lines can hold halves of characters, which nothing can store."""
+    for side, place in (("source", spec.source), ("target", spec.target)):
+        _check_utf8(f"The {side} bucket", place.bucket)
+        _check_utf8(f"The {side} endpoint URL", place.endpoint_url)
+        _check_utf8(f"The {side} region", place.region)
+        _check_utf8(f"The {side} profile", place.profile)
+    _check_utf8("--storage-class", spec.storage_class)
+
+
+def _check_utf8(what: str, text: str | None) -> None:
+    if text is not None and _shown(text) != text:
+        raise UsageError(f"{what} '{_shown(text)}' is not valid UTF-8; check the encoding.")
+
+
+def _shown(text: str) -> str:
+    """``text`` with escapes for what is not valid UTF-8, so that it can be printed and sent."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
     if word not in choices:
-        raise UsageError(f"{option} '{word}' is not known; choose one of {', '.join(choices)}.")
+        raise UsageError(f"{option} '{_shown(word)}' is not known; choose one of {', '.join(choices)}.")
 
 
 def _check_endpoint(url: str | None) -> None:
     if url is None:
         return
+    # First of all and anywhere in it, since a password may hold a slash; and not shown, since one may be there.
+    if "@" in url:
+        raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.")
     scheme, separator, rest = url.partition("://")
     host = rest.split("/", 1)[0]
-    if "@" in host:
-        # Not shown: it holds a password.
-        raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.")
     if not separator or scheme not in ("http", "https") or not host or any(c.isspace() for c in url):
         raise UsageError(
-            f"'{url}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
+            f"'{_shown(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
         )
 
 

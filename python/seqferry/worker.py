@@ -1,14 +1,19 @@
-"""The process that does the work: launches DBOS with our workflows, and watches over it.
+"""The process that does the work: runs small transfers itself, launches DBOS for all others, and watches over both.
 
 Threads beside those of DBOS: *control* carries orders (cancel, lost ownership) to running jobs, *reporter* writes what
-``status`` shows while jobs run, and on Postgres *heart* says "alive" and gives the work of dead workers back.
+``status`` shows while jobs run, *reviver* takes care of transfers that DBOS has given up, and on Postgres *heart* says
+"alive" and gives the work of dead workers back.
 
 SQLite: one worker, guarded by a lock on a file that is taken before DBOS starts, because a second launch would take
 over the running work of the first. Postgres: any number, each with an executor id of its own.
+
+A worker without a queue (SQLite only) is all that a small ``seqferry cp`` needs. Who holds the lock works alone, so any
+other transfer that has not ended waits for this process: the queue is brought up as soon as there is one.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -21,35 +26,40 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, Final, Self
+from typing import IO, TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
-from dbos import DBOS, DBOSPortableJSONSerializer
 
-from seqferry import names, workflows
+from seqferry import names, planning
 from seqferry.config import Settings
 from seqferry.db import live, objects, transfers
 from seqferry.db.quiet import quieten_dbos
-from seqferry.errors import WorkerBusyError
+from seqferry.errors import ConfigError, WorkerBusyError
+from seqferry.models import TransferSpec
 from seqferry.service import Service
-from seqferry.workflows.runtime import Runtime, install
+from seqferry.workflows import direct
+from seqferry.workflows import transfer as of_transfer
+from seqferry.workflows.runtime import Runtime, Suspended, install
+
+if TYPE_CHECKING:
+    from dbos import DBOS
 
 log: Final = logging.getLogger("seqferry.worker")
-
-WORKFLOWS: Final = (workflows.transfer, workflows.batch)
-"""What this process runs. Importing them has registered them with DBOS."""
 
 SQLITE_EXECUTOR: Final = "sqlite"
 """Always the same, so that the next start takes up what this one leaves."""
 
 _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
+_REVIVE_SECONDS: Final = 5.0
 _SAMPLE_EVERY: Final = 2  # reports
 _BEAT_SECONDS: Final = 1.0
-_POLL_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
-_BATCHES_AT_ONCE: Final = 8  # they share one budget of requests: enough to keep it busy while some begin and end
+# They share one budget of requests: enough to keep it busy while some begin and end.
+_BATCHES_AT_ONCE: Final = direct.BATCHES
 _DBOS_POOL: Final = 20
+_ADOPTED_AT_ONCE: Final = 500
 
 
 class Worker:
@@ -57,21 +67,37 @@ class Worker:
 
     _present: Worker | None = None
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, held: ExitStack, on_end: Callable[[], None] | None) -> None:
         """Not to be called: use ``start``."""
+        self._service = service
         self._database = service.database
         attendant = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else attendant
-        self._runtime = Runtime(service.database, service.queue, service.engine, self.executor_id, attendant)
+        self._runtime = Runtime(service.database, service.queue, service.engine, self.executor_id, attendant, on_end)
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._held = ExitStack()
+        self._held = held
         self._dbos: DBOS | None = None
         self._stopped = False
+        # Guards the launch, the end, and ``_direct``: transfers that are done here without the queue.
+        self._lock = threading.RLock()
+        self._direct: dict[str, threading.Thread] = {}
+        self._failure: Exception | None = None
 
     @classmethod
-    def start(cls, settings: Settings, service: Service | None = None) -> Worker:
+    def start(
+        cls,
+        settings: Settings,
+        service: Service | None = None,
+        *,
+        queue: bool = True,
+        on_end: Callable[[], None] | None = None,
+    ) -> Worker:
         """Start to work; returns at once. A ``service`` that is given shares its engine and database, and stays open.
+
+        Args:
+            queue: False leaves the queue for later, when something needs it. On SQLite only; Postgres needs it at once.
+            on_end: called, in any thread, whenever a transfer was brought to its end here.
 
         Raises:
             WorkerBusyError: another worker holds the state folder (SQLite), or this process has one already.
@@ -85,15 +111,37 @@ class Worker:
                 held.enter_context(_lock(settings.state_dir))
             if service is None:
                 service = held.enter_context(Service.open(settings))
-            worker = cls(service)
+            worker = cls(service, held.pop_all(), on_end)
             try:
-                worker._launch(held)
+                worker._begin(queue=queue or not settings.uses_sqlite)
             except BaseException:
                 worker._leave()
+                worker._held.close()
                 raise
-            worker._held = held.pop_all()
         Worker._present = worker
         return worker
+
+    def submit(self, spec: TransferSpec, *, actor: str) -> str:
+        """Record a transfer as ``Service.submit`` does, and do it here, without the queue as long as it is small.
+
+        Raises:
+            UsageError: the spec makes no sense.
+        """
+        if not self._database.is_sqlite:
+            return self._service.submit(spec, actor=actor)
+        with self._lock:  # else *control* could take it for somebody else's before it is known to be ours
+            transfer_id = self._service.submit(spec, actor=actor, queued=False)
+            thread = threading.Thread(
+                target=self._do_directly, args=(transfer_id,), name="seqferry-direct", daemon=True
+            )
+            self._direct[transfer_id] = thread
+            thread.start()
+        return transfer_id
+
+    def check(self) -> None:
+        """Raise what has made this worker unable to work, if anything."""
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Suspend what runs, so that the next worker resumes it, and free the lock. Aborts no upload.
@@ -101,9 +149,10 @@ class Worker:
         Returns:
             False when something was still running after ``timeout`` seconds; the process should then end.
         """
-        if self._stopped:
-            return True
-        self._stopped = True
+        with self._lock:  # a launch is waited for
+            if self._stopped:
+                return True
+            self._stopped = True
         drained = self._drain(timeout)
         self._leave()
         try:
@@ -125,16 +174,38 @@ class Worker:
 
     # --- start and end ---
 
-    def _launch(self, held: ExitStack) -> None:
+    def _begin(self, *, queue: bool) -> None:
         install(self._runtime)
         if not self._database.is_sqlite:
             self._beat()  # before the launch: the first claim must find us alive
             self._thread("heart", _BEAT_SECONDS, self._beat_and_reap)
+        if queue:
+            self._take_queue()
+        self._thread("control", _CONTROL_SECONDS, self._control)
+        self._thread("reporter", _REPORT_SECONDS, _Reporter(self._runtime).report)
+        self._thread("reviver", _REVIVE_SECONDS, self._revive)
+
+    def _take_queue(self) -> None:
+        """Bring the queue up, if it is not, with all on it that no process is at."""
+        with self._lock:
+            if self._stopped:
+                return
+            if self._database.is_sqlite:
+                self._adopt()
+            if self._dbos is None:
+                self._launch()
+
+    def _launch(self) -> None:
+        # Imported here: it takes longer than copying a small object.
+        from dbos import DBOS, DBOSPortableJSONSerializer
+
+        from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
+
         # Before the launch, which looks for queues at its start and then only each second.
         self._runtime.queue.register(names.QUEUE_TRANSFERS, _TRANSFERS_AT_ONCE, _POLL_SECONDS)
         self._runtime.queue.register(names.QUEUE_BATCHES, _BATCHES_AT_ONCE, _POLL_SECONDS)
         quieten_dbos()
-        engine = held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
+        engine = self._held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
         self._dbos = DBOS(
             config={
                 "name": names.APPLICATION,
@@ -149,19 +220,42 @@ class Worker:
         quieten_dbos()
         DBOS.launch()
         quieten_dbos()
-        self._thread("control", _CONTROL_SECONDS, self._give_orders)
-        self._thread("reporter", _REPORT_SECONDS, _Reporter(self._runtime).report)
+
+    def _adopt(self) -> None:
+        """Queue what has not ended and is not on the queue: it was done directly, by a process that is gone or gave up.
+
+        Repeating it adds nothing, since the ids of workflows follow from those of the rows.
+        """
+        left: list[str] = []
+        after = ""
+        while page := self._unfinished(after, _ADOPTED_AT_ONCE):
+            after = page[-1]
+            known = self._runtime.queue.known(page)
+            left += [transfer_id for transfer_id in page if transfer_id not in known | self._direct.keys()]
+        if not left:
+            return
+        with self._database.write() as connection:
+            for transfer_id in left:
+                self._runtime.queue.enqueue_transfer(connection, transfer_id)
+                for number, biggest in objects.open_batch_sizes(connection, transfer_id):
+                    priority = planning.priority_of(biggest)
+                    self._runtime.queue.enqueue_batch(connection, transfer_id, number, priority)
+
+    def _unfinished(self, after: str, limit: int) -> list[str]:
+        with self._database.read() as connection:
+            return transfers.unfinished(connection, after=after, limit=limit)
 
     def _drain(self, timeout: float) -> bool:
-        """Stop taking work and wait until the running workflows have left."""
+        """Stop taking work and wait until what runs has left."""
         dbos = self._dbos
-        assert dbos is not None
-        for event in dbos.background_thread_stop_events:
+        for event in dbos.background_thread_stop_events if dbos is not None else ():
             event.set()
         self._runtime.stop()
         deadline = time.monotonic() + timeout
+        for thread in list(self._direct.values()):
+            thread.join(max(deadline - time.monotonic(), 0.0))
         # The library's own drain looks once a second only. Its list is right to the last write of a workflow.
-        while active := dbos._active_workflows_set.activeList():  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        while active := [*self._direct, *([] if dbos is None else _active(dbos))]:
             if time.monotonic() > deadline:
                 log.warning("still running at the end of the worker: %s", ", ".join(active))
                 return False
@@ -169,7 +263,10 @@ class Worker:
         return True
 
     def _leave(self) -> None:
-        DBOS.destroy()
+        if self._dbos is not None:
+            from dbos import DBOS
+
+            DBOS.destroy()
         self._leaving.set()
         for thread in self._threads:
             thread.join(timeout=5.0)
@@ -189,6 +286,37 @@ class Worker:
 
     # --- what the threads do ---
 
+    def _do_directly(self, transfer_id: str) -> None:
+        ended = True
+        try:
+            ended = direct.run(self._runtime, transfer_id)
+        except Suspended:
+            pass  # whoever works next goes on
+        except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
+            log.warning("transfer %s is tried again by the queue: %s", transfer_id, why)
+            ended = False
+        with self._lock:
+            del self._direct[transfer_id]
+        if not ended:
+            self._take_queue_or_fail()
+
+    def _take_queue_or_fail(self) -> None:
+        try:
+            self._take_queue()
+        except Exception as why:  # noqa: BLE001 - told to whoever waits for this worker
+            self._failure = why
+            self._runtime.announce_end()
+
+    def _control(self) -> None:
+        if self._dbos is None and self._others_wait():
+            self._take_queue_or_fail()
+        self._give_orders()
+
+    def _others_wait(self) -> bool:
+        """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
+        with self._lock:
+            return not self._direct.keys() >= set(self._unfinished("", len(self._direct) + 1))
+
     def _give_orders(self) -> None:
         running = self._runtime.running()
         if not running:
@@ -204,6 +332,21 @@ class Worker:
                 batch.suspend()
             elif batch.run.transfer_id in stopping and not batch.cleaning:
                 batch.abort()
+
+    def _revive(self) -> None:
+        """Begin the workflows of transfers anew that DBOS has given up; end a transfer that dies again and again."""
+        if self._dbos is None:
+            return
+        after = ""
+        while page := self._unfinished(after, _ADOPTED_AT_ONCE):
+            after = page[-1]
+            for transfer_id, given_up in self._runtime.queue.dead_transfers(page).items():
+                if given_up <= names.REVIVALS:
+                    log.warning("the workflow of transfer %s was given up; it is begun anew", transfer_id)
+                    with self._database.write() as connection:
+                        self._runtime.queue.enqueue_transfer(connection, transfer_id, revival=given_up)
+                else:
+                    of_transfer.bury(self._runtime, transfer_id)
 
     def _beat(self) -> None:
         with self._database.write() as connection:
@@ -273,13 +416,29 @@ class _disposed:  # noqa: N801 - a context manager, like contextlib.closing
         self._engine.dispose()
 
 
+def _active(dbos: DBOS) -> list[str]:
+    return dbos._active_workflows_set.activeList()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+
+
 def _lock(state_dir: Path) -> IO[str]:
     """The lock of the one worker of a state folder. The system frees it when the process ends, however it ends."""
     path = state_dir / "worker.lock"
-    file = path.open("a+", encoding="ascii")
+    try:
+        file = path.open("a+", encoding="ascii")
+    except OSError as why:
+        raise ConfigError(
+            f"Cannot open the lock file {path}: {why.strerror or why}. Remove it, or give another folder with "
+            "--state-dir or SEQFERRY_STATE_DIR."
+        ) from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as why:
+        if why.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            file.close()
+            raise ConfigError(
+                f"Cannot lock {path}: {why.strerror or why}. The state folder has to be on a file system that locks "
+                "files; give another one with --state-dir or SEQFERRY_STATE_DIR."
+            ) from None
         file.seek(0)
         holder = file.read(32).strip()
         file.close()

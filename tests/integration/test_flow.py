@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from control import MIB, counters_fit_rows, settings_for, spec_on, until_ended
-from mirror import MULTIPART, SMALL, digests, fill, open_uploads
+from control import counters_fit_rows, settings_for, until_ended
+from ferry import Ferry
+from mirror import MULTIPART, SMALL, keys
 
+from seqferry import planning
 from seqferry.config import Settings
 from seqferry.errors import StorageError, UsageError, WorkerBusyError
 from seqferry.models import Location, TransferSpec
@@ -21,8 +23,7 @@ from support.proxy import Proxy, access_denied, expired_token, held, hold, inter
 from support.servers import S3Server
 from support.waiting import eventually
 
-StartWorker = Callable[[Service], Worker]
-MakeBucket = Callable[..., str]
+MakeFerry = Callable[..., Ferry]
 
 
 @pytest.fixture
@@ -33,8 +34,29 @@ def own(sqlite_settings: Settings) -> Iterator[Service]:
 
 
 @pytest.fixture
-def buckets(s3server: S3Server, make_bucket: MakeBucket) -> tuple[str, str]:
-    return make_bucket(s3server), make_bucket(s3server)
+def make_ferry(
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> MakeFerry:
+    """``make_ferry(service, reached=server)``: between two fresh buckets on each server in turn."""
+
+    def make(service: Service, *, reached: S3Server = s3server) -> Ferry:
+        return Ferry(service, s3server, reached, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+
+    return make
+
+
+@pytest.fixture
+def ferry(own: Service, make_ferry: MakeFerry) -> Ferry:
+    return make_ferry(own)
+
+
+@pytest.fixture
+def proxied(own: Service, make_ferry: MakeFerry, proxy: Proxy) -> Ferry:
+    """Reaches the storage through ``proxy``."""
+    return make_ferry(own, reached=proxy.server)
 
 
 def _delivery(small: int = 40, big: int = 3) -> dict[str, int]:
@@ -46,23 +68,16 @@ def _delivery(small: int = 40, big: int = 3) -> dict[str, int]:
     )
 
 
-def test_a_prefix_arrives_whole_and_is_on_record(
-    service: Service,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    start_worker: StartWorker,
-    rng: random.Random,
-) -> None:
-    source, target = buckets
+def test_a_prefix_arrives_whole_and_is_on_record(service: Service, make_ferry: MakeFerry) -> None:
+    ferry = make_ferry(service)
     sizes = _delivery()
-    fill(s3server, source, sizes, rng)
-    start_worker(service)
+    ferry.fill(sizes)
+    ferry.work()
 
-    transfer_id = service.submit(spec_on(s3server, f"s3://{source}/run/", f"s3://{target}/in"), actor="ada")
-    status = until_ended(service, transfer_id)
+    transfer_id, status = ferry.carry("run/", "in")
 
     assert status.state == "done"
-    assert digests(s3server, target, "in/") == digests(s3server, source, "run/")
+    assert ferry.arrived() == ferry.sent()
     assert (status.totals.objects, status.totals.done) == (len(sizes), len(sizes))
     assert (status.totals.bytes, status.totals.bytes_done) == (sum(sizes.values()),) * 2
     records = {record.source_key: record for record in service.objects(transfer_id)}
@@ -72,157 +87,111 @@ def test_a_prefix_arrives_whole_and_is_on_record(
     assert all(record.verified not in (None, "none") for record in records.values())
     assert [event.kind for event in service.events(transfer_id)] == ["submitted", "started", "planned", "done"]
     assert service.first_broken_event(transfer_id) is None
-    assert open_uploads(s3server, target) == []
+    assert ferry.open_uploads() == []
     counters_fit_rows(service, transfer_id)
 
 
-def test_one_object_and_its_name(
-    own: Service, s3server: S3Server, buckets: tuple[str, str], start_worker: StartWorker, rng: random.Random
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {"run/a b.gz": SMALL, "run/a b.gz.md5": 5}, rng)
-    start_worker(own)
+def test_one_object_and_its_name(ferry: Ferry) -> None:
+    ferry.fill({"run/a b.gz": SMALL, "run/a b.gz.md5": 5})
+    ferry.work()
 
-    transfer_id = own.submit(spec_on(s3server, f"s3://{source}/run/a b.gz", f"s3://{target}/x/"), actor="ada")
+    _, status = ferry.carry("run/a b.gz", "x/")
 
-    assert until_ended(own, transfer_id).totals.done == 1
-    assert list(digests(s3server, target)) == ["x/a b.gz"]
+    assert status.totals.done == 1
+    assert list(ferry.arrived("")) == ["x/a b.gz"]
 
 
-def test_what_may_not_be_read_fails_and_the_rest_arrives(
-    own: Service,
-    proxy: Proxy,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    start_worker: StartWorker,
-    rng: random.Random,
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {f"run/{number:03d}": SMALL for number in range(200)}, rng)
+def test_what_may_not_be_read_fails_and_the_rest_arrives(proxied: Ferry, proxy: Proxy) -> None:
+    proxied.fill({f"run/{number:03d}": SMALL for number in range(200)})
     for number in (3, 50, 51, 120, 199):
-        proxy.rule([], access_denied(), key_is=f"{number:03d}", bucket=target)
-        proxy.rule([], access_denied(), key_is=f"in/{number:03d}", bucket=target)
-    start_worker(own)
+        proxy.rule([], access_denied(), key_is=f"{number:03d}", bucket=proxied.target)
+        proxy.rule([], access_denied(), key_is=f"in/{number:03d}", bucket=proxied.target)
+    proxied.work()
 
-    transfer_id = own.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/"), actor="ada")
-    status = until_ended(own, transfer_id)
+    transfer_id, status = proxied.carry()
 
     assert (status.state, status.totals.done, status.totals.failed) == ("done", 195, 5)
-    [group] = own.failures(transfer_id)
+    [group] = proxied.service.failures(transfer_id)
     assert (group.error_class, group.error_code, group.count) == ("person", "AccessDenied", 5)
     assert group.keys == ("run/003", "run/050", "run/051", "run/120", "run/199")
-    assert len(digests(s3server, target)) == 195
+    assert len(proxied.arrived("")) == 195
 
 
 @pytest.mark.parametrize("missing", ["source", "target"])
-def test_a_bucket_that_is_missing_ends_the_transfer_at_once(
-    own: Service, s3server: S3Server, buckets: tuple[str, str], start_worker: StartWorker, missing: str
-) -> None:
-    places = {"source": buckets[0], "target": buckets[1]} | {missing: "no-such-bucket-here"}
-    start_worker(own)
+def test_a_bucket_that_is_missing_ends_the_transfer_at_once(ferry: Ferry, missing: str) -> None:
+    places = {"source": ferry.source, "target": ferry.target} | {missing: "no-such-bucket-here"}
+    elsewhere = replace(ferry, **places)
+    elsewhere.work()
 
-    spec = spec_on(s3server, f"s3://{places['source']}/run/", f"s3://{places['target']}/")
-    transfer_id = own.submit(spec, actor="ada")
-    status = until_ended(own, transfer_id, deadline=20)
+    transfer_id = elsewhere.submit("run/", "")
+    status = until_ended(elsewhere.service, transfer_id, deadline=20)
 
     assert (status.state, status.totals.objects, status.planned) == ("failed", 0, False)
     assert status.error_code == "NoSuchBucket"
     assert "no-such-bucket-here" in (status.error_message or "")
     with pytest.raises(StorageError, match="no-such-bucket-here"):
-        own.check(spec)
+        elsewhere.service.check(elsewhere.spec("run/", ""))
 
 
-def test_an_error_of_the_whole_job_stops_it_and_leaves_the_rest_cancelled(
-    own: Service,
-    proxy: Proxy,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    start_worker: StartWorker,
-    rng: random.Random,
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {f"run/{number:03d}": SMALL for number in range(50)}, rng)
+def test_an_error_of_the_whole_job_stops_it_and_leaves_the_rest_cancelled(proxied: Ferry, proxy: Proxy) -> None:
+    proxied.fill({f"run/{number:03d}": SMALL for number in range(50)})
     proxy.rule("CopyObject", expired_token(), after=10)
-    start_worker(own)
+    proxied.work()
 
-    transfer_id = own.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/"), actor="ada")
-    status = until_ended(own, transfer_id)
+    transfer_id, status = proxied.carry("run/", "")
 
     assert status.state == "failed"
     assert status.error_code == "ExpiredToken"
     assert status.totals.ended == 50
     assert status.totals.cancelled > 0
-    assert [event.kind for event in own.events(transfer_id)][-2:] == ["stopping", "failed"]
+    assert [event.kind for event in proxied.service.events(transfer_id)][-2:] == ["stopping", "failed"]
 
 
-def test_listing_that_fails_for_a_moment_is_tried_again(
-    own: Service,
-    proxy: Proxy,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    start_worker: StartWorker,
-    rng: random.Random,
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {f"run/{number}": SMALL for number in range(5)}, rng)
-    proxy.rule(["ListObjectsV2", "ListObjects"], internal_error(), bucket=source, times=3)
-    start_worker(own)
+def test_listing_that_fails_for_a_moment_is_tried_again(proxied: Ferry, proxy: Proxy) -> None:
+    proxied.fill({f"run/{number}": SMALL for number in range(5)})
+    proxy.rule(["ListObjectsV2", "ListObjects"], internal_error(), bucket=proxied.source, times=3)
+    proxied.work()
 
-    transfer_id = own.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/"), actor="ada")
+    _, status = proxied.carry("run/", "")
 
-    assert until_ended(own, transfer_id).totals.done == 5
+    assert status.totals.done == 5
 
 
-def test_cancel_stops_within_seconds_and_leaves_no_upload_open(
-    own: Service,
-    proxy: Proxy,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    start_worker: StartWorker,
-    rng: random.Random,
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {"run/small": SMALL} | {f"run/big{number}": MULTIPART for number in range(4)}, rng)
-    start_worker(own)
+def test_cancel_stops_within_seconds_and_leaves_no_upload_open(proxied: Ferry, proxy: Proxy) -> None:
+    proxied.fill({"run/small": SMALL} | {f"run/big{number}": MULTIPART for number in range(4)})
+    proxied.work()
     with held(proxy, "UploadPartCopy") as rule:
-        transfer_id = own.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/"), actor="ada")
+        transfer_id = proxied.submit()
         proxy.wait_held(rule, 4)
-        eventually(lambda: own.status(transfer_id).totals.done == 1, what="the small object")
+        eventually(lambda: proxied.service.status(transfer_id).totals.done == 1, what="the small object")
 
-        assert own.cancel(transfer_id, actor="bob").state == "cancelling"
+        assert proxied.service.cancel(transfer_id, actor="bob").state == "cancelling"
         proxy.wait_requested("AbortMultipartUpload", 4, deadline=10)
 
-    status = until_ended(own, transfer_id)
+    status = proxied.until_ended(transfer_id)
     assert (status.state, status.totals.done, status.totals.cancelled) == ("cancelled", 1, 4)
-    assert open_uploads(s3server, target) == []
-    assert list(digests(s3server, target)) == ["in/small"]
-    counters_fit_rows(own, transfer_id)
+    assert proxied.open_uploads() == []
+    assert list(proxied.arrived("")) == ["in/small"]
+    counters_fit_rows(proxied.service, transfer_id)
 
 
 @pytest.mark.parametrize("at", ["request", "reply"])
-def test_cancel_leaves_no_upload_open_that_is_being_created(
-    own: Service,
-    proxy: Proxy,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    start_worker: StartWorker,
-    rng: random.Random,
-    at: str,
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {f"run/big{number}": MULTIPART for number in range(3)}, rng)
-    start_worker(own)
+def test_cancel_leaves_no_upload_open_that_is_being_created(proxied: Ferry, proxy: Proxy, at: str) -> None:
+    proxied.fill({f"run/big{number}": MULTIPART for number in range(3)})
+    proxied.work()
     rule = proxy.rule("CreateMultipartUpload", hold(at), times=3)
-    transfer_id = own.submit(spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/"), actor="ada")
+    transfer_id = proxied.submit()
     proxy.wait_held(rule, 3)
 
-    own.cancel(transfer_id, actor="bob")
-    eventually(lambda: own.status(transfer_id).state != "running", what="the cancel")
-    proxy.remove_rule(rule)
+    # An upload that comes about before the worker has heard of the cancel gets no further.
+    with held(proxy, "UploadPartCopy"):
+        proxied.service.cancel(transfer_id, actor="bob")
+        proxy.remove_rule(rule)
+        proxy.wait_requested("AbortMultipartUpload", 3)
 
-    status = until_ended(own, transfer_id)
+    status = proxied.until_ended(transfer_id)
     assert (status.state, status.totals.cancelled) == ("cancelled", 3)
-    assert open_uploads(s3server, target) == []
+    assert proxied.open_uploads() == []
 
 
 def _learn_quirks(service: Service, proxy: Proxy, spec: TransferSpec) -> None:
@@ -236,113 +205,125 @@ def _learn_quirks(service: Service, proxy: Proxy, spec: TransferSpec) -> None:
     proxy.clear_log()
 
 
-def test_a_stopped_worker_leaves_uploads_open_and_the_next_one_goes_on_with_them(
-    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {"run/small": SMALL} | {f"run/big{number}": MULTIPART for number in range(2)}, rng)
-    spec = spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/")
-    _learn_quirks(own, proxy, spec)
-    with held(proxy, "UploadPartCopy", part=3), Worker.start(own.settings, own) as worker:
-        transfer_id = own.submit(spec, actor="ada")
+def test_a_stopped_worker_leaves_uploads_open_and_the_next_one_goes_on_with_them(proxied: Ferry, proxy: Proxy) -> None:
+    proxied.fill({"run/small": SMALL} | {f"run/big{number}": MULTIPART for number in range(2)})
+    spec = proxied.spec()
+    _learn_quirks(proxied.service, proxy, spec)
+    with held(proxy, "UploadPartCopy", part=3), Worker.start(proxied.service.settings, proxied.service) as worker:
+        transfer_id = proxied.service.submit(spec, actor="ada")
         proxy.wait_succeeded("UploadPartCopy", 4)
         proxy.wait_held(count=2)
-        eventually(lambda: own.status(transfer_id).totals.done == 1, what="the small object")
+        eventually(lambda: proxied.service.status(transfer_id).totals.done == 1, what="the small object")
         assert worker.stop(timeout=20)
 
-    assert own.status(transfer_id).state == "running"
+    assert proxied.service.status(transfer_id).state == "running"
     proxy.wait_idle()
-    assert sorted(open_uploads(s3server, target)) == ["in/big0", "in/big1"]
-    with Worker.start(own.settings, own):
-        status = until_ended(own, transfer_id)
+    assert sorted(proxied.open_uploads()) == ["in/big0", "in/big1"]
+    with Worker.start(proxied.service.settings, proxied.service):
+        status = proxied.until_ended(transfer_id)
 
     assert (status.state, status.totals.done) == ("done", 3)
-    assert digests(s3server, target, "in/") == digests(s3server, source, "run/")
+    assert proxied.arrived() == proxied.sent()
     first_parts = [one for one in proxy.log("UploadPartCopy") if one.part_number in (1, 2) and one.took_effect]
     assert len(first_parts) == 4, "a part that was copied before the stop was copied again"
     assert len([one for one in proxy.log("CopyObject") if one.took_effect]) == 1
     assert len([one for one in proxy.log("CreateMultipartUpload") if one.took_effect]) == 2
-    assert [event.kind for event in own.events(transfer_id)] == ["submitted", "started", "planned", "resumed", "done"]
-    assert open_uploads(s3server, target) == []
+    assert [event.kind for event in proxied.service.events(transfer_id)] == [
+        "submitted",
+        "started",
+        "planned",
+        "resumed",
+        "done",
+    ]
+    assert proxied.open_uploads() == []
 
 
 def test_a_transfer_that_is_cancelled_while_no_worker_is_there_is_cleaned_up_by_the_next(
-    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+    proxied: Ferry, proxy: Proxy
 ) -> None:
-    source, target = buckets
-    fill(s3server, source, {f"run/big{number}": MULTIPART for number in range(2)}, rng)
-    spec = spec_on(proxy.server, f"s3://{source}/run/", f"s3://{target}/in/")
-    _learn_quirks(own, proxy, spec)
+    proxied.fill({f"run/big{number}": MULTIPART for number in range(2)})
+    spec = proxied.spec()
+    _learn_quirks(proxied.service, proxy, spec)
     with held(proxy, "UploadPartCopy"):
-        with Worker.start(own.settings, own) as worker:
-            transfer_id = own.submit(spec, actor="ada")
+        with Worker.start(proxied.service.settings, proxied.service) as worker:
+            transfer_id = proxied.service.submit(spec, actor="ada")
             proxy.wait_held(count=2)
             assert worker.stop(timeout=20)
-        own.cancel(transfer_id, actor="bob")
-        assert own.status(transfer_id).state == "cancelling"
+        proxied.service.cancel(transfer_id, actor="bob")
+        assert proxied.service.status(transfer_id).state == "cancelling"
     proxy.wait_idle()
 
-    with Worker.start(own.settings, own):
-        status = until_ended(own, transfer_id)
+    with Worker.start(proxied.service.settings, proxied.service):
+        status = proxied.until_ended(transfer_id)
 
     assert (status.state, status.totals.cancelled) == ("cancelled", 2)
-    assert open_uploads(s3server, target) == []
+    assert proxied.open_uploads() == []
 
 
-def test_a_planned_copy_is_shown_without_being_made(
-    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+@pytest.mark.parametrize(("before", "counted"), [({}, "done"), ({"in/other": b"x"}, "skipped")])
+def test_an_object_that_was_whole_but_not_on_record_is_not_copied_again(
+    proxied: Ferry, proxy: Proxy, before: dict[str, bytes], counted: str
 ) -> None:
-    source, target = buckets
-    fill(s3server, source, {"run/a": 1, "run/d/b": 2, "other": 3}, rng)
-    spec = spec_on(s3server, f"s3://{source}/run/", f"s3://{target}/in")
+    proxied.fill({"run/a": SMALL})
+    for key, body in before.items():
+        proxied.server.client().put_object(Bucket=proxied.target, Key=key, Body=body)
+    with held(proxy, "CopyObject", at="reply"), Worker.start(proxied.service.settings, proxied.service) as worker:
+        transfer_id = proxied.submit()
+        proxy.wait_held()
+        assert worker.stop(timeout=20)
+    proxy.wait_idle()
 
-    found = sorted((one.source_key, one.target_key, one.size) for one in own.preview(spec))
+    proxied.work()
+    status = proxied.until_ended(transfer_id)
+
+    assert (status.state, getattr(status.totals, counted)) == ("done", 1)
+    assert len(proxy.log("CopyObject")) == 1
+    assert proxied.arrived()["a"] == proxied.sent()["a"]
+
+
+def test_a_planned_copy_is_shown_without_being_made(ferry: Ferry) -> None:
+    ferry.fill({"run/a": 1, "run/d/b": 2, "other": 3})
+    spec = ferry.spec("run/", "in")
+
+    found = sorted((one.source_key, one.target_key, one.size) for one in ferry.service.preview(spec))
 
     assert found == [("run/a", "in/a", 1), ("run/d/b", "in/d/b", 2)]
-    assert own.transfers() == []
-    assert digests(s3server, target) == {}
+    assert ferry.service.transfers() == []
+    assert ferry.arrived("") == {}
 
 
-def test_a_named_object_that_is_not_there_is_named(
-    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
-) -> None:
-    source, target = buckets
-    fill(s3server, source, {"run/a": 1, "x/b": 1}, rng)
+def test_a_named_object_that_is_not_there_is_named(ferry: Ferry) -> None:
+    ferry.fill({"run/a": 1, "x/b": 1})
 
-    with pytest.raises(UsageError, match=f"did you mean s3://{source}/run/ "):
-        own.check(spec_on(s3server, f"s3://{source}/run", f"s3://{target}/in"))
-    with pytest.raises(UsageError, match=f"no object s3://{source}/nothing"):
-        own.check(spec_on(s3server, f"s3://{source}/nothing", f"s3://{target}/in"))
-    named = replace(spec_on(s3server, f"s3://{source}/run/", f"s3://{target}/in"), keys=("a", "b", "c"))
+    with pytest.raises(UsageError, match=f"did you mean s3://{ferry.source}/run/ "):
+        ferry.service.check(ferry.spec("run", "in"))
+    with pytest.raises(UsageError, match=f"no object s3://{ferry.source}/nothing"):
+        ferry.service.check(ferry.spec("nothing", "in"))
+    named = replace(ferry.spec("run/", "in"), keys=("a", "b", "c"))
     with pytest.raises(UsageError, match=r"Not found under .*: b, c"):
-        own.check(named)
+        ferry.service.check(named)
 
 
-def test_ls_lists_what_is_below(own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random) -> None:
-    source, _ = buckets
-    fill(s3server, source, {"run/a": 1, "run/d/b": 2, "other": 3}, rng)
+def test_ls_lists_what_is_below(ferry: Ferry) -> None:
+    ferry.fill({"run/a": 1, "run/d/b": 2, "other": 3})
 
-    pages = own.list(Location(source, "run/", endpoint_url=s3server.endpoint_url))
+    pages = ferry.service.list(Location(ferry.source, "run/", endpoint_url=ferry.reached.endpoint_url))
 
     assert sorted((one.key, one.size) for page in pages for one in page) == [("run/a", 1), ("run/d/b", 2)]
 
 
-def test_a_copy_onto_the_source_itself_is_refused_object_by_object(
-    own: Service, s3server: S3Server, buckets: tuple[str, str], start_worker: StartWorker, rng: random.Random
-) -> None:
-    source, _ = buckets
-    fill(s3server, source, {"a/b/x": 10, "a/b/b/y": 20, "a/b/y": 30}, rng)
-    before = digests(s3server, source)
-    start_worker(own)
+def test_a_copy_onto_the_source_itself_is_refused_object_by_object(ferry: Ferry) -> None:
+    ferry.fill({"a/b/x": 10, "a/b/b/y": 20, "a/b/y": 30})
+    before = ferry.sent("")
+    ferry.work()
 
-    transfer_id = own.submit(spec_on(s3server, f"s3://{source}/a/b/", f"s3://{source}/a/"), actor="ada")
-    status = until_ended(own, transfer_id)
+    transfer_id, status = replace(ferry, target=ferry.source).carry("a/b/", "a/")
 
     # a/b/b/y would go to a/b/y, which is a source object.
     assert (status.totals.done, status.totals.failed) == (2, 1)
-    [group] = own.failures(transfer_id)
+    [group] = ferry.service.failures(transfer_id)
     assert (group.error_code, group.keys) == ("TargetInsideSource", ("a/b/b/y",))
-    after = digests(s3server, source)
+    after = ferry.sent("")
     assert {key: after[key] for key in before} == before
 
 
@@ -355,22 +336,41 @@ def test_a_second_worker_on_the_same_folder_is_refused(own: Service, tmp_path: P
     assert settings_for(tmp_path, None) == own.settings
 
 
-def test_a_big_source_is_planned_while_the_first_batches_run(
-    own: Service,
-    proxy: Proxy,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    start_worker: StartWorker,
-    rng: random.Random,
-) -> None:
-    """More than one page and more than one batch."""
-    source, target = buckets
-    fill(s3server, source, {f"run/{number:05d}": 1 for number in range(1100)}, rng)
-    start_worker(own)
+def test_a_marker_of_the_source_prefix_is_left_out_at_the_root_of_a_bucket(ferry: Ferry) -> None:
+    ferry.fill({"run/": 0, "run/a": 10})
+    ferry.work()
 
-    transfer_id = own.submit(spec_on(s3server, f"s3://{source}/run/", f"s3://{target}/"), actor="ada")
-    status = until_ended(own, transfer_id)
+    _, status = ferry.carry("run/", "")
 
-    assert (status.state, status.totals.done) == ("done", 1100)
-    counters_fit_rows(own, transfer_id)
-    assert MIB > status.totals.bytes == 1100
+    assert (status.state, status.totals.objects, status.totals.done) == ("done", 1, 1)
+    assert list(ferry.arrived("")) == ["a"]
+    assert [one.source_key for one in ferry.service.preview(ferry.spec("run/", ""))] == ["run/a"]
+
+
+def test_an_object_for_which_the_target_leaves_no_key_fails_and_the_rest_arrives(ferry: Ferry) -> None:
+    ferry.fill({"run/a": 10, "run/" + "x/" * 100 + "b": 10})
+    ferry.work()
+
+    transfer_id, status = ferry.carry("run/", "y/" * 450)
+
+    assert (status.state, status.totals.done, status.totals.failed) == ("done", 1, 1)
+    [group] = ferry.service.failures(transfer_id)
+    assert (group.error_code, group.keys) == ("TargetKeyTooLong", ("run/" + "x/" * 100 + "b",))
+
+
+def test_a_big_source_is_planned_while_the_first_batches_run(proxied: Ferry, proxy: Proxy) -> None:
+    """The storage does not tell of the last object before one of the first batch has arrived."""
+    names = [f"{number:05d}" for number in range(2 * planning.SMALL.objects + 1)]
+    proxied.fill({f"run/{name}": 1 for name in names})
+    proxied.work()
+    spec = replace(proxied.spec("run/", ""), keys=tuple(names))
+
+    with held(proxy, "HeadObject", bucket=proxied.source, key_is=f"run/{names[-1]}"):
+        transfer_id = proxied.service.submit(spec, actor="ada")
+        eventually(lambda: proxied.service.status(transfer_id).totals.done, what="the first", deadline=60)
+        assert not proxied.service.status(transfer_id).planned
+
+    status = proxied.until_ended(transfer_id)
+    assert (status.state, status.totals.done) == ("done", len(names))
+    counters_fit_rows(proxied.service, transfer_id)
+    assert sorted(keys(proxied.server, proxied.target)) == names

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.client import HTTPConnection
 from typing import Any
 
 import httpx
@@ -134,6 +136,59 @@ def test_a_body_that_is_not_valid_is_422_with_the_place(client: httpx.Client, bo
     assert "hunter2" not in response.text
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/transfers", {"source": "s3://\ud800/", "target": "s3://b/"}),
+        ("/api/v1/transfers", {"source": "s3://a/\ud800", "target": "s3://b/"}),
+        ("/api/v1/transfers", {"source": "s3://a/", "target": "s3://b/", "profile": "\ud800"}),
+        ("/api/v1/transfers", {"source": "s3://a/", "target": "s3://b/", "storage_class": "\ud800"}),
+        ("/start_transfer", {"src_bucket": "\ud800", "dst_bucket": "b"}),
+        ("/start_transfer", {"src_bucket": "a", "dst_bucket": "b", "src_keys": ["\ud800"]}),
+        ("/start_transfer", {"src_bucket": "a", "dst_bucket": "b", "src_prefix": "\ud800"}),
+    ],
+)
+def test_halves_of_characters_are_the_mistake_of_the_client(
+    client: httpx.Client, own: Service, path: str, body: dict[str, Any]
+) -> None:
+    answer = client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
+
+    assert "ud800" in _problem(answer, 400, "usage")["detail"]
+    assert own.transfers() == []
+
+
+def test_too_many_keys_are_400_with_the_limit(client: httpx.Client, own: Service) -> None:
+    body = {"src_bucket": "a", "dst_bucket": "b", "src_keys": [f"{number}" for number in range(100_001)]}
+
+    assert "100,000" in _problem(client.post("/start_transfer", json=body), 400, "usage")["detail"]
+    assert own.transfers() == []
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_that_is_too_large_is_refused_before_it_is_held(client: httpx.Client, announced: bool) -> None:
+    most = 64 * 1024**2
+    connection = HTTPConnection(client.base_url.host, client.base_url.port, timeout=60)
+    connection.putrequest("POST", "/start_transfer")
+    connection.putheader("Content-Type", "application/json")
+    if announced:
+        connection.putheader("Content-Length", str(most + 1))
+        connection.endheaders()
+    else:
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        piece = b" " * 1024**2
+        for _ in range(64):
+            connection.send(b"100000\r\n" + piece + b"\r\n")
+        connection.send(b"1\r\n \r\n")
+
+    # Without the body's end, so that only its size can be the reason.
+    answer = connection.getresponse()
+
+    assert answer.status == 413
+    assert "64 MiB" in json.load(answer)["detail"]
+    connection.close()
+
+
 def test_a_bucket_that_does_not_exist_is_400_with_the_bucket(
     client: httpx.Client, own: Service, s3server: S3Server, make_bucket: Callable[..., str]
 ) -> None:
@@ -168,6 +223,19 @@ def test_cancel(client: httpx.Client, own: Service) -> None:
 
     assert (answer.status_code, answer.json()["state"]) == (202, "cancelled")
     _problem(client.post(f"/api/v1/transfers/{NOBODY}/cancel"), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/transfers/{}/cancel", "/cancel/{}"])
+def test_what_changes_a_transfer_needs_its_whole_id(client: httpx.Client, own: Service, path: str) -> None:
+    transfer_id = own.submit(ANY_SPEC, actor="ada")
+
+    assert client.get(f"/api/v1/transfers/{transfer_id[:8]}").json()["id"] == transfer_id
+    problem = _problem(client.post(path.format(transfer_id[:8])), 404, "not_found")
+
+    assert "whole id" in problem["detail"]
+    assert own.status(transfer_id).state == "queued"
+    assert client.post(path.format(transfer_id.upper())).is_success
+    assert own.status(transfer_id).state == "cancelled"
 
 
 @pytest.mark.parametrize("params", [{"cursor": "-1"}, {"cursor": "1 or 1"}, {"cursor": "9" * 30}])

@@ -16,7 +16,7 @@ import seqferry.db
 from seqferry.config import Settings
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate
-from seqferry.db.tables import metadata
+from seqferry.db.tables import complete
 from seqferry.errors import ConfigError
 from seqferry.service import Service
 from support.processes import Running
@@ -41,7 +41,7 @@ def test_the_migrations_make_the_tables_that_the_code_knows(empty_settings: Sett
                 "include_name": lambda name, kind, _: not (kind == "table" and _is_of_dbos(connection, name)),
             },
         )
-        differences = compare_metadata(context, metadata)
+        differences = compare_metadata(context, complete())
     database.close()
 
     assert differences == []
@@ -49,7 +49,7 @@ def test_the_migrations_make_the_tables_that_the_code_knows(empty_settings: Sett
 
 def _is_of_dbos(connection: sa.Connection, table: str | None) -> bool:
     # On SQLite the tables of DBOS live beside ours.
-    return table not in metadata.tables
+    return table not in complete().tables
 
 
 def test_keys_are_compared_byte_by_byte(empty_settings: Settings) -> None:

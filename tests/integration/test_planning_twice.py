@@ -19,7 +19,7 @@ from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
 from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
-from seqferry.planning import ALONE
+from seqferry.planning import GIANT, GIANTS
 from seqferry.service import Service
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.transfer import Planner
@@ -68,7 +68,7 @@ def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[Pla
 
 
 # Sizes that are batches of their own among ones that go together.
-_SIZES = st.lists(st.one_of(st.integers(0, 3), st.just(ALONE)), max_size=25)
+_SIZES = st.lists(st.one_of(st.integers(0, 3), st.just(GIANT)), max_size=25)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -150,9 +150,10 @@ def test_a_cancelled_transfer_takes_no_more_objects(service: Service) -> None:
     with service.database.write() as connection:
         transfers.begin_plan(connection, transfer_id, 1.0, "worker", "attendant")
     planner = Planner(runtime, transfer_id, ANY_SPEC)
-    assert planner.add([planned("giant", ALONE)])
+    # Each is too big to go with another, so that the first one is written when the second comes.
+    assert planner.add([planned("giant", GIANTS.bytes), planned("next", GIANTS.bytes)])
 
     service.cancel(transfer_id, actor="ada")
 
-    assert not planner.add([planned("another", ALONE)])
+    assert not planner.add([planned("another", GIANTS.bytes)])
     assert [record.source_key for record in service.objects(transfer_id)] == ["run/giant"]

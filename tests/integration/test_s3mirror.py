@@ -17,6 +17,7 @@ from mirror import SMALL, digests, fill
 from seqferry.api import create_app
 from seqferry.config import Settings
 from seqferry.service import Service
+from seqferry.spec import build_mirror_spec
 from seqferry.worker import Worker
 from support.proxy import Proxy, access_denied, expired_token, held
 from support.servers import S3Server
@@ -231,6 +232,24 @@ def test_a_status_is_not_given_before_the_source_is_listed(own: Service) -> None
 
     assert answer.status_code == 503
     assert "still being listed" in answer.json()["detail"]
+
+
+def test_a_transfer_whose_source_could_not_be_listed_ends_for_a_script_with_an_error(
+    client: httpx.Client, own: Service, storage: S3Server, buckets: tuple[str, str]
+) -> None:
+    """As when the bucket goes away between the start and the listing."""
+    spec = build_mirror_spec("no-such-bucket-here", "run/", None, buckets[1], "in/")
+    transfer_id = own.submit(spec, actor="ada")
+    assert until_ended(own, transfer_id).state == "failed"
+
+    status = _poll(client, transfer_id)
+
+    assert {key: status[key] for key in ("files", "transferred", "errors")} == {
+        "files": 1,
+        "transferred": 0,
+        "errors": 1,
+    }
+    assert (status["filewise"], status["rate"]) == ([], 0)
 
 
 def test_crashing_is_there_only_when_it_was_allowed(own: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from control import until_ended
+from control import ANY_SPEC, until_ended
 from mirror import SMALL, digests, fill
 
 from seqferry.api.server import check_exposure, serve
@@ -113,6 +113,29 @@ def test_without_a_token_only_local_names_are_answered(sqlite_settings: Settings
         for host in ("evil.example.org", f"evil.example.org:{port}", "127.0.0.1.evil.example.org"):
             answer = httpx.get(f"{url}/healthz", headers={"Host": host}, trust_env=False)
             assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+def test_without_a_token_no_page_of_another_site_can_change_anything(sqlite_settings: Settings) -> None:
+    with _serving(sqlite_settings) as (_, url), Service.open(sqlite_settings) as service:
+        transfer_id = service.submit(ANY_SPEC, actor="ada")
+        paths = (f"/api/v1/transfers/{transfer_id}/cancel", f"/cancel/{transfer_id}", "/start_transfer")
+        port = url.rsplit(":", 1)[1]
+        for origin in (
+            "https://evil.example",
+            "null",
+            f"http://localhost:{port}",
+            "http://127.0.0.1",
+            "http://127.0.0.1:9",
+        ):
+            for path in paths:
+                answer = httpx.post(f"{url}{path}", headers={"Origin": origin}, trust_env=False)
+                assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+        assert not [event for event in service.events(transfer_id) if event.actor.startswith("http")]
+        answer = httpx.get(f"{url}/api/v1/transfers", headers={"Origin": "https://evil.example"}, trust_env=False)
+        assert answer.status_code == 200
+        assert "access-control-allow-origin" not in answer.headers
+
+        assert httpx.post(f"{url}{paths[0]}", headers={"Origin": url}, trust_env=False).status_code != 403
 
 
 def test_the_token_is_seen_nowhere(sqlite_settings: Settings, tmp_path: Path) -> None:

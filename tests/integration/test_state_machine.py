@@ -236,7 +236,7 @@ class TransferRows(RuleBasedStateMachine):
             before = transfers.row_of(connection, self.id)
             assert before is not None
             transfers.request_cancel(connection, self.id, time.time(), "ada")
-        if self.final is None:
+        if self.final is None and not self.stopped:  # what comes first wins
             self.cancelled = True
             if before.state == "queued":
                 self.final = "cancelled"

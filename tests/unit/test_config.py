@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
 from seqferry.config import Settings, parse_size
-from seqferry.errors import ConfigError
+from seqferry.db.database import Database
+from seqferry.errors import ConfigError, UsageError
 
 
 def test_the_state_folder_follows_the_conventions_of_the_system() -> None:
@@ -80,6 +83,11 @@ def test_secrets_are_not_shown() -> None:
         ("MAX_REQUESTS", "many"),
         ("MAX_REQUESTS", "0"),
         ("MAX_REQUESTS", "-1"),
+        ("MAX_REQUESTS", "65536"),
+        ("MAX_REQUESTS", "9" * 5000),
+        ("MEMORY", "999999999999999999T"),
+        ("MEMORY", "9" * 400),
+        ("MAX_BANDWIDTH", "99999999999999T"),
         ("MEMORY", "1 banana"),
         ("MEMORY", "1MiB"),
         ("MAX_BANDWIDTH", "0"),
@@ -89,10 +97,81 @@ def test_secrets_are_not_shown() -> None:
     ],
 )
 def test_a_value_that_makes_no_sense_is_named(name: str, text: str) -> None:
-    with pytest.raises(ConfigError, match=f"SEQFERRY_{name}") as refused:
+    with pytest.raises(UsageError, match=f"SEQFERRY_{name}") as refused:
         Settings.load({f"SEQFERRY_{name}": text})
 
     assert "hunter2" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("address", "label"),
+    [
+        ("postgresql://u:sec?ret@127.0.0.1:1/db", "postgresql://127.0.0.1:1/db"),
+        ("postgresql://u:sec/ret@host/db?sslmode=require", "postgresql://host/db"),
+        ("postgresql://u:sec#ret@host", "postgresql://host/"),
+        ("postgresql://u:secret@[::1]:5432/db", "postgresql://[::1]:5432/db"),
+        ("postgresql:///db?host=/run/postgresql&password=secret", "postgresql:///db"),
+        # What cannot be taken apart is not shown at all.
+        ("postgresql://u:secret@host:secret/db", "PostgreSQL"),
+        ("postgresql://u:x@secret@host/db", "PostgreSQL"),
+    ],
+)
+def test_the_label_of_the_database_holds_nothing_of_a_password(address: str, label: str) -> None:
+    assert Settings.load({}, database_url=address).database_label == label
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://u:hunter2@host:abc/db",
+        "postgresql://u:x@hunter2@host/db",
+        "postgresql://u:hunter2@host/db?foo=bar",
+        "postgresql://u:x?hunter2=@host/db?hunter2=1",
+    ],
+)
+def test_an_address_that_makes_no_sense_is_refused_and_not_shown(tmp_path: Path, address: str) -> None:
+    settings = Settings.load({}, state_dir=tmp_path, database_url=address)
+
+    with pytest.raises(UsageError, match="SEQFERRY_DATABASE_URL") as refused:
+        Database(settings)
+
+    assert "hunter2" not in refused.value.message
+
+
+def test_options_of_postgres_in_the_address_win(tmp_path: Path) -> None:
+    address = "postgresql://ada@127.0.0.1:9/work?connect_timeout=2&keepalives_idle=7"
+
+    database = Database(Settings.load({}, state_dir=tmp_path, database_url=address))
+
+    given: dict[str, str] = {}
+
+    @event.listens_for(database.engine, "do_connect")
+    def look(_dialect: object, _record: object, _args: object, parameters: dict[str, str]) -> None:
+        given.update(parameters)
+
+    with pytest.raises(ConfigError, match="cannot be used"), database.read():
+        pass
+    assert (given["connect_timeout"], given["keepalives_idle"]) == ("2", "7")
+    assert (given["keepalives_interval"], given["keepalives_count"], given["tcp_user_timeout"]) == ("5", "3", "30000")
+
+
+def test_a_pool_that_is_empty_is_told_as_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(Settings.load({}, state_dir=tmp_path))
+    monkeypatch.setattr(database.engine.pool, "_timeout", 0.01)
+
+    with ExitStack() as taken:
+        for _ in range(24):  # as many as the pool makes
+            taken.enter_context(database.read())
+        with pytest.raises(ConfigError, match="all connections of this process are taken"), database.read():
+            pass
+    with database.read() as connection:
+        assert connection.exec_driver_sql("select 1").scalar() == 1
+    database.close()
+
+
+def test_an_empty_state_folder_counts_as_not_given() -> None:
+    assert Settings.load({"SEQFERRY_STATE_DIR": "/x"}, state_dir="").state_dir == Path("/x")
+    assert Settings.load({"SEQFERRY_STATE_DIR": ""}, state_dir="") == Settings.load({})
 
 
 def test_an_unknown_setting_is_a_mistake_of_ours() -> None:

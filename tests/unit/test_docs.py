@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from seqferry.cli import display, exits, summary
-from seqferry.cli.app import app
+from seqferry.cli.app import application
 from seqferry.cli.status import status_facts
 from seqferry.models import Location, ObjectRecord, Status, Totals, TransferSpec
 
@@ -22,7 +22,7 @@ CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
 def options() -> list[tuple[str, str]]:
     """Every option of every command, with its environment variable."""
     found: set[tuple[str, str]] = set()
-    for command in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
+    for command in typer.main.get_command(application([])).commands.values():  # type: ignore[attr-defined]
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name != "help":
                 long = max(parameter.opts, key=len)

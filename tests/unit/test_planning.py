@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqferry.planning import ALONE, BATCH_BYTES, BATCH_OBJECTS, Batcher, priority
+from seqferry.planning import GIANT, GIANTS, SMALL, Batcher, priority
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Thing:
     size: int
 
 
-_SIZES = st.one_of(st.integers(0, 1000), st.integers(ALONE - 2, ALONE + 2), st.integers(0, 50 * 1000**4))
+_SIZES = st.one_of(st.integers(0, 1000), st.integers(GIANT - 2, GIANT + 2), st.integers(0, 50 * 1000**4))
 
 
 def _batches(pages: list[list[Thing]]) -> list[list[Thing]]:
@@ -32,9 +32,9 @@ def test_each_object_is_in_exactly_one_batch(sizes: list[int], page: int) -> Non
 
     assert sorted(thing.number for batch in batches for thing in batch) == list(range(len(sizes)))
     for batch in batches:
-        assert 0 < len(batch) <= BATCH_OBJECTS
-        assert len(batch) == 1 or sum(thing.size for thing in batch) <= BATCH_BYTES
-        assert len(batch) == 1 or all(thing.size < ALONE for thing in batch)
+        [limit] = {GIANTS if thing.size >= GIANT else SMALL for thing in batch}
+        assert 0 < len(batch) <= limit.objects
+        assert len(batch) == 1 or sum(thing.size for thing in batch) <= limit.bytes
 
 
 def test_many_small_ones_fill_whole_batches() -> None:
@@ -43,12 +43,19 @@ def test_many_small_ones_fill_whole_batches() -> None:
     assert [len(batch) for batch in batches] == [1000, 1000, 500]
 
 
-def test_a_giant_goes_at_once_and_alone() -> None:
+def test_giants_go_together_but_fewer_of_them() -> None:
+    things = [Thing(number, GIANT if number % 2 else 1) for number in range(2 * GIANTS.objects + 2)]
     batcher = Batcher[Thing]()
 
-    assert list(batcher.add([Thing(0, 5), Thing(1, ALONE), Thing(2, 6)])) == [[Thing(1, ALONE)]]
-    assert list(batcher.rest()) == [[Thing(0, 5), Thing(2, 6)]]
+    assert list(batcher.add(things)) == [things[1 : 2 * GIANTS.objects : 2]]
+    assert list(batcher.rest()) == [[things[-1]], things[::2]]
     assert list(batcher.rest()) == []
+
+
+def test_an_object_larger_than_any_batch_is_one_by_itself() -> None:
+    batches = _batches([[Thing(0, GIANT), Thing(1, GIANTS.bytes + 1), Thing(2, GIANT)]])
+
+    assert [[thing.number for thing in batch] for batch in batches] == [[0], [1], [2]]
 
 
 @given(st.integers(0, 50 * 1000**4), st.integers(0, 50 * 1000**4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -35,14 +36,11 @@ def test_an_address_is_bucket_and_key_as_written(text: str, bucket: str, key: st
     [
         "",
         "b/key",
-        "s3:/b/key",
-        "S3://b/k",
         "s3://",
         "s3:///key",
         "http://b/key",
         "s3://b b/key",
         "s3://b?x/",
-        "s3://u:p@b/",
     ],
 )
 def test_what_is_no_address_is_refused_with_the_form_of_one(text: str) -> None:
@@ -50,6 +48,44 @@ def test_what_is_no_address_is_refused_with_the_form_of_one(text: str) -> None:
         parse_uri(text)
 
     assert text in refused.value.message
+
+
+@pytest.mark.parametrize("text", ["s3:/b/key", "S3://b/key", "s3:b/key"])
+def test_a_mistyped_address_is_told_as_one(text: str) -> None:
+    for build in (lambda: parse_uri(text), lambda: build_spec(text, "s3://c/"), lambda: build_spec("s3://c/", text)):
+        with pytest.raises(UsageError, match="did you mean 's3://b/key'"):
+            build()
+
+
+def test_an_address_with_credentials_is_refused_and_not_shown() -> None:
+    with pytest.raises(UsageError, match="s3://bucket/") as refused:
+        parse_uri("s3://key:hunter2@b/")
+
+    assert "hunter2" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: parse_uri("s3://\ud800/"),
+        lambda: parse_uri("\ud800"),
+        lambda: build_mirror_spec("\ud800", "", None, "b", ""),
+        lambda: build_mirror_spec("a", "", ["f", "\ud800"], "b", ""),
+        lambda: build_spec("s3://a/", "s3://b/", region="\ud800"),
+        lambda: build_spec("s3://a/", "s3://b/", source_profile="\ud800"),
+        lambda: build_spec("s3://a/", "s3://b/", target_profile="\ud800"),
+        lambda: build_spec("s3://a/", "s3://b/", storage_class="\ud800"),
+        lambda: build_spec("s3://a/", "s3://b/", if_exists="\ud800"),
+        lambda: build_spec("s3://a/", "s3://b/", endpoint_url="http://\ud800"),
+        lambda: build_spec("s3://a/", "s3://b/", endpoint_url="\ud800"),
+        lambda: build_spec("s3://a/", "\ud800"),
+    ],
+)
+def test_halves_of_characters_are_refused_in_a_message_that_can_be_sent(build: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="ud800") as refused:
+        build()
+
+    refused.value.message.encode("utf-8")
 
 
 def test_a_key_longer_than_s3_allows_is_refused() -> None:
@@ -181,9 +217,22 @@ def test_the_ends_of_the_range_of_parts_are_allowed(part_size: int) -> None:
     assert build_spec("s3://a/", "s3://b/", part_size=part_size, copy_threshold=0).part_size == part_size
 
 
-def test_credentials_in_an_endpoint_are_refused_and_not_shown() -> None:
-    with pytest.raises(UsageError) as refused:
-        build_spec("s3://a/", "s3://b/", endpoint_url="https://key:hunter2@s3.example.org")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://key:hunter2@s3.example.org",
+        "key:hunter2@s3.example.org",
+        "http://key:x/hunter2@127.0.0.1:1",
+        "http://key:x?hunter2@127.0.0.1:1",
+        "ftp://key:hunter2@s3.example.org",
+    ],
+)
+@pytest.mark.parametrize("option", ["endpoint_url", "source_endpoint_url", "target_endpoint_url"])
+def test_credentials_in_an_endpoint_are_refused_and_not_shown(option: str, url: str) -> None:
+    options: dict[str, Any] = {option: url}
+
+    with pytest.raises(UsageError, match="must not hold credentials") as refused:
+        build_spec("s3://a/", "s3://b/", **options)
 
     assert "hunter2" not in refused.value.message
 
@@ -204,6 +253,54 @@ def test_keys_of_s3mirror_follow_the_prefix_and_count_once() -> None:
 def test_an_empty_list_of_keys_is_refused() -> None:
     with pytest.raises(UsageError, match="list of keys is empty"):
         build_mirror_spec("a", "run/", [], "b", "")
+
+
+def test_a_list_of_too_many_keys_is_refused_with_the_limit() -> None:
+    build_mirror_spec("a", "run/", [f"{number}" for number in range(100_000)], "b", "")
+    with pytest.raises(UsageError, match=r"100,001 keys.* 100,000 "):
+        build_mirror_spec("a", "run/", [f"{number}" for number in range(100_001)], "b", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "key", "size", "left_out"),
+    [
+        ("s3://a/run/", "s3://b", "run/", 0, True),
+        ("s3://a/run/", "s3://b", "run/", 1, False),
+        ("s3://a/run/", "s3://b", "run/d/", 0, False),
+        ("s3://a/run/", "s3://b/x", "run/", 0, False),
+        ("s3://a/run/f", "s3://b", "run/f", 0, False),
+    ],
+)
+def test_only_an_empty_marker_of_which_no_name_is_left_is_left_out(
+    source: str, target: str, key: str, size: int, left_out: bool
+) -> None:
+    assert specs.is_left_out(build_spec(source, target), key, size) == left_out
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "key", "code"),
+    [
+        ("s3://a/run/", "s3://b", "run/", "EmptyTargetKey"),
+        ("s3://a/run/", "s3://b", "run/f", None),
+        ("s3://a/run/", "s3://b/x", "run/", None),
+        ("s3://a/run/", "s3://b/" + "x" * 1023, "run/", None),
+        ("s3://a/run/", "s3://b/" + "x" * 1023, "run/f", "TargetKeyTooLong"),
+        ("s3://a/r/", "s3://b/xx/", "r/" + "é" * 510 + "e", None),
+        ("s3://a/r/", "s3://b/xx/", "r/" + "é" * 511, "TargetKeyTooLong"),
+        ("s3://a/b/", "s3://a/", "b/b/y", "TargetInsideSource"),
+        ("s3://a/b/", "s3://a/", "b/y", None),
+        ("s3://a/b/", "s3://c/", "b/b/y", None),
+    ],
+)
+def test_an_object_that_cannot_go_where_it_should_is_refused_by_itself(
+    source: str, target: str, key: str, code: str | None
+) -> None:
+    spec = build_spec(source, target)
+
+    refused = specs.refusal(spec, key, target_key(spec, key))
+
+    assert (refused and refused[0]) == code
+    assert refused is None or "Choose a" in refused[1]
 
 
 _KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)

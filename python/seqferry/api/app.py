@@ -7,6 +7,7 @@ from typing import Final
 from fastapi import Depends, FastAPI
 
 from seqferry.api import problems
+from seqferry.api.body import BodyLimit
 from seqferry.api.deps import Context, require_token
 from seqferry.api.routes import health, mirror, transfers
 from seqferry.config import Settings
@@ -36,6 +37,7 @@ def create_app(
     )
     app.state.context = Context(settings=settings, service=service, planning_timeout=planning_timeout)
     problems.install(app)
+    app.add_middleware(BodyLimit)
     app.include_router(health.router)
     guarded = [Depends(require_token)]
     app.include_router(transfers.router, dependencies=guarded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import uuid
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from fastapi import Depends, HTTPException, Request, status
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from seqferry.config import Settings
+from seqferry.errors import NotFoundError
 from seqferry.service import Service
 
 
@@ -40,6 +42,21 @@ def _actor(request: Request) -> str:
 
 ActorDep = Annotated[str, Depends(_actor)]
 """Who asks, for the record of events."""
+
+
+def _full_id(transfer_id: str) -> str:
+    """For what changes something: the start of an id, enough where a person looks on, could mean another transfer.
+
+    Raises:
+        NotFoundError: it is not a whole id.
+    """
+    try:
+        return str(uuid.UUID(transfer_id))
+    except ValueError:
+        raise NotFoundError(f"'{transfer_id}' is not the whole id of a transfer; give all 36 characters.") from None
+
+
+FullIdDep = Annotated[str, Depends(_full_id)]
 
 _bearer = HTTPBearer(auto_error=False, description="The token that the server was started with (SEQFERRY_TOKEN).")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -34,6 +35,14 @@ _STATUS: Final[Mapping[type[SeqferryError], int]] = {
 }
 
 
+class _Problem(JSONResponse):
+    media_type = "application/problem+json"
+
+    def render(self, content: Any) -> bytes:
+        # Only ASCII, with JSON's escapes for the rest: a message may hold halves of characters that a client sent.
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
 def problem(
     status: int, detail: str | None, code: str, headers: Mapping[str, str] | None = None, **more: Any
 ) -> JSONResponse:
@@ -41,11 +50,10 @@ def problem(
     content: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
     if detail is not None:
         content["detail"] = detail
-    return JSONResponse(
+    return _Problem(
         content | {"code": code} | more,
         status_code=status,
         headers=dict(headers) if headers else None,
-        media_type="application/problem+json",
     )
 
 

@@ -25,6 +25,7 @@ from seqferry.worker import Worker
 log: Final = logging.getLogger("seqferry.serve")
 
 _GRACE_SECONDS: Final = 5
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def check_exposure(settings: Settings, host: str) -> None:
@@ -74,7 +75,7 @@ def serve(
             try:
                 app: ASGIApp = create_app(settings, service, allow_crash=allow_crash)
                 if settings.token is None:
-                    app = _OnlyLocalNames(app)
+                    app = _OnlyLocal(app)
                 _run(app, listener, ready)
             finally:
                 if not worker.stop():
@@ -84,8 +85,13 @@ def serve(
         listener.close()
 
 
-class _OnlyLocalNames:
-    """Without a token, answers only to local names: else a web page could point its own name at this server."""
+class _OnlyLocal:
+    """Without a token, keeps out the web pages that a browser on this machine shows.
+
+    Answers only to local names: else a page could point its own name at this server and be taken for part of it. And
+    lets nothing be changed by a page of another origin: a browser sends its requests all the same, and only keeps the
+    answer from it.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -95,14 +101,28 @@ class _OnlyLocalNames:
             answer = problem(403, "Without a token this server answers only to localhost and 127.0.0.1.", "forbidden")
             await answer(scope, receive, send)
             return
+        if scope["type"] == "http" and scope["method"] not in _READING and not _is_own_origin(scope):
+            answer = problem(403, "Without a token this server takes no orders from pages of other sites.", "forbidden")
+            await answer(scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
 
+def _is_own_origin(scope: Scope) -> bool:
+    """True when no browser sent it, or for a page of this server itself."""
+    host = _headers(scope, b"host")
+    return all(host == [given.partition("://")[2]] for given in _headers(scope, b"origin"))
+
+
+def _headers(scope: Scope, wanted: bytes) -> list[str]:
+    return [value.decode("latin-1").lower() for name, value in scope["headers"] if name == wanted]
+
+
 def _host(scope: Scope) -> str:
-    given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+    given = next(iter(_headers(scope, b"host")), "")
     if given.startswith("["):
         return given[1:].partition("]")[0]
-    return given.partition(":")[0].lower()
+    return given.partition(":")[0]
 
 
 class _Server(uvicorn.Server):

@@ -8,11 +8,17 @@ __all__ = ["main"]
 def main() -> None:
     """The ``seqferry`` command."""
     # Imported here, so that importing the package costs nothing.
+    import gc
     import logging
     import os
 
-    from seqferry.cli.app import run
+    # Half the usual work of importing big packages is to look, four hundred times, for garbage that is not there.
+    gc.set_threshold(50_000, 20, 50)
 
+    from seqferry.cli.app import run
+    from seqferry.cli.text import escape_what_cannot_be_encoded
+
+    escape_what_cannot_be_encoded()
     code = run()
     logging.shutdown()
     # Everything is closed and flushed. A thread of the worker that did not stop in time must not keep the process.

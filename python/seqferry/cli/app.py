@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import control, copying, errors, exits, listing, serving, status, story
+from seqferry.cli import errors, exits
+
+if TYPE_CHECKING:
+    from typer._click.core import Context, Parameter
 
 _HELP = """Moves sequencing data between S3 buckets: fast, durable, observable, provable.
 
@@ -23,8 +28,53 @@ _EPILOG = (
     "130 interrupted, resumable."
 )
 
-# Plain help: rich's panels cost more start-up time than all the rest of --help together.
-app = typer.Typer(name="seqferry", help=_HELP, epilog=_EPILOG, rich_markup_mode=None, pretty_exceptions_enable=False)
+_COMMANDS: Final = {
+    "cp": "seqferry.cli.copying",
+    "status": "seqferry.cli.status",
+    "resume": "seqferry.cli.control",
+    "cancel": "seqferry.cli.control",
+    "ls": "seqferry.cli.listing",
+    "serve": "seqferry.cli.serving",
+    "worker": "seqferry.cli.serving",
+    "demo": "seqferry.cli.story",
+}
+"""The commands in the order of ``--help``, each with the module that has a function of its name."""
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return _plain(super().get_params(ctx))
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return _plain(super().get_params(ctx))
+
+
+def _plain(parameters: list[Parameter]) -> list[Parameter]:
+    """Have defaults taken as they were written, and text as it was given.
+
+    Typer would have pydantic confirm that they are what they are, and importing pydantic takes longer than all else of
+    a command line. Values of other types (numbers, choices) still take that way.
+    """
+    for parameter in parameters:
+        if isinstance(parameter, (TyperArgument, TyperOption)) and "process_value" not in vars(parameter):
+            _take_plainly(parameter)
+    return parameters
+
+
+def _take_plainly(parameter: TyperArgument | TyperOption) -> None:
+    usual = parameter.process_value
+    several = parameter.multiple or parameter.nargs != 1
+    is_text = parameter.type_descriptor.annotation is str and parameter.type_descriptor.parameter_info.parser is None
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        untouched = not parameter.required and (value is None or value is parameter.default)
+        if several or not (untouched or (is_text and isinstance(value, str))):
+            return usual(ctx, value)
+        return value if parameter.callback is None else parameter.callback(ctx, parameter, value)
+
+    parameter.process_value = process_value
 
 
 def _version(wanted: bool) -> None:
@@ -38,8 +88,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit(exits.OK)
 
 
-@app.callback(invoke_without_command=True)
-def root(
+def _root(
     context: typer.Context,
     _shown: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
@@ -50,14 +99,17 @@ def root(
         raise typer.Exit(exits.USAGE)
 
 
-app.command("cp")(copying.cp)
-app.command("status")(status.status)
-app.command("resume")(control.resume)
-app.command("cancel")(control.cancel)
-app.command("ls")(listing.ls)
-app.command("serve")(serving.serve)
-app.command("worker")(serving.worker)
-app.command("demo")(story.demo)
+def application(arguments: list[str]) -> typer.Typer:
+    """The command line; with the command alone that is asked for, if that is clear, since each takes time to make."""
+    # Plain help: rich's panels cost more start-up time than all the rest of --help together.
+    app = typer.Typer(
+        name="seqferry", cls=_Group, help=_HELP, epilog=_EPILOG, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+    app.callback(invoke_without_command=True)(_root)
+    asked = arguments[0] if arguments else ""
+    for name in [asked] if asked in _COMMANDS else _COMMANDS:
+        app.command(name, cls=_Command)(getattr(import_module(_COMMANDS[name]), name))
+    return app
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -65,7 +117,7 @@ def run(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         try:
-            result: Any = app(given, prog_name="seqferry", standalone_mode=False)
+            result: Any = application(given)(given, prog_name="seqferry", standalone_mode=False)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

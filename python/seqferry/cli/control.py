@@ -25,7 +25,7 @@ def resume(
         max_bandwidth=max_bandwidth,
     ) as session:
         found = session.service.status(transfer)
-        return session.see_through(found.id, session.display())
+        return session.see_through(found.id)
 
 
 def cancel(
@@ -40,6 +40,6 @@ def cancel(
         found = session.service.status(transfer)
         session.service.cancel(found.id, actor=actor())
         # The worker aborts open uploads; without one anywhere, this process is it.
-        code = session.see_through(found.id, session.display())
+        code = session.see_through(found.id)
         end = session.service.status(found.id)
         return exits.OK if end.state == "cancelled" else code

@@ -120,12 +120,9 @@ def cp(
         session.service.check(spec)
         if dry_run:
             return _preview(session, spec)
-        transfer_id = session.service.submit(spec, actor=actor())
         if detach:
-            return _detached(session, transfer_id)
-        show = session.display()
-        show.submitted(transfer_id)
-        return session.see_through(transfer_id, show)
+            return _detached(session, session.service.submit(spec, actor=actor()))
+        return session.copy(spec)
 
 
 def _detached(session: Session, transfer_id: str) -> int:
@@ -142,8 +139,15 @@ def _detached(session: Session, transfer_id: str) -> int:
 
 def _preview(session: Session, spec: TransferSpec) -> int:
     """Shows what would be looked at. What is identical at the target is found out only by the transfer itself."""
-    objects = total = 0
+    objects = total = refused = 0
     for planned in session.service.preview(spec):
+        if planned.refusal is not None:
+            refused += 1
+            if session.as_json:
+                display.emit("refused", source_key=planned.source_key, error_message=planned.refusal)
+            else:
+                display.say(text.printable(planned.refusal))
+            continue
         objects += 1
         total += planned.size
         if session.as_json:
@@ -156,4 +160,6 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         display.emit("dry_run", objects=objects, bytes=total)
     elif not session.quiet:
         display.say(f"Dry run: {text.count(objects, 'object')}, {text.size(total)}. Nothing was copied or recorded.")
+    if refused:
+        return exits.FAILED
     return exits.OK if objects else exits.NOTHING

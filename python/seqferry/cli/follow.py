@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from seqferry.cli import exits
 from seqferry.cli.display import Display
 from seqferry.config import Settings
 from seqferry.errors import WorkerBusyError
-from seqferry.models import Status
+from seqferry.models import Status, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.service import Service
     from seqferry.worker import Worker
 
-_POLL: Final = 0.2
-"""Seconds between looks at the database: quick enough for the eye, one cheap query each."""
+_POLL: Final = (0.05, 0.5)
+"""Seconds between looks at the database, growing with the time that was waited: a short transfer ends soon, and of a
+long one nothing new is there more often, since workers record every half second. The end of a transfer that this
+process does itself is told at once."""
 _STOP: Final = 2.0
 """Seconds that a worker may take to stop after Ctrl-C."""
 _TAKE_OVER: Final = 1.0
@@ -45,19 +47,38 @@ class Interrupted(Exception):  # noqa: N818 - a request of the user, no error
         self.going_on = going_on
 
 
+class Watch:
+    """What somebody who follows a transfer waits for: a wish to stop, or news."""
+
+    def __init__(self) -> None:
+        self.asked_to_stop = False
+        # Its put may be called from a signal handler that interrupts its get; Event's and Condition's may not.
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def ring(self) -> None:
+        """There is news. From any thread."""
+        self._bell.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds, or as soon as there is news."""
+        with suppress(Empty):
+            self._bell.get(timeout=seconds)
+
+
 @contextmanager
-def interruptible() -> Generator[threading.Event]:
-    """Within: the first Ctrl-C or SIGTERM sets the event, the second ends the process at once."""
-    stop = threading.Event()
+def interruptible() -> Generator[Watch]:
+    """Within: the first Ctrl-C or SIGTERM is noted in the watch and rings it, the second ends the process at once."""
+    watch = Watch()
 
     def note(_signal: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
+        if watch.asked_to_stop:
             os._exit(exits.INTERRUPTED)
-        stop.set()
+        watch.asked_to_stop = True
+        watch.ring()
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop
+        yield watch
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -69,9 +90,10 @@ class Attendant:
     With Postgres any number of workers may run, so this process always becomes one.
     """
 
-    def __init__(self, settings: Settings, service: Service) -> None:
+    def __init__(self, settings: Settings, service: Service, watch: Watch) -> None:
         self._settings = settings
         self._service = service
+        self._watch = watch
         self._worker: Worker | None = None
         self._next_try = 0.0
         self._busy = False
@@ -81,15 +103,29 @@ class Attendant:
         """When we last tried, another process held the state folder."""
         return self._busy
 
+    def submit(self, spec: TransferSpec, actor: str) -> str:
+        """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
+        self._become(queue=False)
+        if self._worker is None:
+            return self._service.submit(spec, actor=actor)
+        return self._worker.submit(spec, actor=actor)
+
     def attend(self) -> None:
-        """Become the worker if nobody is. Cheap when called often."""
-        if self._worker is not None or time.monotonic() < self._next_try:
-            return
-        # Imported here: it brings DBOS along, which a mere look at the status must not pay for.
-        from seqferry.worker import Worker
+        """Become the worker if nobody is. Cheap when called often.
+
+        Raises:
+            ConfigError: this process is the worker, and cannot work.
+        """
+        if self._worker is not None:
+            self._worker.check()
+        elif time.monotonic() >= self._next_try:
+            self._become(queue=True)
+
+    def _become(self, *, queue: bool) -> None:
+        from seqferry.worker import Worker  # a mere look at the status must not pay for it
 
         try:
-            self._worker = Worker.start(self._settings, self._service)
+            self._worker = Worker.start(self._settings, self._service, queue=queue, on_end=self._watch.ring)
         except WorkerBusyError:
             self._busy = True
             self._next_try = time.monotonic() + _TAKE_OVER
@@ -103,27 +139,35 @@ class Attendant:
             # What does not stop in time ends with the process, which is at its end anyway.
             worker.stop(timeout=_STOP)
 
+    def __enter__(self) -> Self:
+        return self
 
-def follow(
-    service: Service, settings: Settings, transfer_id: str, show: Display, *, work: bool, stop: threading.Event
-) -> Status:
-    """Show the transfer until it has ended; with ``work`` also do the work whenever nobody else does.
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+
+def follow(service: Service, transfer_id: str, show: Display, watch: Watch, attendant: Attendant | None) -> Status:
+    """Show the transfer until it has ended; with an ``attendant`` also do the work whenever nobody else does.
 
     Raises:
-        Interrupted: ``stop`` was set; the transfer is resumable.
+        Interrupted: the user wants to stop; the transfer is resumable.
     """
-    attendant = Attendant(settings, service)
+    began = time.monotonic()
+    shortest, longest = _POLL
     try:
         while True:
             status = service.status(transfer_id)
             show.update(status)
             if status.ended:
                 return status
-            if work:
+            if attendant is not None:
                 attendant.attend()
-            if stop.wait(_POLL):
+            if not watch.asked_to_stop:
+                watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
+            if watch.asked_to_stop:
                 show.note("Stopping (a second Ctrl-C ends at once) ...")
-                raise Interrupted(going_on=attendant.other_works if work else status.live.workers > 0)
+                raise Interrupted(going_on=status.live.workers > 0 if attendant is None else attendant.other_works)
     finally:
         show.close()
-        attendant.leave()
+        if attendant is not None:
+            attendant.leave()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from seqferry.cli import display, exits, options, text
-from seqferry.cli.session import open_session
+from seqferry.config import Settings
 from seqferry.models import Location
 from seqferry.spec import parse_uri
 
@@ -30,20 +30,24 @@ def ls(
     region: options.Region = None,
     no_sign_request: options.NoSignRequest = False,
     as_json: options.Json = False,
-    state_dir: options.StateDir = None,
 ) -> int:
     """List objects with date (UTC), size in bytes and name."""
     bucket, key = parse_uri(place)
     location = Location(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
-    with open_session(as_json=as_json, state_dir=state_dir) as session:
-        objects = (each for page in session.service.list(location) for each in page)
-        entries: Iterable[ObjectInfo | str] = objects if recursive else _one_level(objects, key)
-        shown = 0
-        for entry in _in_order(entries):
-            shown += 1
-            _show(entry, key, recursive=recursive, as_json=as_json)
+    settings = Settings.load()
+    # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
+    # the state folder nor the database.
+    from seqferry.engine import Engine
+
+    engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
+    objects = (each for page in engine.list(location) for each in page)
+    entries: Iterable[ObjectInfo | str] = objects if recursive else _one_level(objects, key)
+    shown = 0
+    for entry in _in_order(entries):
+        shown += 1
+        _show(entry, key, recursive=recursive, as_json=as_json)
     return exits.OK if shown else exits.NOTHING
 
 

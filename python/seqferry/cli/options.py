@@ -10,7 +10,16 @@ from typing import Annotated
 
 import typer
 
-from seqferry.config import parse_size
+from seqferry.config import MOST_REQUESTS, parse_size
+
+
+def size(written: str) -> int:
+    """Parses an option that is a size."""
+    try:
+        return parse_size(written)
+    except ValueError as why:
+        raise typer.BadParameter(f"{why}.") from None
+
 
 Json = Annotated[bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events on stdout.")]
 Quiet = Annotated[
@@ -65,15 +74,17 @@ MaxRequests = Annotated[
         envvar="SEQFERRY_MAX_REQUESTS",
         metavar="N",
         min=1,
+        max=MOST_REQUESTS,
         help="Requests in flight at most, when this process does the work.",
     ),
 ]
 MaxBandwidth = Annotated[
-    str | None,
+    int | None,
     typer.Option(
         "--max-bandwidth",
         envvar="SEQFERRY_MAX_BANDWIDTH",
         metavar="SIZE",
+        parser=size,
         help="Bytes per second read by this process at most, as 200MiB. Copies inside the storage do not count.",
     ),
 ]
@@ -88,11 +99,3 @@ StateDir = Annotated[
         help="Where transfers are recorded. Default: $XDG_STATE_HOME/seqferry.  [env var: SEQFERRY_STATE_DIR]",
     ),
 ]
-
-
-def size(written: str) -> int:
-    """Parses an option that is a size."""
-    try:
-        return parse_size(written)
-    except ValueError as why:
-        raise typer.BadParameter(f"{why}.") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
 from seqferry.config import Settings
-from seqferry.models import ObjectRecord, Status
+from seqferry.models import ObjectRecord, Status, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.service import Service
@@ -43,14 +43,28 @@ class Session:
         place = () if self.state_dir is None else ("--state-dir", self.state_dir)
         return shlex.join(["seqferry", verb, transfer_id, *options, *place])
 
-    def see_through(self, transfer_id: str, show: Display, *, work: bool = True) -> int:
-        """Follow the transfer to its end and report it; returns the exit code."""
-        with follow.interruptible() as stop:
-            try:
-                end = follow.follow(self.service, self.settings, transfer_id, show, work=work, stop=stop)
-            except follow.Interrupted as interruption:
-                return self._interrupted(transfer_id, going_on=interruption.going_on)
-            return self.report_end(end)
+    def copy(self, spec: TransferSpec) -> int:
+        """Submit the transfer and see it through; returns the exit code."""
+        with follow.interruptible() as watch, follow.Attendant(self.settings, self.service, watch) as attendant:
+            transfer_id = attendant.submit(spec, actor())
+            show = self.display()
+            show.submitted(transfer_id)
+            return self._see_through(transfer_id, show, watch, attendant)
+
+    def see_through(self, transfer_id: str, *, work: bool = True) -> int:
+        """Follow a transfer that was submitted before, to its end, and report it; returns the exit code."""
+        with follow.interruptible() as watch:
+            attendant = follow.Attendant(self.settings, self.service, watch) if work else None
+            return self._see_through(transfer_id, self.display(), watch, attendant)
+
+    def _see_through(
+        self, transfer_id: str, show: Display, watch: follow.Watch, attendant: follow.Attendant | None
+    ) -> int:
+        try:
+            end = follow.follow(self.service, transfer_id, show, watch, attendant)
+        except follow.Interrupted as interruption:
+            return self._interrupted(transfer_id, going_on=interruption.going_on)
+        return self.report_end(end)
 
     def report_end(self, status: Status) -> int:
         """The summary of a transfer that has ended; returns the exit code."""

@@ -38,8 +38,8 @@ def status(
             _recent(session, limit)
             return exits.OK
         found = session.service.status(transfer)
-        if watch and not found.ended:
-            return session.see_through(found.id, session.display(), work=False)
+        if watch:
+            return session.see_through(found.id, work=False)
         _show(session, found)
         if failed or objects:
             _list_objects(session, found, failed_only=not objects)

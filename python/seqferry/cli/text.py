@@ -6,6 +6,8 @@ one place that makes them safe to print; everything that prints a key goes throu
 
 from __future__ import annotations
 
+import io
+import sys
 import unicodedata
 from datetime import UTC, datetime
 from typing import Final
@@ -15,6 +17,13 @@ _UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Controls, format and direction marks, lone surrogates, private and unassigned code points, line separators."""
 
 _IEC: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def escape_what_cannot_be_encoded() -> None:
+    """Let stdout and stderr print any character: as an escape where their encoding lacks it, instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def printable(text: str) -> str:

@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from seqferry.config import Settings
-from seqferry.errors import ConfigError
+from seqferry.errors import ConfigError, UsageError
 
 BUSY_TIMEOUT_MS: Final = 30_000
 """How long a writer waits for another on SQLite: far longer than any of our transactions takes."""
 
 _READ: Final = "seqferry_read"
 
+_POSTGRES_OPTIONS: Final[Mapping[str, str]] = {
+    "connect_timeout": "10",
+    # A server that is gone without a word (a lost host, a firewall that forgot) would else be waited for for hours:
+    # silence on an idle connection is noticed after 15 s + 3 * 5 s, and unacknowledged data after 30 s.
+    "keepalives": "1",
+    "keepalives_idle": "15",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+"""How soon an outage is noticed; what the address itself says wins."""
+
 
 class Database:
-    """Our tables on SQLite or Postgres. Safe to use from many threads."""
+    """Our tables on SQLite or Postgres. Safe to use from many threads.
+
+    Raises:
+        UsageError: the address of the database makes no sense. Whether it answers shows when it is used.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.is_sqlite: Final = settings.uses_sqlite
@@ -33,16 +50,16 @@ class Database:
             event.listen(engine, "connect", _connect_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
         else:
-            url = sa.make_url(settings.database_url)
+            url = settings.postgres_url()
             engine = sa.create_engine(
                 url,
                 pool_size=4,
                 max_overflow=16,
                 pool_pre_ping=True,
                 hide_parameters=True,  # errors end in logs
-                # An unreachable host is noticed in seconds.
-                connect_args={"connect_timeout": 10, "application_name": "seqferry"},
+                connect_args=_connect_args(url, "seqferry"),
             )
+            _check_options(engine)
         self.url: Final = url
         self.engine: Final = engine
 
@@ -63,11 +80,15 @@ class Database:
         with self._translated(), self.engine.begin() as connection:
             yield connection
 
+    def clock(self) -> sa.ColumnElement[float]:
+        """The time by the one clock that all workers share, for use within a statement."""
+        if self.is_sqlite:  # all are on this host
+            return sa.literal(time.time())
+        return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)
+
     def now(self, connection: sa.Connection) -> float:
         """The time by the one clock that all workers share."""
-        if self.is_sqlite:  # all are on this host
-            return time.time()
-        return float(connection.exec_driver_sql("select extract(epoch from clock_timestamp())::float8").scalar_one())
+        return time.time() if self.is_sqlite else connection.execute(sa.select(self.clock())).scalar_one()
 
     def dbos_engine(self, pool_size: int) -> sa.Engine:
         """An engine for DBOS: the same database, with the connection settings that DBOS expects."""
@@ -84,7 +105,7 @@ class Database:
             pool_timeout=30,
             pool_pre_ping=True,
             hide_parameters=True,
-            connect_args={"connect_timeout": 10, "application_name": "seqferry-dbos"},
+            connect_args=_connect_args(self.url, "seqferry-dbos"),
         )
 
     def close(self) -> None:
@@ -98,12 +119,43 @@ class Database:
         except (OperationalError, InterfaceError, DatabaseError) as why:
             if type(why) is DatabaseError or isinstance(why, (OperationalError, InterfaceError)):
                 # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
-                cause = " ".join(str(why.orig).split())
+                cause = " ".join(str(why.orig).split()).rstrip(".?")
                 raise ConfigError(
                     f"The database {self.label} cannot be used: {cause}. "
                     "See that it is up and that the address is right."
                 ) from why
             raise
+        except PoolTimeoutError as why:
+            raise ConfigError(
+                f"The database {self.label} cannot be used: all connections of this process are taken, and none came "
+                "free in time. See that it is up and not overloaded."
+            ) from why
+
+
+def _connect_args(url: sa.URL, name: str) -> dict[str, Any]:
+    wanted = {**_POSTGRES_OPTIONS, "application_name": name}
+    return {option: value for option, value in wanted.items() if option not in url.query}
+
+
+def _check_options(engine: sa.Engine) -> None:
+    """Refuse options in the address that the driver does not know.
+
+    Raises:
+        UsageError: there are some. They are not named: a password with a ``?`` in it may look like one.
+    """
+    import psycopg
+    from psycopg.conninfo import make_conninfo
+
+    _, options = engine.dialect.create_connect_args(engine.url)
+    options.pop("context", None)  # SQLAlchemy's own, for the driver and not for the server
+    try:
+        make_conninfo("", **options)
+    except psycopg.ProgrammingError:
+        engine.dispose()
+        raise UsageError(
+            "SEQFERRY_DATABASE_URL: after the ? is an option that PostgreSQL does not know; correct or remove it. "
+            "Write a ? in a password as %3F."
+        ) from None
 
 
 def _connect_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

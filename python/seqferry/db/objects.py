@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
+from seqferry.db import bulk
 from seqferry.db.tables import batch, object_, transfer
 from seqferry.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord
 
@@ -62,12 +64,14 @@ class BatchRun:
     stopping: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes three times as long to make, and there is one for each object
 class Ended:
     """The end of one object in one run; fields as in ``_native.Outcome``."""
 
     id: int
     state: str
+    size: int = 0
+    etag: str = ""
     method: str | None = None
     started_at: float | None = None
     ended_at: float | None = None
@@ -94,12 +98,7 @@ def add_batch(connection: sa.Connection, transfer_id: str, objects: Sequence[Pla
     Returns:
         The number of the batch, None when all were there (an earlier, interrupted planning added them).
     """
-    keys = {planned.source_key for planned in objects}
-    known = set(
-        connection.execute(
-            sa.select(object_.c.source_key).where(object_.c.transfer_id == transfer_id, object_.c.source_key.in_(keys))
-        ).scalars()
-    )
+    known = bulk.known_keys(connection, transfer_id, {planned.source_key for planned in objects})
     # A listing may name a key twice; the first one stands.
     fresh: dict[str, Planned] = {}
     for planned in objects:
@@ -120,16 +119,12 @@ def add_batch(connection: sa.Connection, transfer_id: str, objects: Sequence[Pla
             failed=len(refused),
         )
     )
-    connection.execute(object_.insert(), [_object_row(transfer_id, number, planned, at) for planned in fresh.values()])
+    bulk.insert(connection, transfer_id, number, [_object_row(planned, at) for planned in fresh.values()])
     return number
 
 
-def _object_row(transfer_id: str, number: int, planned: Planned, at: float) -> dict[str, Any]:
-    refused = planned.refusal is not None
-    code, message = planned.refusal or (None, None)
-    return {
-        "transfer_id": transfer_id,
-        "batch_number": number,
+def _object_row(planned: Planned, at: float) -> bulk.Row:
+    row = {
         "source_key": planned.source_key,
         "version_id": planned.version_id or "",
         "target_key": planned.target_key,
@@ -137,13 +132,19 @@ def _object_row(transfer_id: str, number: int, planned: Planned, at: float) -> d
         "etag": planned.etag,
         "last_modified": planned.last_modified,
         "storage_class": planned.storage_class,
-        "state": "failed" if refused else "pending",
-        "ended_at": at if refused else None,
-        "error_class": "object" if refused else None,
-        "error_code": code,
-        "error_operation": "plan" if refused else None,
-        "error_message": message,
+        "state": "pending",
     }
+    if planned.refusal is not None:
+        code, message = planned.refusal
+        row |= {
+            "state": "failed",
+            "ended_at": at,
+            "error_class": "object",
+            "error_code": code,
+            "error_operation": "plan",
+            "error_message": message,
+        }
+    return row
 
 
 # --- running a batch --------------------------------------------------------------------------------------------------
@@ -212,22 +213,10 @@ def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
         .order_by(object_.c.id)
     )
     return [
-        OpenObject(
-            id=row.id,
-            source_key=row.source_key,
-            target_key=row.target_key,
-            size=row.size,
-            etag=row.etag,
-            version_id=row.version_id or None,
-            upload_id=row.upload_id,
-            part_size=row.part_size,
-        )
-        for row in rows
+        # By position: taking a thousand rows apart by name takes longer than reading them.
+        OpenObject(row_id, source_key, target_key, size, etag, version_id or None, upload_id, part_size)
+        for row_id, source_key, target_key, size, etag, version_id, upload_id, part_size in rows
     ]
-
-
-def mark_active(connection: sa.Connection, run: BatchRun) -> None:
-    connection.execute(object_.update().where(*_of_batch(run), object_.c.state == "pending").values(state="active"))
 
 
 def record_uploads(connection: sa.Connection, begun: Iterable[tuple[int, str, int]]) -> None:
@@ -248,56 +237,27 @@ def clear_barren(connection: sa.Connection, run: BatchRun) -> None:
 def record(connection: sa.Connection, run: BatchRun, ended: Sequence[Ended]) -> None:
     """Record the ends of objects and bring the counters of the batch up to date."""
     if ended:
-        connection.execute(_RECORD, [_ended_row(one) for one in ended])
+        bulk.update_ended(connection, [_ended_row(one) for one in ended])
     _recount(connection, run)
 
 
-_RESULT: Final = (
-    "state",
-    "method",
-    "started_at",
-    "ended_at",
-    "target_etag",
-    "target_version_id",
-    "checksum_algorithm",
-    "checksum",
-    "verified",
-    "not_carried",
-    "error_class",
-    "error_code",
-    "error_operation",
-    "error_message",
-)
-_RECORD: Final = (
-    object_.update()
-    # An object that has ended stays as it is, whoever comes late. (IN does not go with many rows of parameters.)
-    .where(object_.c.id == sa.bindparam("row"), sa.or_(*(object_.c.state == state for state in OPEN_OBJECT_STATES)))
-    .values(
-        {
-            **{name: sa.bindparam(f"new_{name}") for name in _RESULT},
-            "attempts": object_.c.attempts + sa.bindparam("more_attempts"),
-            "retries": object_.c.retries + sa.bindparam("more_retries"),
-            "upload_id": sa.case((sa.bindparam("keeps_upload"), object_.c.upload_id), else_=None),
-        }
-    )
-)
+_result_of: Final = attrgetter(*bulk.RESULT)
 
 
-def _ended_row(one: Ended) -> dict[str, Any]:
-    row = {f"new_{name}": getattr(one, name) for name in _RESULT}
-    row["new_not_carried"] = json.dumps(list(one.not_carried), ensure_ascii=False) if one.not_carried else None
-    return row | {
-        "row": one.id,
-        "more_attempts": one.attempts,
-        "more_retries": one.retries,
-        # Of an object that did not arrive the last upload id stays, as a trace of what may be left in the storage.
-        "keeps_upload": one.state not in ("done", "skipped"),
-    }
+def _ended_row(one: Ended) -> bulk.Row:
+    row = {name: value for name, value in zip(bulk.RESULT, _result_of(one), strict=True) if value is not None}
+    row["not_carried"] = json.dumps(list(one.not_carried), ensure_ascii=False) if one.not_carried else None
+    row["id"] = one.id
+    row["attempts"] = one.attempts
+    row["retries"] = one.retries
+    # Of an object that did not arrive the last upload id stays, as a trace of what may be left in the storage.
+    row["keeps_upload"] = one.state not in ("done", "skipped")
+    return row
 
 
 def end_open(connection: sa.Connection, run: BatchRun, template: Ended) -> None:
-    """End all objects of the batch that are still open like ``template`` (its id does not matter)."""
-    values = {name: getattr(template, name) for name in _RESULT if name not in ("not_carried", "started_at", "method")}
+    """End all objects of the batch that are still open like ``template``: state, time and error."""
+    values = {name: getattr(template, name) for name in bulk.RESULT if name in ("state", "ended_at") or "error" in name}
     connection.execute(object_.update().where(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES)).values(values))
     _recount(connection, run)
 
@@ -308,7 +268,7 @@ def end_batch(connection: sa.Connection, run: BatchRun, at: float) -> None:
 
 def _recount(connection: sa.Connection, run: BatchRun) -> None:
     counters = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
-    bytes_done = 0
+    planned = bytes_done = 0
     rows = connection.execute(
         sa.select(object_.c.state, sa.func.count().label("objects"), sa.func.sum(object_.c.size).label("bytes"))
         .where(*_of_batch(run))
@@ -317,9 +277,10 @@ def _recount(connection: sa.Connection, run: BatchRun) -> None:
     for row in rows:
         if row.state in counters:
             counters[row.state] = row.objects
+        planned += int(row.bytes)
         if row.state in ("done", "skipped"):
             bytes_done += int(row.bytes)
-    connection.execute(_batch_where(run, batch.update()).values(bytes_done=bytes_done, **counters))
+    connection.execute(_batch_where(run, batch.update()).values(bytes=planned, bytes_done=bytes_done, **counters))
 
 
 def _of_batch(run: BatchRun) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
@@ -343,6 +304,21 @@ def open_batches(connection: sa.Connection, transfer_id: str, limit: int) -> lis
             .limit(limit)
         ).scalars()
     )
+
+
+def open_batch_sizes(connection: sa.Connection, transfer_id: str) -> list[tuple[int, int]]:
+    """Numbers of batches that have not ended, each with the size of its biggest object."""
+    rows = connection.execute(
+        sa.select(batch.c.number, sa.func.coalesce(sa.func.max(object_.c.size), 0).label("biggest"))
+        .outerjoin(
+            object_,
+            sa.and_(object_.c.transfer_id == batch.c.transfer_id, object_.c.batch_number == batch.c.number),
+        )
+        .where(batch.c.transfer_id == transfer_id, batch.c.state.in_(("queued", "active")))
+        .group_by(batch.c.number)
+        .order_by(batch.c.number)
+    )
+    return [(row.number, row.biggest) for row in rows]
 
 
 def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit: int) -> list[int]:
@@ -381,12 +357,16 @@ def page(
     connection: sa.Connection, transfer_id: str, *, state: str | None, after: int, limit: int
 ) -> list[ObjectRecord]:
     query = (
-        sa.select(object_)
+        sa.select(object_, batch.c.state.label("batch_state"))
+        .join(batch, sa.and_(batch.c.transfer_id == object_.c.transfer_id, batch.c.number == object_.c.batch_number))
         .where(object_.c.transfer_id == transfer_id, object_.c.id > after)
         .order_by(object_.c.id)
         .limit(limit)
     )
-    if state is not None:
+    if state in OPEN_OBJECT_STATES:
+        at_work = batch.c.state == "active"
+        query = query.where(object_.c.state.in_(OPEN_OBJECT_STATES), at_work if state == "active" else ~at_work)
+    elif state is not None:
         # Written into the statement, so that the databases see that the index over failures serves.
         query = query.where(object_.c.state == sa.bindparam("wanted", state, literal_execute=True))
     return [_record_of(row) for row in connection.execute(query)]
@@ -430,7 +410,8 @@ def _record_of(row: sa.Row[Any]) -> ObjectRecord:
         size=row.size,
         etag=row.etag,
         version_id=row.version_id or None,
-        state=row.state,
+        # Not written when a batch is taken up: that would be one more write for each object.
+        state="active" if row.state == "pending" and row.batch_state == "active" else row.state,
         attempts=row.attempts,
         retries=row.retries,
         method=row.method,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -33,8 +34,10 @@ class Queue:
             queue, worker_concurrency=worker_concurrency, polling_interval_sec=polling_seconds
         )
 
-    def enqueue_transfer(self, connection: sa.Connection, transfer_id: str) -> None:
-        self._enqueue(connection, names.WORKFLOW_TRANSFER, names.QUEUE_TRANSFERS, transfer_id, 1, transfer_id)
+    def enqueue_transfer(self, connection: sa.Connection, transfer_id: str, *, revival: int = 0) -> None:
+        """Add the workflow of a transfer, or with ``revival`` the one that goes on after so many were given up."""
+        workflow_id = names.transfer_workflow_ids(transfer_id)[revival]
+        self._enqueue(connection, names.WORKFLOW_TRANSFER, names.QUEUE_TRANSFERS, workflow_id, 1, transfer_id)
 
     def enqueue_batch(self, connection: sa.Connection, transfer_id: str, number: int, priority: int) -> None:
         """Add the workflow of one batch. A lower ``priority`` (1 or more) is served earlier."""
@@ -45,6 +48,11 @@ class Queue:
         """Take workflows off the queue that have nothing left to do. Those that run are told at their next step."""
         self._client().cancel_workflows(workflow_ids)
 
+    def known(self, workflow_ids: list[str]) -> set[str]:
+        """Those of the workflows that are, or were, on the queue."""
+        found = self._client().list_workflows(workflow_ids=workflow_ids, load_input=False, load_output=False)
+        return {workflow.workflow_id for workflow in found}
+
     def dead_batches(self, transfer_id: str, numbers: list[int]) -> list[int]:
         """Those of the batches that DBOS has given up."""
         by_id = {names.batch_workflow_id(transfer_id, number): number for number in numbers}
@@ -52,6 +60,19 @@ class Queue:
             workflow_ids=list(by_id), status=list(DEAD_STATES), load_input=False, load_output=False
         )
         return sorted(by_id[workflow.workflow_id] for workflow in found)
+
+    def dead_transfers(self, transfer_ids: list[str]) -> dict[str, int]:
+        """Those of the transfers of which DBOS has given up every workflow, and how many that were."""
+        owners = {each: owner for owner in transfer_ids for each in names.transfer_workflow_ids(owner)}
+        found = self._client().list_workflows(workflow_ids=list(owners), load_input=False, load_output=False)
+        dead, alive = Counter[str](), set[str]()
+        for workflow in found:
+            owner = owners[workflow.workflow_id]
+            if workflow.status in DEAD_STATES:
+                dead[owner] += 1
+            else:
+                alive.add(owner)
+        return {owner: count for owner, count in dead.items() if owner not in alive}
 
     def close(self) -> None:
         with self._lock:

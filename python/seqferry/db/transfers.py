@@ -74,6 +74,18 @@ def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> lis
     )
 
 
+def unfinished(connection: sa.Connection, *, after: str, limit: int) -> list[str]:
+    """Ids of transfers that have not ended, in their order, from beyond ``after`` on."""
+    return list(
+        connection.execute(
+            sa.select(transfer.c.id)
+            .where(transfer.c.id > after, transfer.c.state.not_in(sorted(ENDED_TRANSFER_STATES)))
+            .order_by(transfer.c.id)
+            .limit(limit)
+        ).scalars()
+    )
+
+
 def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
     query = sa.select(transfer).where(transfer.c.id == transfer_id)
     return connection.execute(query.with_for_update() if lock else query).one_or_none()
@@ -102,7 +114,8 @@ def begin_plan(
         .where(transfer.c.id == transfer_id)
         .values(state="planning", started_at=row.started_at or at, attended_by=attendant)
     )
-    events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
+    if row.attended_by != attendant:  # else it begins anew by itself
+        events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
     return row
 
 
@@ -132,9 +145,9 @@ def end_plan(connection: sa.Connection, transfer_id: str, at: float, actor: str)
 
 
 def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor: str) -> None:
-    """Ask for a stop. Does nothing to a transfer that has ended or was asked already."""
+    """Ask for a stop. Does nothing to a transfer that has ended or is stopping already, whatever for."""
     row = row_of(connection, transfer_id, lock=True)
-    if row is None or row.state in ENDED_TRANSFER_STATES or row.state == "cancelling":
+    if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row):
         return
     # Nothing has begun, so nothing has to be undone.
     unborn = row.state == "queued"
@@ -186,7 +199,7 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
     rows = connection.execute(query).all()
     found = [row.id for row in rows]
     totals = _totals(connection, found)
-    live = _live(connection, found, database.now(connection))
+    live = _live(connection, found, database.clock())
     return [_status(row, totals[row.id], *live[row.id]) for row in rows]
 
 
@@ -230,7 +243,7 @@ def _totals(connection: sa.Connection, ids: Sequence[str]) -> dict[str, Totals]:
     return totals
 
 
-def _live(connection: sa.Connection, ids: Sequence[str], now: float) -> dict[str, tuple[Live, int]]:
+def _live(connection: sa.Connection, ids: Sequence[str], now: sa.ColumnElement[float]) -> dict[str, tuple[Live, int]]:
     """What the workers report, and the bytes they have in progress."""
     reports: dict[str, list[dict[str, Any]]] = {transfer_id: [] for transfer_id in ids}
     rows = connection.execute(

@@ -13,50 +13,25 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from dbos import DBOS
-
-from seqferry import names
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
 from seqferry.engine import CopyItem, MultipartBegun, Outcome
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import TransferSpec
-from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended, current
+from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
 
 log: Final = logging.getLogger("seqferry.batch")
 
 _WAIT_SECONDS: Final = 0.5
 """Outcomes are recorded at most this late."""
 
-_STOP_SECONDS: Final = 15.0
-"""How long a cancelled job gets to abort its uploads; the engine promises a second, the storage may be slow."""
-
-_LOOKED_AT_ONCE: Final = 32
+_CLEAN_SECONDS: Final = 60.0
+"""How long aborting the uploads of a batch may take; what is left then is left to the bucket's lifecycle rule."""
 
 _BARREN_RUNS: Final = 30
 """A batch that was cut off so often in a row before it moved a byte is what kills its workers, and is given up. Many,
 since a batch that merely shares its workers with such a one is cut off as often."""
-
-
-@DBOS.workflow(name=names.WORKFLOW_BATCH, max_recovery_attempts=1000)
-def batch(transfer_id: str, number: int) -> None:
-    """Run one batch to its end. Returns also when objects failed: that is in their rows.
-
-    Restarts are not limited by DBOS's count but by ``_BARREN_RUNS``: a batch of giants may well outlive many restarts.
-    """
-    try:
-        run_batch(transfer_id, number)
-    except Exception as why:  # whatever it was: the transfer must not wait for ever
-        log.exception("batch %s of transfer %s cannot run", number, transfer_id)
-        fail_batch(transfer_id, number, _cause(why))
-
-
-# 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. A database that is away is waited for.
-@DBOS.step(name="run_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
-def run_batch(transfer_id: str, number: int) -> None:
-    runtime = current()
-    runtime.patiently(lambda: run_once(runtime, transfer_id, number))
 
 
 def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
@@ -69,8 +44,6 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
         assert row is not None
         spec = specs.from_json(row.spec)
         items = objects.open_objects(connection, run)
-        if not run.stopping:
-            objects.mark_active(connection, run)
     if run.barren_runs > _BARREN_RUNS:
         end_failed(
             runtime, transfer_id, number,
@@ -85,18 +58,18 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
     runtime.notify()
 
 
-@DBOS.step(name="fail_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
-def fail_batch(transfer_id: str, number: int, cause: str) -> None:
-    runtime = current()
-    runtime.patiently(lambda: end_failed(runtime, transfer_id, number, cause))
-
-
 def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> None:
     """End a batch that cannot be run: its open objects fail. Shuts out any run that may still be at it."""
     now = time.time()
     with runtime.database.write() as connection:
         run = objects.begin_batch(connection, transfer_id, number, now)
-        if run is None:
+        row = transfers.row_of(connection, transfer_id)
+        if run is None or row is None:
+            return
+        left = objects.open_objects(connection, run)
+    _clean(runtime, specs.from_json(row.spec), run, left)
+    with runtime.database.write() as connection:
+        if not objects.owns(connection, run):
             return
         template = Ended(
             id=0,
@@ -136,59 +109,54 @@ def _copy(
             return (why.error_code or why.code, why.message), set()
         raise
     with runtime.running_batch(run, job) as running:
-        _record_until_finished(runtime, running, deadline=None)
+        _record_until_finished(runtime, running)
         if running.suspended:
             raise Suspended
     failure = job.failure()
-    cause = None if failure is None else (failure.error_code or failure.error_class, failure.message)
-    return cause, running.cancelled
+    told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
+    return told, running.cancelled
 
 
-def _record_until_finished(runtime: Runtime, running: RunningBatch, deadline: float | None) -> None:
-    """Carry the job's events into our rows until it has ended, or the deadline (monotonic) is over."""
+def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
+    """Carry the job's events into our rows until it has ended."""
     run, job = running.run, running.job
     barren = run.barren_runs > 0
     while not job.finished():
-        if deadline is not None and time.monotonic() > deadline:
-            running.suspend()
-            return
         events = job.wait(_WAIT_SECONDS)
         if barren and (events or job.progress().bytes_done > 0):
             barren = False
             with runtime.database.write() as connection:
                 objects.clear_barren(connection, run)
-        begun, _ = _record(runtime, running, events)
+        begun = _record(runtime, running, events)
         if running.suspended and begun:
             continue  # no part may start, least of all for a run that was shut out
         if begun:
             job.acknowledge(begun)
 
 
-def _record(
-    runtime: Runtime, running: RunningBatch, events: list[MultipartBegun | Outcome]
-) -> tuple[list[int], list[int]]:
+def _record(runtime: Runtime, running: RunningBatch, events: list[MultipartBegun | Outcome]) -> list[int]:
     """Write events into our rows; suspends the job when another run has shut this one out.
 
     Returns:
-        The ids of objects whose upload is on record now, and of those that have ended.
+        The ids of objects whose upload is on record now.
     """
     run = running.run
     begun = [event for event in events if isinstance(event, MultipartBegun)]
     ended = [event for event in events if isinstance(event, Outcome)]
     if not events:
-        return [], []
-    # Those stay open until it is certain that no upload of theirs is: see ``_abort_uploads``.
+        return []
+    # Those stay open until it is certain that no upload of theirs is: see ``_clean``.
     running.cancelled.update(one.id for one in ended if one.state == "cancelled")
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
             log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
             running.suspend()
-            return [], []
+            return []
         if begun:
             objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
         if ended:
             objects.record(connection, run, [_ended(one, run) for one in ended if one.state != "cancelled"])
-    return [one.id for one in begun], [one.id for one in ended]
+    return [one.id for one in begun]
 
 
 def _close(
@@ -206,7 +174,9 @@ def _close(
         raise StorageError(
             f"The engine ended a job with {len(left)} objects neither copied nor failed; they are retried."
         )
-    _abort_uploads(runtime, spec, run, left, cancelled)
+    if not (run.run == 1 and run.stopping):  # else nothing was ever begun
+        # The job of this run has aborted the uploads of those that it cancelled.
+        _clean(runtime, spec, run, [replace(one, upload_id=None) if one.id in cancelled else one for one in left])
     now = time.time()
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
@@ -215,57 +185,34 @@ def _close(
         objects.end_batch(connection, run, now)
 
 
-def _abort_uploads(
-    runtime: Runtime, spec: TransferSpec, run: BatchRun, left: list[OpenObject], cancelled: set[int]
-) -> None:
-    """Abort the uploads of objects that are given up.
+def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[OpenObject]) -> None:
+    """Abort the uploads of objects that are given up: those on record, and those that nobody lived to record.
 
-    Recorded ones are known by id; the job of this run has aborted those of the objects that it ``cancelled``. An upload
-    that was created when the kill or the cancel came may be on record nowhere, so big objects without one are looked
-    at in the storage; after a kill those with one as well, since the engine may have given it up for another that was
-    not recorded any more. They are few: a batch holds at most 64 that are above the usual threshold.
+    Best effort: the transfer is over in any case, and the ids of the uploads stay in the rows.
     """
-    recorded = [one for one in left if one.upload_id is not None and one.id not in cancelled]
-    _abort(runtime, spec, run, recorded, look=False)
-    if run.run == 1 and run.stopping:
-        return  # nothing was ever begun
-    threshold = _multipart_above(spec)
-    suspects = [
-        replace(one, upload_id=None, part_size=None)
-        for one in left
-        if one.size > threshold and (one.upload_id is None or run.run > 1)
-    ]
-    for start in range(0, len(suspects), _LOOKED_AT_ONCE):
-        _abort(runtime, spec, run, suspects[start : start + _LOOKED_AT_ONCE], look=True)
-
-
-def _abort(runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject], *, look: bool) -> None:
-    """Start a job only to abort it. With ``look`` it gets as far as looking for uploads that nobody recorded."""
-    if not items:
+    if not given_up:
         return
-    deadline = time.monotonic() + _STOP_SECONDS
+    deadline = time.monotonic() + _CLEAN_SECONDS
     try:
         job = runtime.engine.start(
-            spec, [_item(one, target_absent=False) for one in items], resumed=True, since=run.created_at
+            spec,
+            [_item(one, target_absent=False) for one in given_up],
+            resumed=True,
+            since=run.created_at,
+            only_clean=True,
         )
         with runtime.running_batch(run, job, cleaning=True) as running:
-            # An object that begins has been rid of stray uploads. None is acknowledged, so no part is copied.
-            waited_for = {one.id for one in items} if look else set[int]()
-            while waited_for and not (job.finished() or running.suspended or time.monotonic() > deadline):
-                begun, ended = _record(runtime, running, job.wait(_WAIT_SECONDS))
-                waited_for.difference_update(begun, ended)
-            running.abort()
-            _record_until_finished(runtime, running, deadline + _STOP_SECONDS)
+            while not job.finished():
+                job.wait(_WAIT_SECONDS)
+                if time.monotonic() > deadline:
+                    running.suspend()
+        failure = job.failure()
+        if failure is not None:
+            log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, failure.message)
     except StorageError as why:
-        # The transfer is over in any case; the ids of the uploads stay in the rows.
         log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, why)
     # When this process stops in the middle of it, the next run of the batch does it over.
     runtime.check()
-
-
-def _multipart_above(spec: TransferSpec) -> int:
-    """Bytes above which the engine may have used a multipart upload."""
-    return 128 * 1024 * 1024 if spec.copy_threshold is None else spec.copy_threshold
 
 
 def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
@@ -293,6 +240,8 @@ def _ended(outcome: Outcome, run: BatchRun) -> Ended:
         started_at=outcome.started_at,
         ended_at=outcome.ended_at,
         attempts=outcome.attempts,
+        size=outcome.size,
+        etag=outcome.source_etag,
         retries=outcome.retries,
         target_etag=outcome.target_etag,
         target_version_id=outcome.target_version_id,
@@ -307,7 +256,7 @@ def _ended(outcome: Outcome, run: BatchRun) -> Ended:
     )
 
 
-def _cause(why: Exception) -> str:
+def cause(why: Exception) -> str:
     """A cause for a person: ours as written, others by name only, since their texts are not made for rows."""
     errors = getattr(why, "errors", None)  # of DBOS's "retries exceeded"
     last = errors[-1] if isinstance(errors, list) and errors else why  # pyright: ignore[reportUnknownVariableType]

@@ -91,15 +91,27 @@ class _Meter:
 
 
 class Runtime:
-    """One per worker. ``attendant`` names this start of it, ``executor_id`` its place in the queue."""
+    """One per worker. ``attendant`` names this start of it, ``executor_id`` its place in the queue.
 
-    def __init__(self, database: Database, queue: Queue, engine: Engine, executor_id: str, attendant: str) -> None:
+    ``on_end`` is called whenever a transfer was brought to its end here, in any thread.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        queue: Queue,
+        engine: Engine,
+        executor_id: str,
+        attendant: str,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
         self.database: Final = database
         self.queue: Final = queue
         self.engine: Final = engine
         self.executor_id: Final = executor_id
         self.attendant: Final = attendant
         self.actor: Final = f"worker {attendant}"
+        self._on_end = on_end
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], RunningBatch] = {}
@@ -153,6 +165,11 @@ class Runtime:
         """A batch has ended."""
         with self._changed:
             self._changed.notify_all()
+
+    def announce_end(self) -> None:
+        """A transfer has ended."""
+        if self._on_end is not None:
+            self._on_end()
 
     # --- what runs ---
 

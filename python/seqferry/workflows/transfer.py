@@ -1,4 +1,4 @@
-"""One transfer: list the source into batches, wait until they have ended, close.
+"""The steps of one transfer: list the source into batches, wait until they have ended, close.
 
 Each step can be run any number of times: planning adds only what is not there, waiting reads, closing closes once.
 Waiting is one step that polls our own rows: it leaves one row however long it takes, sees a cancel at once, and
@@ -12,8 +12,6 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from dbos import DBOS
-
 from seqferry import names, planning, sources
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
@@ -22,7 +20,7 @@ from seqferry.engine import ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.batch import end_failed
-from seqferry.workflows.runtime import Runtime, current
+from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
 
@@ -34,56 +32,24 @@ _AT_ONCE: Final = 20
 _PLAN_ATTEMPTS: Final = 4
 
 
-@DBOS.workflow(name=names.WORKFLOW_TRANSFER, max_recovery_attempts=10_000)
-def transfer(transfer_id: str) -> None:
-    with current().attending(transfer_id):
-        try:
-            plan(transfer_id)
-        except Exception as why:  # whatever it was: the transfer must come to an end
-            log.exception("transfer %s cannot be planned", transfer_id)
-            give_up(
-                transfer_id, f"The transfer could not be planned ({type(why).__name__}); see the log of the worker."
-            )
-        wait(transfer_id)
-        finish(transfer_id)
-
-
-@DBOS.step(name="plan")
-def plan(transfer_id: str) -> None:
-    """Add all objects of the source as batches, or record why that cannot be."""
-    runtime = current()
-    runtime.patiently(lambda: _plan_with_retries(runtime, transfer_id))
-
-
-def _plan_with_retries(runtime: Runtime, transfer_id: str) -> None:
+def plan_with_retries(runtime: Runtime, transfer_id: str, *, at_most: int | None = None) -> None:
+    """Add all objects of the source as batches, or record why that cannot be. ``at_most`` as for ``Planner``."""
     for attempt in range(1, _PLAN_ATTEMPTS + 1):
         runtime.check()
         try:
-            plan_once(runtime, transfer_id)
+            plan_once(runtime, transfer_id, at_most=at_most)
             return
         except StorageError as why:
             passing = not why.job_wide and why.error_class in ("retry", "throttle")
             if not passing or attempt == _PLAN_ATTEMPTS:
-                _request_stop(runtime, transfer_id, why.error_code or why.code, why.message)
+                request_stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
             log.warning("transfer %s: planning is tried again: %s", transfer_id, why)
         runtime.sleep(2.0 ** (attempt - 1))
 
 
-@DBOS.step(name="give_up", retries_allowed=True)
-def give_up(transfer_id: str, message: str) -> None:
-    runtime = current()
-    runtime.patiently(lambda: _request_stop(runtime, transfer_id, "internal", message))
-
-
-@DBOS.step(name="wait", retries_allowed=True, max_attempts=10)
-def wait(transfer_id: str) -> None:
+def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     """Return when no batch is open any more. Meanwhile ends batches that no worker will run."""
-    runtime = current()
-    runtime.patiently(lambda: _wait(runtime, transfer_id))
-
-
-def _wait(runtime: Runtime, transfer_id: str) -> None:
     with runtime.database.write() as connection:
         transfers.attend(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
     looked_at = time.monotonic()
@@ -102,22 +68,19 @@ def _wait(runtime: Runtime, transfer_id: str) -> None:
         runtime.pause(_POLL_SECONDS)
 
 
-@DBOS.step(name="finish", retries_allowed=True)
-def finish(transfer_id: str) -> None:
-    runtime = current()
-
-    def close() -> None:
-        with runtime.database.write() as connection:
-            transfers.finish(connection, transfer_id, time.time(), runtime.actor)
-
-    runtime.patiently(close)
+def close(runtime: Runtime, transfer_id: str) -> None:
+    """Give the transfer its final state; done once, however often it is called."""
+    with runtime.database.write() as connection:
+        transfers.finish(connection, transfer_id, time.time(), runtime.actor)
+    runtime.announce_end()
 
 
-def plan_once(runtime: Runtime, transfer_id: str) -> None:
+def plan_once(runtime: Runtime, transfer_id: str, *, at_most: int | None = None) -> None:
     """Plan from the start; what an earlier planning added is left as it is, whatever the order of pages.
 
     Raises:
         StorageError: source or target cannot be used.
+        ManyBatchesError: there are more batches than ``at_most``; nothing was added.
     """
     with runtime.database.write() as connection:
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
@@ -129,7 +92,7 @@ def plan_once(runtime: Runtime, transfer_id: str) -> None:
         absent = sources.target_is_empty(runtime.engine, spec)
         with runtime.database.write() as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
-    planner = Planner(runtime, transfer_id, spec)
+    planner = Planner(runtime, transfer_id, spec, at_most=at_most)
     missing: list[str] = []
     for page in sources.objects(runtime.engine, spec, missing.extend):
         runtime.check()
@@ -141,35 +104,51 @@ def plan_once(runtime: Runtime, transfer_id: str) -> None:
         transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
 
 
-class Planner:
-    """Turns planned objects into batches on the queue, a few batches per transaction."""
+class ManyBatchesError(Exception):
+    """A transfer has more batches than the caller can do without the queue."""
 
-    def __init__(self, runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
+
+class Planner:
+    """Turns planned objects into batches on the queue, a few batches per transaction.
+
+    With ``at_most`` so many batches are made, all at the end, and none is put on the queue: the caller runs them. When
+    there are more, ManyBatchesError is raised and nothing was added.
+    """
+
+    def __init__(self, runtime: Runtime, transfer_id: str, spec: TransferSpec, *, at_most: int | None = None) -> None:
         self._runtime = runtime
         self._transfer_id = transfer_id
         self._spec = spec
+        self._at_most = at_most
         self._batcher = planning.Batcher[Planned]()
+        self._kept: list[list[Planned]] = []
         self._looked_at = time.monotonic()
 
     def add(self, found: Sequence[Planned]) -> bool:
         """Take objects in; False when the transfer is not wanted any more."""
-        full: list[list[Planned]] = []
         for group in self._batcher.add(found):
-            full.append(group)
-            if len(full) >= _AT_ONCE:
-                if not self._commit(full):
+            self._kept.append(group)
+            if self._at_most is None:
+                if len(self._kept) >= _AT_ONCE and not self._commit():
                     return False
-                full = []
+            elif len(self._kept) > self._at_most:
+                raise ManyBatchesError
         # Also without a full batch, look now and then whether somebody has cancelled.
-        if full or time.monotonic() - self._looked_at > _POLL_SECONDS:
-            return self._commit(full)
+        if (self._kept and self._at_most is None) or time.monotonic() - self._looked_at > _POLL_SECONDS:
+            return self._commit()
         return True
 
     def close(self) -> bool:
-        return self._commit(list(self._batcher.rest()))
+        self._kept += self._batcher.rest()
+        if self._at_most is not None and len(self._kept) > self._at_most:
+            raise ManyBatchesError
+        return self._commit(last=True)
 
-    def _commit(self, groups: list[list[Planned]]) -> bool:
+    def _commit(self, *, last: bool = False) -> bool:
         self._looked_at = time.monotonic()
+        groups: list[list[Planned]] = []
+        if last or self._at_most is None:
+            groups, self._kept = self._kept, []
         with self._runtime.database.write() as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
@@ -177,18 +156,13 @@ class Planner:
                 return False
             for group in groups:
                 number = objects.add_batch(connection, self._transfer_id, group, time.time())
-                if number is not None:
+                if number is not None and self._at_most is None:
                     self._runtime.queue.enqueue_batch(connection, self._transfer_id, number, planning.priority(group))
         return True
 
 
 def _planned(spec: TransferSpec, info: ObjectInfo) -> Planned:
     target_key = specs.target_key(spec, info.key)
-    refusal = None
-    if spec.keys is None and not spec.single and specs.is_same_store(spec) and target_key.startswith(spec.source.key):
-        where = f"s3://{spec.target.bucket}/{target_key}"
-        why = f"Its target {where} lies inside the source: copying it could overwrite another object of the source."
-        refusal = ("TargetInsideSource", f"{why} Choose a target outside of the source.")
     return Planned(
         source_key=info.key,
         target_key=target_key,
@@ -197,7 +171,7 @@ def _planned(spec: TransferSpec, info: ObjectInfo) -> Planned:
         last_modified=info.last_modified,
         version_id=info.version_id,
         storage_class=info.storage_class,
-        refusal=refusal,
+        refusal=specs.refusal(spec, info.key, target_key),
     )
 
 
@@ -214,7 +188,7 @@ def _missing(spec: TransferSpec, key: str) -> Planned:
     )
 
 
-def _request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) -> None:
+def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) -> None:
     with runtime.database.write() as connection:
         transfers.request_stop(connection, transfer_id, time.time(), runtime.actor, code, message)
 
@@ -229,9 +203,22 @@ def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
     return bool(numbers)
 
 
+def bury(runtime: Runtime, transfer_id: str) -> None:
+    """End a transfer whose workflow comes to nothing however often it is begun: what is open of it fails."""
+    cause = "the transfer's workflow was given up again and again; see the log of the worker."
+    request_stop(runtime, transfer_id, "internal", f"The transfer could not be brought to its end: {cause}")
+    while left := _open_batches(runtime, transfer_id):
+        for number in left:
+            end_failed(runtime, transfer_id, number, cause)
+    close(runtime, transfer_id)
+
+
+def _open_batches(runtime: Runtime, transfer_id: str) -> list[int]:
+    with runtime.database.read() as connection:
+        return objects.open_batches(connection, transfer_id, limit=1000)
+
+
 def _end_dead(runtime: Runtime, transfer_id: str) -> None:
     """End batches whose workflow DBOS has given up, so that the transfer does not wait for them for ever."""
-    with runtime.database.read() as connection:
-        left = objects.open_batches(connection, transfer_id, limit=1000)
-    for number in runtime.queue.dead_batches(transfer_id, left):
+    for number in runtime.queue.dead_batches(transfer_id, _open_batches(runtime, transfer_id)):
         end_failed(runtime, transfer_id, number, "its workflow was given up after too many restarts.")

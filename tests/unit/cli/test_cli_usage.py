@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,9 @@ from seqferry.errors import SeqferryError, StorageError
         (("cp", "s3://a/", "s3://b/", "--part-size", "1KiB"), "1024"),
         (("cp", "s3://a/", "s3://b/", "--if-exists", "maybe"), "maybe"),
         (("cp", "s3://a/", "s3://b/", "--max-requests", "0"), "--max-requests"),
+        (("cp", "s3://a/", "s3://b/", "--max-requests", "9" * 23), "--max-requests"),
+        (("cp", "s3://a/", "s3://b/", "--max-bandwidth", "abc"), "--max-bandwidth"),
+        (("cp", "s3://a/", "s3://b/", "--max-bandwidth", "99999999999999T"), "--max-bandwidth"),
         (("cp", "s3://a/", "s3://b/", "--access-key", "x"), "--access-key"),
         (("cp", "s3://a/", "s3://b/", "--endpoint-url", "nowhere"), "nowhere"),
         (("ls", "bucket"), "bucket"),
@@ -42,6 +46,30 @@ def test_usage_errors_are_one_line_that_names_the_thing(
     assert len(err.splitlines()) == 1, err
     assert err.startswith("seqferry: ")
     assert names in err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SEQFERRY_MEMORY", "999999999999999999T"),
+        ("SEQFERRY_MAX_BANDWIDTH", "abc"),
+        ("SEQFERRY_MAX_REQUESTS", "many"),
+        ("SEQFERRY_DATABASE_URL", "postgresql://ada:hunter2@127.0.0.1:abc/work"),
+        ("SEQFERRY_DATABASE_URL", "postgresql://ada:hunter2@127.0.0.1:9/work?foo=bar"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_a_usage_error_too(
+    variable: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    code = run(["resume", "0123456789", "--state-dir", str(tmp_path)])
+
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1, err
+    assert variable in err
+    assert "hunter2" not in err
 
 
 def test_an_error_is_an_event_with_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,8 @@
 
 S3Mirror lists the source before it answers ``/start_transfer``, and its status names every file from the first answer
 on. Ours lists in the background, so both routes wait for the listing: a script that polls until ``transferred`` plus
-``errors`` equals ``files`` must not see fewer files than there are.
+``errors`` equals ``files`` must not see fewer files than there are. ``/start_transfer`` answers with the error when the
+listing failed; the status of such a transfer counts one error, so that a script that polls it ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from seqferry.api.deps import ActorDep, Context, ContextDep, ServiceDep
+from seqferry.api.deps import ActorDep, Context, ContextDep, FullIdDep, ServiceDep
 from seqferry.errors import ConfigError, ConflictError, StorageError
 from seqferry.models import ObjectRecord, Status
 from seqferry.service import Service
@@ -73,14 +74,13 @@ async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorD
 async def transfer_status(transfer_id: str, context: ContextDep) -> StreamingResponse:
     """Counts, rate (GiB/s) and the status of each file (sizes in GiB, times in milliseconds since the epoch)."""
     status = await _listed(context, transfer_id)
-    _raise_if_unlisted(status)
     if not status.planned and not status.ended:
         raise ConfigError(f"The source of transfer {status.id} is still being listed; ask again later.")
     return StreamingResponse(_status_text(context.service, status), media_type="application/json")
 
 
 @router.post("/cancel/{transfer_id}")
-def cancel(transfer_id: str, service: ServiceDep, actor: ActorDep) -> None:
+def cancel(transfer_id: FullIdDep, service: ServiceDep, actor: ActorDep) -> None:
     """Stops a transfer; one that has ended stays as it is."""
     try:
         service.cancel(transfer_id, actor=actor)
@@ -137,6 +137,10 @@ def _status_text(service: Service, status: Status) -> Iterator[str]:
         after = page[-1].row
     if counts["files"] == 0:
         yield separator
+        if status.state == "failed":
+            # The source could not be listed. Scripts poll until ``transferred`` plus ``errors`` is ``files``: one of
+            # each, of a file that nobody can name, lets them end, and with an error.
+            counts["files"] = counts["ERROR"] = 1
     seconds = (status.ended_at or time.time()) - (status.started_at or status.created_at)
     # The status knows parts of unfinished files, the list what has ended since the status was taken.
     rate = max(transferred, status.totals.bytes_done) / _GIB / seconds if seconds > 0 else 0.0

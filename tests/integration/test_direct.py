@@ -1,0 +1,239 @@
+"""Small transfers that a worker does without the queue: as durable as with it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+import sqlalchemy as sa
+from control import counters_fit_rows, spec_on, until_ended
+from mirror import MULTIPART, SMALL, digests, fill, open_uploads
+
+from seqferry import planning
+from seqferry import spec as specs
+from seqferry.config import Settings
+from seqferry.models import TransferSpec
+from seqferry.service import Service
+from seqferry.worker import Worker
+from seqferry.workflows import batch as of_batch
+from support.processes import Running
+from support.proxy import Proxy, held
+from support.servers import S3Server
+from support.waiting import eventually
+
+MakeBucket = Callable[..., str]
+
+_CP = """
+import sys, time
+from pathlib import Path
+from seqferry import spec as specs
+from seqferry.config import Settings
+from seqferry.worker import Worker
+worker = Worker.start(Settings.load({}, state_dir=Path(sys.argv[1])), queue=False)
+print(worker.submit(specs.from_json(sys.argv[2]), actor="ada"), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def own(sqlite_settings: Settings) -> Iterator[Service]:
+    with Service.open(sqlite_settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def s3server(seaweedfs: S3Server) -> S3Server:
+    """The one server where parts can be counted by their numbers (see ``test_kill``)."""
+    return seaweedfs
+
+
+@pytest.fixture
+def buckets(s3server: S3Server, make_bucket: MakeBucket) -> tuple[str, str]:
+    return make_bucket(s3server), make_bucket(s3server)
+
+
+def _spec(server: S3Server, buckets: tuple[str, str], *, below: str = "run") -> TransferSpec:
+    return spec_on(server, f"s3://{buckets[0]}/{below}/", f"s3://{buckets[1]}/{below}/")
+
+
+def _queued(service: Service) -> set[str]:
+    """Ids of what is, or was, on the queue."""
+    with service.database.read() as connection:
+        return set(connection.execute(sa.text("select workflow_uuid from workflow_status")).scalars())
+
+
+def _kinds(service: Service, transfer_id: str) -> list[str]:
+    return [event.kind for event in service.events(transfer_id)]
+
+
+def test_a_small_transfer_needs_no_queue(
+    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(10)} | {"run/big": MULTIPART}, rng)
+    ends: list[None] = []
+
+    with Worker.start(own.settings, own, queue=False, on_end=lambda: ends.append(None)) as worker:
+        transfer_id = worker.submit(_spec(s3server, buckets), actor="ada")
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 11)
+    assert digests(s3server, buckets[1], "run/") == digests(s3server, buckets[0], "run/")
+    assert _queued(own) == set()
+    assert _kinds(own, transfer_id) == ["submitted", "started", "planned", "done"]
+    assert ends == [None]
+    counters_fit_rows(own, transfer_id)
+
+
+def test_what_was_recorded_but_not_begun_is_done_by_the_next_worker(
+    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {"run/a": SMALL}, rng)
+    transfer_id = own.submit(_spec(s3server, buckets), actor="ada", queued=False)
+
+    with Worker.start(own.settings, own):
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 1)
+    assert transfer_id in _queued(own)
+
+
+@pytest.mark.parametrize("queue", [True, False])
+def test_a_process_that_is_killed_is_followed_by_one_that_goes_on(
+    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random, queue: bool
+) -> None:
+    fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(10)} | {"run/big": MULTIPART}, rng)
+    spec = specs.to_json(_spec(proxy.server, buckets))
+    process = Running([sys.executable, "-c", _CP, str(own.settings.state_dir), spec])
+    with held(proxy, "UploadPartCopy", part=3), process:
+        transfer_id = process.wait_for_output("-").strip()
+        proxy.wait_succeeded("UploadPartCopy", 2)
+        proxy.wait_held(count=1)
+        eventually(lambda: own.status(transfer_id).totals.done == 10, what="the small objects")
+        process.kill()
+    proxy.wait_idle()
+    assert own.status(transfer_id).state == "running"
+    assert _queued(own) == set()
+
+    # Without a queue of its own it finds out by itself that there is something for it.
+    with Worker.start(own.settings, own, queue=queue):
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 11)
+    assert digests(s3server, buckets[1], "run/") == digests(s3server, buckets[0], "run/")
+    assert open_uploads(s3server, buckets[1]) == []
+    copies = [one.key for one in proxy.log("CopyObject") if one.took_effect]
+    assert len(copies) == len(set(copies)) == 10
+    parts = [one.part_number for one in proxy.log("UploadPartCopy") if one.took_effect]
+    assert sorted(number for number in parts if number != 3) == [1, 2], "a finished part was copied again"
+    assert _kinds(own, transfer_id) == ["submitted", "started", "planned", "resumed", "done"]
+    counters_fit_rows(own, transfer_id)
+
+
+def test_a_worker_that_stops_leaves_uploads_open_and_the_next_one_goes_on_with_them(
+    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {"run/big": MULTIPART}, rng)
+    with held(proxy, "UploadPartCopy", part=3), Worker.start(own.settings, own, queue=False) as worker:
+        transfer_id = worker.submit(_spec(proxy.server, buckets), actor="ada")
+        proxy.wait_succeeded("UploadPartCopy", 2)
+        proxy.wait_held(count=1)
+        assert worker.stop(timeout=20)
+    proxy.wait_idle()
+    assert open_uploads(s3server, buckets[1]) == ["run/big"]
+
+    with Worker.start(own.settings, own):
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 1)
+    assert len([one for one in proxy.log("CreateMultipartUpload") if one.took_effect]) == 1
+
+
+@pytest.mark.parametrize(("objects", "queued"), [(8, False), (9, True)])
+def test_more_batches_than_run_side_by_side_go_to_the_queue(
+    own: Service,
+    s3server: S3Server,
+    buckets: tuple[str, str],
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+    objects: int,
+    queued: bool,
+) -> None:
+    monkeypatch.setattr(planning, "SMALL", planning.Limit(objects=1, bytes=planning.SMALL.bytes))
+    fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(objects)}, rng)
+
+    with Worker.start(own.settings, own, queue=False) as worker:
+        transfer_id = worker.submit(_spec(s3server, buckets), actor="ada")
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", objects)
+    assert len(_queued(own)) == (1 + objects if queued else 0)
+    assert _kinds(own, transfer_id) == ["submitted", "started", "planned", "done"]
+    counters_fit_rows(own, transfer_id)
+
+
+def test_a_batch_that_cannot_run_is_tried_again_by_the_queue(
+    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(s3server, buckets[0], {"run/a": SMALL}, rng)
+    run_once, runs = of_batch.run_once, list[int]()
+
+    def fails_first(*arguments: object) -> None:
+        runs.append(len(runs))
+        if len(runs) == 1:
+            raise RuntimeError("out of memory")
+        run_once(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(of_batch, "run_once", fails_first)
+    with Worker.start(own.settings, own, queue=False) as worker:
+        transfer_id = worker.submit(_spec(s3server, buckets), actor="ada")
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done, len(runs)) == ("done", 1, 2)
+    assert len(_queued(own)) == 2
+
+
+def test_what_others_submit_meanwhile_does_not_wait(
+    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {"run/big": MULTIPART, "next/a": SMALL}, rng)
+    with (
+        held(proxy, "UploadPartCopy"),
+        Worker.start(own.settings, own, queue=False) as worker,
+    ):
+        first = worker.submit(_spec(proxy.server, buckets), actor="ada")
+        proxy.wait_held(count=1)
+
+        second = own.submit(_spec(s3server, buckets, below="next"), actor="bob")
+
+        assert until_ended(own, second).totals.done == 1
+        assert own.status(first).state == "running"
+        proxy.clear_rules()
+        assert until_ended(own, first).totals.done == 1
+    assert first not in _queued(own)
+
+
+def test_a_cancel_stops_it_and_leaves_no_upload(
+    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {"run/big": MULTIPART}, rng)
+    with held(proxy, "UploadPartCopy", part=3), Worker.start(own.settings, own, queue=False) as worker:
+        transfer_id = worker.submit(_spec(proxy.server, buckets), actor="ada")
+        proxy.wait_held(count=1)
+
+        own.cancel(transfer_id, actor="bob")
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.cancelled) == ("cancelled", 1)
+    assert open_uploads(s3server, buckets[1]) == []
+    assert _queued(own) == set()
+
+
+def test_a_transfer_that_cannot_be_planned_fails_as_with_the_queue(own: Service, s3server: S3Server) -> None:
+    with Worker.start(own.settings, own, queue=False) as worker:
+        transfer_id = worker.submit(_spec(s3server, ("seqferry-no-such", "seqferry-no-such-either")), actor="ada")
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.error_code) == ("failed", "NoSuchBucket")
+    assert _kinds(own, transfer_id) == ["submitted", "started", "stopping", "failed"]

@@ -1,0 +1,69 @@
+"""Transfers whose workflow DBOS has given up: they go on, or come to an end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+from control import spec_on, until_ended
+from mirror import SMALL, digests, fill
+
+from seqferry import names
+from seqferry.service import Service
+from seqferry.worker import Worker
+from support.servers import S3Server
+from support.waiting import eventually
+
+StartWorker = Callable[[Service], Worker]
+MakeBucket = Callable[..., str]
+
+
+def _give_up(service: Service, workflow_id: str, state: str) -> bool:
+    """Mark a workflow as given up, as DBOS does; False when there is none."""
+    schema = "" if service.database.is_sqlite else "dbos."
+    statement = sa.text(f"update {schema}workflow_status set status = :state where workflow_uuid = :id")
+    with service.database.write() as connection:
+        return connection.execute(statement, {"state": state, "id": workflow_id}).rowcount == 1
+
+
+@pytest.mark.parametrize("state", ["ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
+def test_a_transfer_whose_workflow_was_given_up_goes_on(
+    service: Service,
+    versitygw: S3Server,
+    make_bucket: MakeBucket,
+    start_worker: StartWorker,
+    rng: random.Random,
+    state: str,
+) -> None:
+    source, target = make_bucket(versitygw), make_bucket(versitygw)
+    fill(versitygw, source, {f"run/{number}": SMALL for number in range(3)}, rng)
+    transfer_id = service.submit(spec_on(versitygw, f"s3://{source}/run/", f"s3://{target}/"), actor="ada")
+    assert _give_up(service, transfer_id, state)
+
+    start_worker(service)
+
+    assert until_ended(service, transfer_id, deadline=60).totals.done == 3
+    assert len(digests(versitygw, target)) == 3
+
+
+def test_a_transfer_that_is_given_up_again_and_again_fails_and_says_so(
+    service: Service, versitygw: S3Server, make_bucket: MakeBucket, start_worker: StartWorker, rng: random.Random
+) -> None:
+    source, target = make_bucket(versitygw), make_bucket(versitygw)
+    fill(versitygw, source, {"run/a": SMALL}, rng)
+    spec = spec_on(versitygw, f"s3://{source}/run/", f"s3://{target}/")
+    transfer_id = service.submit(spec, actor="ada")
+    for number, workflow_id in enumerate(names.transfer_workflow_ids(transfer_id)):
+        if number:
+            with service.database.write() as connection:
+                service.queue.enqueue_transfer(connection, transfer_id, revival=number)
+        assert _give_up(service, workflow_id, "ERROR")
+
+    start_worker(service)
+    eventually(lambda: service.status(transfer_id).ended, what="the end", deadline=60)
+
+    status = service.status(transfer_id)
+    assert (status.state, status.error_code) == ("failed", "internal")
+    assert "log of the worker" in (status.error_message or "")
