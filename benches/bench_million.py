@@ -1,0 +1,363 @@
+"""A million small objects through the whole durable stack: simulator, PostgreSQL and workers on this machine.
+
+``make bench-million`` copies 1,000,000 objects of 1 KiB with ``seqferry worker`` processes and tells how many objects a
+second went through, what each process spent on one of them, how memory grew, how long a status call took meanwhile, and
+how far listing and copying overlapped. Then the simulator compares source and target, byte for byte by construction.
+
+``--plan`` only plans: every copy is held by the simulator (a CopyObject takes a day) until all keys are in our rows;
+the transfer is cancelled then. So the worker holds as many objects as it ever does, and the queue all batches.
+
+The figures are **simulated** in what S3 does, and measured in what the processes cost. The keys lie in as many
+partitions as there are prefixes, so that the model's 3,500 writes/s for one partition is not what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from copy_methods import base_environment, tool  # noqa: E402
+from process_cost import Usage, threads_cpu_s, usage  # noqa: E402
+from support import postgres  # noqa: E402
+from support.run import SCRIPTS, Run  # noqa: E402
+from support.sim import Simulator  # noqa: E402
+
+PREFIX: Final = "batch/"
+SIZE: Final = 1024
+PROBE_SECONDS: Final = 0.5
+SAMPLE_SECONDS: Final = 1.0
+
+# Asks as the API does: one process, one Service, a call each half second. Prints what it saw, a line for each.
+_PROBE: Final = """
+import json, sys, time
+from seqferry.config import Settings
+from seqferry.service import Service
+service = Service.open(Settings.load())
+ended = None
+while ended is None:
+    time.sleep({every})
+    began = time.perf_counter()
+    status = service.status(sys.argv[1])
+    took = time.perf_counter() - began
+    ended = status.ended_at
+    totals = status.totals
+    print(json.dumps({{
+        "at": time.time(), "ms": 1000 * took, "state": status.state, "planned": status.planned,
+        "found": totals.objects, "done": totals.done, "failed": totals.failed,
+        "began": status.started_at, "ended": ended,
+    }}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    simulator: Simulator
+    folder: Path
+    environment: dict[str, str]
+
+    def launch(self, *command: str, output: int | None = None) -> subprocess.Popen[bytes]:
+        with (self.folder / f"log-{time.monotonic_ns()}").open("wb") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log if output is None else output,
+                stderr=log,
+                env=self.environment,
+                cwd=self.folder,
+            )
+
+    def said(self) -> str:
+        return "\n".join(log.read_text(errors="replace")[-500:] for log in sorted(self.folder.glob("log-*")))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    report = _run(options)
+    print(_table(report))
+    folder = ROOT / "benches" / "results"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"million-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"All measurements: {path.relative_to(ROOT)}")
+    if report["error"]:
+        print(f"FAILED: {report['error']}", file=sys.stderr)
+    return 1 if report["error"] else 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Copy a million small objects on the simulator.")
+    parser.add_argument("--objects", type=int, default=1_000_000)
+    parser.add_argument("--prefixes", type=int, default=16, help="as many partitions on both sides")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--database", choices=("sqlite", "postgres"), default="postgres")
+    parser.add_argument("--lax", action="store_true", help="PostgreSQL without fsync, as in the tests")
+    parser.add_argument("--plan", action="store_true", help="plan only: copies are held, then cancelled")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the simulator")
+    parser.add_argument("--within", type=float, default=1800.0, metavar="SECONDS", help="give up after so long")
+    options = parser.parse_args(arguments)
+    if options.workers > 1 and options.database == "sqlite":
+        parser.error("on SQLite one worker is at work at a time")
+    if options.objects < options.prefixes or options.prefixes < 1:
+        parser.error("each prefix needs an object")
+    return options
+
+
+def _buckets(options: argparse.Namespace) -> list[str]:
+    lanes = [f"{PREFIX}lane{number:02}/" for number in range(options.prefixes)]
+    share, more = divmod(options.objects, options.prefixes)
+    objects = [
+        # No true ETags: the listing would spend its time on digests of content that nobody reads.
+        {"keys": lane + "read_{i:07}.txt", "count": share + (number < more), "size": SIZE, "true_etags": False}
+        for number, lane in enumerate(lanes)
+    ]
+    return [
+        "vendor=" + json.dumps({"partitions": lanes[1:], "objects": objects}),
+        "ours=" + json.dumps({"partitions": lanes[1:]}),
+    ]
+
+
+def _run(options: argparse.Namespace) -> dict[str, Any]:
+    settings = [*options.set, *(["model.copy.base_seconds=86400"] if options.plan else [])]
+    words = [word for bucket in _buckets(options) for word in ("--bucket", bucket)]
+    words += [word for setting in settings for word in ("--set", setting)]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seqferry-bench-")))
+        simulator = stack.enter_context(Simulator(*words))
+        environment = {**base_environment(), **simulator.environment(), "HOME": str(folder)}
+        watched = {"simulator": simulator.pid}
+        if options.database == "postgres":
+            bench = Run.create()
+            stack.callback(bench.close)
+            server = postgres.start(bench, durable=not options.lax)
+            database = server.create_database()
+            stack.callback(server.drop_database, database)
+            environment["SEQFERRY_DATABASE_URL"] = server.url(database)
+            watched["postgres"] = server.pid()
+        stage = Stage(simulator, folder, environment)
+        workers = [
+            stack.enter_context(_ended(stage.launch(tool("seqferry"), "worker"))) for _ in range(options.workers)
+        ]
+        for number, worker in enumerate(workers, start=1):
+            watched[f"worker {number}" if options.workers > 1 else "worker"] = worker.pid
+        return _measure(options, stage, watched, workers)
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _measure(
+    options: argparse.Namespace, stage: Stage, watched: dict[str, int], workers: list[subprocess.Popen[bytes]]
+) -> dict[str, Any]:
+    load_before = os.getloadavg()[0]
+    _wait_until_idle(list(watched.values()))
+    before = {name: usage(pid) for name, pid in watched.items()}
+    command = [tool("seqferry"), "cp", "--detach", f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}"]
+    submitted = subprocess.run(command, capture_output=True, text=True, env=stage.environment, cwd=stage.folder)
+    if submitted.returncode != 0:
+        raise RuntimeError(f"seqferry cp: {submitted.stderr}")
+    transfer_id = next(word for word in submitted.stdout.split() if len(word) == 36)
+    probe = stage.launch(
+        str(SCRIPTS / "python"), "-c", _PROBE.format(every=PROBE_SECONDS), transfer_id, output=subprocess.PIPE
+    )
+    seen: list[dict[str, Any]] = []
+    reader = threading.Thread(target=_read, args=(probe, seen), daemon=True)
+    samples: list[dict[str, Any]] = []
+    error = None
+    with _ended(probe):
+        reader.start()
+        began = time.monotonic()
+        cancelled = False
+        while probe.poll() is None:
+            time.sleep(SAMPLE_SECONDS)
+            samples.append(_sample(watched, seen[-1] if seen else None))
+            if options.plan and not cancelled and seen and seen[-1]["planned"]:
+                cancelled = True
+                subprocess.run([tool("seqferry"), "cancel", transfer_id, "--detach"], env=stage.environment)
+            if any(worker.poll() is not None for worker in workers):
+                error = f"a worker has ended: {stage.said()}"
+            elif time.monotonic() - began > options.within:
+                error = f"not done after {options.within:.0f} s: {stage.said()}"
+            if error:
+                break
+    reader.join()
+    after = {name: usage(pid) for name, pid in watched.items()}
+    threads = [threads_cpu_s(worker.pid) for worker in workers if worker.poll() is None]
+    if error is None and not options.plan:
+        error = _difference(options, stage, seen[-1])
+    return {
+        "bench": "million",
+        "simulated": True,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "options": vars(options),
+        "model": stage.simulator.call("GET", "options")["model"],
+        "cores": os.cpu_count(),
+        "load": {"before": load_before, "after": os.getloadavg()[0]},
+        "processes": _processes(options, before, after, samples),
+        "worker_threads": threads,
+        **_progress(options, seen),
+        "stats": stage.simulator.stats(),
+        "samples": samples,
+        "seen": seen,
+        "error": error,
+    }
+
+
+def _wait_until_idle(pids: list[int]) -> None:
+    """Until all have started: else the cost of that would be told as one of the objects."""
+    before, deadline = sum(usage(pid).cpu_s for pid in pids), time.monotonic() + 30
+    while time.monotonic() < deadline:
+        time.sleep(1.5)
+        now = sum(usage(pid).cpu_s for pid in pids)
+        if now - before < 0.3:
+            return
+        before = now
+
+
+def _read(probe: subprocess.Popen[bytes], seen: list[dict[str, Any]]) -> None:
+    assert probe.stdout is not None
+    for line in probe.stdout:
+        seen += [json.loads(line)]  # at once: others look at what is there
+
+
+def _sample(watched: dict[str, int], last: dict[str, Any] | None) -> dict[str, Any]:
+    used = {name: usage(pid) for name, pid in watched.items()}
+    return {
+        "at": time.time(),
+        "load": os.getloadavg()[0],
+        "done": last["done"] if last else 0,
+        "found": last["found"] if last else 0,
+        "mib": {name: one.biggest_mib for name, one in used.items()},
+        "cpu_s": {name: one.cpu_s for name, one in used.items()},
+    }
+
+
+def _difference(options: argparse.Namespace, stage: Stage, last: dict[str, Any]) -> str | None:
+    if last["state"] != "done" or last["done"] != options.objects:
+        return f"the transfer is {last['state']} with {last['done']} objects done: {stage.said()}"
+    found = stage.simulator.check(f"vendor/{PREFIX}", f"ours/{PREFIX}")
+    if found["same"] != options.objects:
+        return f"only {found['same']} of {options.objects} objects are the same at the target"
+    return None
+
+
+def _processes(
+    options: argparse.Namespace, before: dict[str, Usage], after: dict[str, Usage], samples: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        name: {
+            "cpu_s": after[name].cpu_s - before[name].cpu_s,
+            "cpu_us_per_object": 1e6 * (after[name].cpu_s - before[name].cpu_s) / options.objects,
+            "mib_start": before[name].biggest_mib,
+            "mib_middle": samples[len(samples) // 2]["mib"][name],
+            "mib_end": samples[-1]["mib"][name],
+            "mib_peak": max(sample["mib"][name] for sample in samples),
+        }
+        for name in before
+    }
+
+
+def _progress(options: argparse.Namespace, seen: list[dict[str, Any]]) -> dict[str, Any]:
+    began, last = seen[0]["began"], seen[-1]
+    planned = next((one for one in seen if one["planned"]), None)
+    first_done = next((one for one in seen if one["done"]), None)
+    times = sorted(one["ms"] for one in seen)
+    seconds = (last["ended"] or last["at"]) - began
+    decile = max(1, len(seen) // 10)
+    rates = [
+        (later["done"] - earlier["done"]) / (later["at"] - earlier["at"])
+        for earlier, later in zip(seen[::decile], seen[decile::decile], strict=False)
+    ]
+    planning = planned["at"] - began if planned else None
+    return {
+        "seconds": seconds,
+        "objects_per_second": None if options.plan else last["done"] / seconds,
+        "rates_by_tenth": rates,
+        "planning_seconds": planning,
+        "planned_per_second": planned["found"] / planning if planned and planning else None,
+        "first_done_seconds": first_done["at"] - began if first_done else None,
+        "done_when_planned": planned["done"] if planned else None,
+        "status_ms": {
+            "calls": len(times),
+            "p50": times[len(times) // 2],
+            "p95": times[int(len(times) * 0.95)],
+            "max": times[-1],
+        },
+    }
+
+
+def _table(report: dict[str, Any]) -> str:
+    options, status, stats, load = (report[name] for name in ("options", "status_ms", "stats", "load"))
+    what = "planned only, copies held, then cancelled" if options["plan"] else "copied"
+    database = options["database"] + (" without fsync" if options["lax"] else "")
+    rows: list[str] = []
+
+    def say(*words: str) -> None:
+        rows.append("".join(words))
+
+    say(f"{options['objects']:,} objects of {SIZE} bytes {what}; {options['workers']} worker(s), {database}")
+    say(f"  {report['cores']} cores for all of it, load {load['before']:.1f} before, {load['after']:.1f} after")
+    say(
+        f"  {options['prefixes']} prefixes, each a partition of its own, so that the model's limit of",
+        f" {report['model']['writes_per_second']:,.0f} writes/s for one is not what bounds",
+    )
+    if report["objects_per_second"] is not None:
+        by_tenth = " ".join(f"{rate:,.0f}" for rate in report["rates_by_tenth"])
+        say(f"  {report['seconds']:.1f} s, {report['objects_per_second']:,.0f} objects/s; by tenths: {by_tenth}")
+    if report["planning_seconds"]:
+        say(
+            f"  planned after {report['planning_seconds']:.1f} s, {report['planned_per_second']:,.0f}/s;",
+            f" done by then: {report['done_when_planned']:,}",
+        )
+    if report["first_done_seconds"] is not None:
+        say(f"  first recorded as done after {report['first_done_seconds']:.1f} s")
+    say(
+        f"  status call: p50 {status['p50']:.1f} ms, p95 {status['p95']:.1f}, worst {status['max']:.1f}",
+        f" ({status['calls']} calls)",
+    )
+    say(f"  {'':<12} {'CPU s':>8} {'us/object':>10} {'MiB start':>10} {'middle':>8} {'end':>8} {'peak':>8}")
+    for name, one in report["processes"].items():
+        say(
+            f"  {name:<12} {one['cpu_s']:8.1f} {one['cpu_us_per_object']:10.1f} {one['mib_start']:10.0f}",
+            f" {one['mib_middle']:8.0f} {one['mib_end']:8.0f} {one['mib_peak']:8.0f}",
+        )
+    whole = sum(one["cpu_us_per_object"] for one in report["processes"].values())
+    say(f"  {'together':<12} {'':>8} {whole:10.1f}   (two cores at 3,000/s: 667)")
+    say("  (MiB: the biggest process of each, shared memory included)")
+    for threads in report["worker_threads"]:
+        shares = (f"{name} {1e6 * cpu / options['objects']:.0f}" for name, cpu in sorted(threads.items()))
+        say(f"  us/object of a worker by its threads, its start included: {', '.join(shares)}")
+    say(
+        f"  requests {stats['requests']:,}, at most {stats['peak_in_flight']} in flight,",
+        f" throttled {stats['throttled']}",
+    )
+    say(f"  model: {json.dumps(report['model'])}")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

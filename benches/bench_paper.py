@@ -1,0 +1,308 @@
+"""The table of the S3Mirror paper, replayed on the simulator: 448 objects, 11.88 TiB, and two clinical sets.
+
+``make bench-paper`` runs Seqferry to the end, as one process on SQLite and as several workers on PostgreSQL. boto3 in
+S3Mirror's setting and the AWS CLI would take hours: they run for a sample after a warm-up, and the rate of the sample
+gives their time. Everything runs on this machine, the simulator included; nothing of it touches AWS. All figures are
+**simulated**: they follow from the model whose parameters are printed with them (``docs/simulator.md``).
+
+Costs of requests are computed from what the simulator counted, at the prices below. The paper leaves them out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from copy_methods import base_environment, tool  # noqa: E402
+from process_cost import Watch  # noqa: E402
+from support import postgres  # noqa: E402
+from support.run import SCRIPTS, MissingToolError, Run  # noqa: E402
+from support.sim import Simulator  # noqa: E402
+
+GIB: Final = 1024**3
+WRITES: Final = ("PutObject", "CopyObject", "UploadPart", "UploadPartCopy", "CreateMultipartUpload")
+WRITES_TOO: Final = ("CompleteMultipartUpload", "ListObjectsV2", "ListObjects", "ListParts", "ListMultipartUploads")
+FREE: Final = ("DeleteObject", "DeleteObjects", "AbortMultipartUpload")
+WRITE_PRICE: Final = 0.005 / 1000
+"""US$ per PUT, COPY, POST or LIST request, S3 Standard, us-east-1, 2024-07."""
+READ_PRICE: Final = 0.0004 / 1000
+"""US$ per GET or any other request, likewise."""
+PREFIX: Final = "batch/"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    name: str
+    objects: int
+    total: int
+    paper: str
+    """What the paper reports."""
+
+    @property
+    def bucket(self) -> str:
+        # Sizes spread as those of sequencing runs do; the sum is what the paper names.
+        return "vendor=" + json.dumps(
+            {
+                "objects": [
+                    {
+                        "keys": PREFIX + "sample_{i:05}_R{1,2}.fastq.gz",
+                        "count": self.objects,
+                        "size": {"lognormal": {"median": self.total // self.objects, "sigma": 0.5}},
+                        "total": self.total,
+                    }
+                ],
+            }
+        )
+
+
+DATA_SETS: Final = (
+    DataSet(
+        "table 1", 448, int(11.88 * 1024**4), "S3Mirror 24.9 GiB/s on 10+ VMs, 4.1 on one; aws s3 sync at most 0.2"
+    ),
+    DataSet("glioblastoma", 989, 8785 * 10**9, "S3Mirror 3.8 GB/s, 39 min"),
+    DataSet("colorectal", 1056, 13289 * 10**9, "S3Mirror slightly above 4 GB/s, under 54 min"),
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    setting: str
+    start: Callable[[Stage], list[subprocess.Popen[bytes]]]
+    sampled: bool
+    """Runs for a sample only; else to its end."""
+
+
+@dataclass
+class Stage:
+    """One run: a fresh simulator, a fresh state folder."""
+
+    simulator: Simulator
+    folder: Path
+    workers: int
+    database: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def launch(self, *command: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / f"log-{time.monotonic_ns()}").open("wb")
+        with log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**base_environment(), **self.simulator.environment(), **self.environment},
+                cwd=self.folder,
+            )
+
+
+def _seqferry(stage: Stage) -> list[subprocess.Popen[bytes]]:
+    return [stage.launch(tool("seqferry"), "cp", f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}")]
+
+
+def _seqferry_workers(stage: Stage) -> list[subprocess.Popen[bytes]]:
+    stage.environment["SEQFERRY_DATABASE_URL"] = stage.database or ""
+    ferry = stage.launch(tool("seqferry"), "cp", f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}")
+    # On PostgreSQL `cp` works as well: it is one of them.
+    return [ferry, *(stage.launch(tool("seqferry"), "worker") for _ in range(stage.workers - 1))]
+
+
+def _boto3(files: int, processes: int) -> Callable[[Stage], list[subprocess.Popen[bytes]]]:
+    def start(stage: Stage) -> list[subprocess.Popen[bytes]]:
+        script = str(Path(__file__).with_name("boto3_copy.py"))
+        return [
+            stage.launch(
+                str(SCRIPTS / "python"), script, stage.simulator.endpoint_url, "vendor", "ours",
+                "--files", str(files), "--share", f"{number}/{processes}",
+            )
+            for number in range(processes)
+        ]  # fmt: skip
+
+    return start
+
+
+def _aws(stage: Stage) -> list[subprocess.Popen[bytes]]:
+    return [stage.launch(tool("aws"), "s3", "sync", "s3://vendor/", "s3://ours/", "--only-show-errors")]
+
+
+def _methods(workers: int) -> list[Method]:
+    return [
+        Method("seqferry", "one process, SQLite, defaults", _seqferry, sampled=False),
+        Method(f"seqferry x{workers}", f"{workers} workers, PostgreSQL, defaults", _seqferry_workers, sampled=False),
+        Method("S3Mirror, one", "boto3: 3 files x 100 requests, 16 MiB parts", _boto3(3, 1), sampled=True),
+        Method("S3Mirror, five", "boto3: 5 processes of 3 files x 100 requests", _boto3(3, 5), sampled=True),
+        Method("aws s3 sync", "defaults: 10 requests, 8 MiB parts", _aws, sampled=True),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    results: list[dict[str, Any]] = []
+    failed = False
+    bench = Run.create()
+    try:
+        for number, data in enumerate(DATA_SETS):
+            print(
+                f"\n{data.name}: {data.objects} objects, {data.total / GIB:,.0f} GiB. Reported: {data.paper}",
+                flush=True,
+            )
+            rows: list[dict[str, Any]] = []
+            for method in _methods(options.workers):
+                wanted = method.name in options.only if options.only else options.all or not (number and method.sampled)
+                if not wanted:
+                    continue
+                try:
+                    row = _run(bench, data, method, options)
+                except MissingToolError as error:
+                    print(f"  {method.name} is left out: {error}")
+                    continue
+                failed |= row["error"] is not None
+                rows.append(row)
+                print(_line(row), flush=True)
+            results.append({"data": asdict(data), "rows": rows})
+    finally:
+        bench.close()
+    if results and results[0]["rows"]:
+        print(f"\nSimulated, on one machine of {os.cpu_count()} cores, with this model:")
+        print(json.dumps(results[0]["rows"][0]["model"]))
+    folder = ROOT / "benches" / "results"
+    folder.mkdir(exist_ok=True)
+    now = datetime.now(UTC)
+    path = folder / f"paper-{now:%Y%m%dT%H%M%SZ}.json"
+    report = {"bench": "paper", "simulated": True, "at": now.isoformat(timespec="seconds"), "results": results}
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    print(f"All measurements: {path.relative_to(ROOT)}")
+    return 1 if failed else 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Replay the S3Mirror paper's transfers on the simulator.")
+    parser.add_argument("--only", action="append", metavar="METHOD", help="run this method only (may be repeated)")
+    parser.add_argument("--workers", type=int, default=3, help="workers of the run on PostgreSQL")
+    parser.add_argument("--warm-up", type=float, default=15.0, metavar="SECONDS", help="before a sample")
+    parser.add_argument("--sample", type=float, default=30.0, metavar="SECONDS", help="length of a sample")
+    parser.add_argument("--all", action="store_true", help="peers on the clinical sets, too")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the simulator")
+    return parser.parse_args(arguments)
+
+
+def _run(bench: Run, data: DataSet, method: Method, options: argparse.Namespace) -> dict[str, Any]:
+    settings = [word for setting in options.set for word in ("--set", setting)]
+    with (
+        tempfile.TemporaryDirectory(prefix="seqferry-bench-") as scratch,
+        Simulator("--bucket", data.bucket, "--bucket", "ours", *settings) as simulator,
+    ):
+        stage = Stage(simulator, Path(scratch), options.workers, environment={"HOME": scratch})
+        database = None
+        if method.name.startswith("seqferry x"):
+            server = postgres.start(bench)
+            database = server.create_database()
+            stage.database = server.url(database)
+        load = os.getloadavg()[0]
+        began = time.monotonic()
+        processes = method.start(stage)
+        try:
+            with Watch([process.pid for process in processes]) as watch:
+                if method.sampled:
+                    measured = _sample(simulator, watch, processes, options)
+                else:
+                    status = processes[0].wait()
+                    seconds = time.monotonic() - began
+                    measured = {
+                        "seconds": seconds,
+                        "cpu_s": watch.cpu_s(),
+                        "stats": simulator.stats(),
+                        "status": status,
+                    }
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait()
+        row = _row(data, method, measured, simulator, stage.folder)
+        row |= {"peak_mib": watch.peak_mib, "load_before": load, "model": simulator.call("GET", "options")["model"]}
+        if database is not None:
+            server.drop_database(database)
+        return row
+
+
+def _sample(
+    simulator: Simulator, watch: Watch, processes: list[subprocess.Popen[bytes]], options: argparse.Namespace
+) -> dict[str, Any]:
+    time.sleep(options.warm_up)
+    simulator.reset()
+    cpu, began = watch.cpu_s(), time.monotonic()
+    time.sleep(options.sample)
+    stats = simulator.stats()
+    status = next((process.poll() for process in processes if process.poll() not in (None, 0)), 0)
+    return {"seconds": time.monotonic() - began, "cpu_s": watch.cpu_s() - cpu, "stats": stats, "status": status}
+
+
+def _row(data: DataSet, method: Method, measured: dict[str, Any], simulator: Simulator, folder: Path) -> dict[str, Any]:
+    stats, seconds = measured["stats"], measured["seconds"]
+    copied = stats["bytes_copied"]
+    error = None
+    if measured["status"] != 0:
+        said = "\n".join(log.read_text(errors="replace")[-500:] for log in sorted(folder.glob("log-*")))
+        error = f"status {measured['status']}: {said}"
+    elif not method.sampled:
+        found = simulator.check(f"vendor/{PREFIX}", f"ours/{PREFIX}")
+        if found["same"] != data.objects:
+            error = f"only {found['same']} of {data.objects} objects are the same at the target"
+    scale = data.total / copied if method.sampled and copied else 1.0
+    counts = {name: _all(of_one) * scale for name, of_one in stats["operations"].items()}
+    dollars = sum(count * _price(name) for name, count in counts.items())
+    return {
+        "method": method.name,
+        "setting": method.setting,
+        "sampled_s": seconds if method.sampled else None,
+        "wall_s": seconds * scale,
+        "gib_per_s": copied / GIB / seconds,
+        "requests": sum(counts.values()),
+        "throttled_share": stats["throttled"] / max(1, stats["requests"]),
+        "peak_in_flight": stats["peak_in_flight"],
+        "dollars": dollars,
+        "cpu_s": measured["cpu_s"] * scale,
+        "error": error,
+    }
+
+
+def _all(counts: dict[str, int]) -> int:
+    """Requests of one operation, however they ended: all are paid for but those that were refused with 503."""
+    return counts["requests"] - counts["throttled"]
+
+
+def _price(operation: str) -> float:
+    if operation in FREE:
+        return 0.0
+    return WRITE_PRICE if operation in WRITES or operation in WRITES_TOO else READ_PRICE
+
+
+def _line(row: dict[str, Any]) -> str:
+    if row["error"]:
+        return f"  {row['method']:<16} FAILED: {row['error']}"
+    wall = row["wall_s"]
+    took = f"{wall:7.0f} s" if wall < 6000 else f"{wall / 3600:7.1f} h"
+    sampled = f" (sample of {row['sampled_s']:.0f} s)" if row["sampled_s"] else ""
+    return (
+        f"  {row['method']:<16} {row['gib_per_s']:7.2f} GiB/s {took} {row['requests']:>11,.0f} requests "
+        f"US$ {row['dollars']:6.2f}  {row['cpu_s']:8.1f} s CPU  {row['peak_mib']:5.0f} MiB  "
+        f"throttled {100 * row['throttled_share']:.2f} %  in flight {row['peak_in_flight']:,}{sampled}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What processes and their children use, read from ``/proc`` while they run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+
+class Watch:
+    """Watches the peak resident memory of processes and their children, from the kernel's own high-water marks.
+
+    Not from ``wait4``: there the peak begins at that of the process which forked, the bench.
+    """
+
+    _EVERY = 0.02
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = list(pids)
+        self._peaks: dict[int, int] = {}
+        self._ticks: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def peak_mib(self) -> float:
+        """The sum over all of the processes, MiB."""
+        return sum(self._peaks.values()) / 1024
+
+    def cpu_s(self) -> float:
+        """User and system time of all of the processes so far, seconds; of those that ended, as last seen."""
+        for pid in self.tree():
+            self._look_at_time(pid)
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
+    def tree(self) -> Iterator[int]:
+        todo = list(self._pids)
+        while todo:
+            pid = todo.pop()
+            try:
+                tasks = list(Path(f"/proc/{pid}/task").iterdir())
+                todo += [int(child) for task in tasks for child in (task / "children").read_text().split()]
+            except OSError:
+                continue
+            yield pid
+
+    def _look_at_time(self, pid: int) -> None:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return
+        # After the command's name, which may hold anything: utime and stime are fields 14 and 15 of all.
+        fields = stat.rpartition(")")[2].split()
+        self._ticks[pid] = int(fields[11]) + int(fields[12])
+
+    def _watch(self) -> None:
+        # The first look comes at once: a process has begun its program when Popen returns.
+        while True:
+            for pid in self.tree():
+                try:
+                    status = Path(f"/proc/{pid}/status").read_text()
+                except OSError:
+                    continue
+                mark = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
+                if mark:
+                    self._peaks[pid] = int(mark.split()[1])
+                self._look_at_time(pid)
+            if self._stop.wait(self._EVERY):
+                return
+
+
+@dataclass(frozen=True)
+class Usage:
+    cpu_s: float
+    """User and system time of a process and all that it has started, those that have ended included, seconds."""
+    biggest_mib: float
+    """Resident memory of the biggest of the processes, memory that it shares with others included."""
+
+
+def usage(pid: int) -> Usage:
+    """What the process and its children use now."""
+    watch = Watch([pid])
+    ticks, biggest = 0, 0
+    for each in watch.tree():
+        try:
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        # utime, stime, and those of children that were waited for.
+        ticks += sum(int(field) for field in fields[11:15])
+        biggest = max(biggest, int(fields[21]))
+    return Usage(ticks / os.sysconf("SC_CLK_TCK"), biggest * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+
+def threads_cpu_s(pid: int) -> dict[str, float]:
+    """User and system time of the threads of a process that live now, seconds, summed by their names."""
+    found: dict[str, float] = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name, fields = (task / "comm").read_text().strip(), (task / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks = int(fields[11]) + int(fields[12])
+        found[name] = found.get(name, 0.0) + ticks / os.sysconf("SC_CLK_TCK")
+    return found
