@@ -7,7 +7,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -17,8 +17,16 @@ from support.postgres import Postgres
 from support.proxy import Proxy
 from support.run import MissingToolError, Run
 from support.servers import KINDS, S3Server
+from support.sim import Simulator
 
-_OURS = {"SEQFERRY_REQUIRE_SERVERS", "SEQFERRY_VERSITYGW", "SEQFERRY_WEED", "SEQFERRY_S3PROXY", "SEQFERRY_COMMAND"}
+_OURS = {
+    "SEQFERRY_REQUIRE_SERVERS",
+    "SEQFERRY_VERSITYGW",
+    "SEQFERRY_WEED",
+    "SEQFERRY_S3PROXY",
+    "SEQFERRY_S3SIM",
+    "SEQFERRY_COMMAND",
+}
 _KEPT = ("SEQFERRY_TEST_",)
 
 
@@ -152,6 +160,24 @@ def make_proxy() -> Iterator[Callable[[S3Server], Proxy]]:
 def proxy(s3server: S3Server, make_proxy: Callable[[S3Server], Proxy]) -> Proxy:
     """A recording fault proxy in front of ``s3server``."""
     return make_proxy(s3server)
+
+
+@pytest.fixture
+def make_simulator() -> Iterator[Callable[..., Simulator]]:
+    """``make_simulator("--instant", ...)``: an S3 simulator of the test's own, ended with it."""
+    made: list[Simulator] = []
+
+    def make(*options: str, **more: Any) -> Simulator:
+        try:
+            simulator = Simulator(*options, **more)
+        except MissingToolError as missing:
+            _skip(missing)
+        made.append(simulator)
+        return simulator
+
+    yield make
+    for simulator in made:
+        simulator.close()
 
 
 @pytest.fixture(scope="session")

@@ -73,5 +73,7 @@ def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: 
     ran = run(["bash", "-c", f"exec 2>&1\n{script}"], environment=environment, cwd=tmp_path)
 
     printed = [part.strip("\n").splitlines() for part in ran.stdout.split(f"{MARK}\n")]
-    for (command, said), lines in zip(commands, printed, strict=False):
+    assert printed.pop() == [], "what follows the last command"
+    assert len(printed) == len(commands)
+    for (command, said), lines in zip(commands, printed, strict=True):
         assert alike(lines) == alike(said), command

@@ -63,10 +63,13 @@ class Stored:
 
 
 def odd_keys(kind: Kind | None) -> list[str]:
-    """Keys that break naive code, those left out that a server of this kind refuses or takes for others."""
+    """Keys that break naive code, to be written many at a time.
+
+    Those are left out that a server of this kind refuses, takes for others, or loses when they are written at once.
+    """
     keys: list[str] = []
     for entry in json.loads(_ODD_KEYS.read_text(encoding="utf-8")):
-        if kind is not None and kind in entry.get("unfit", {}):
+        if kind is not None and (kind in entry.get("unfit", {}) or kind in entry.get("unfit_at_once", {})):
             continue
         repeat = entry.get("repeat")
         keys += [repeat["text"] * repeat["times"] + repeat["end"]] if repeat else entry["keys"]

@@ -18,14 +18,10 @@ from support.waiting import eventually
 
 _READY_WITHIN: Final = 60.0
 
+_SETTINGS: Final = {"max_connections": "400", "shared_buffers": "128MB"}
+
 # Nothing here outlives a test: durability against power failures would only cost time.
-_SETTINGS: Final = {
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "max_connections": "400",
-    "shared_buffers": "128MB",
-}
+_LAX: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
 _INITDB: Final = ("--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync")
@@ -47,18 +43,26 @@ class Postgres:
     def drop_database(self, name: str) -> None:
         self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
+    def pid(self) -> int:
+        """The server's first process; all others are its children."""
+        with psycopg.connect(self.url()) as connection:
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            assert row is not None
+            stat = Path(f"/proc/{row[0]}/stat").read_text()
+            return int(stat.rpartition(")")[2].split()[1])
+
     def _execute(self, statement: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement.encode())
 
 
-def start(run: Run) -> Postgres:
-    """The run's PostgreSQL.
+def start(run: Run, *, durable: bool = False) -> Postgres:
+    """The run's PostgreSQL. ``durable``: it survives a power failure, as in production; the first to ask decides.
 
     Raises:
         support.run.MissingToolError: its binaries are not installed.
     """
-    return Postgres(**run.once("postgres", lambda: _start(run)))
+    return Postgres(**run.once("postgres", lambda: _start(run, {} if durable else _LAX)))
 
 
 def _binaries() -> Path:
@@ -84,7 +88,7 @@ def _unprivileged() -> tuple[int, int] | None:
     raise MissingToolError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
 
 
-def _start(run: Run) -> dict[str, Any]:
+def _start(run: Run, more: dict[str, str]) -> dict[str, Any]:
     binaries = _binaries()
     user = _unprivileged()
     folder = run.new_folder("postgres", owner=user)
@@ -99,7 +103,7 @@ def _start(run: Run) -> dict[str, Any]:
         extra_groups=[] if user else None,
     )
     [port] = free_ports(1)
-    settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+    settings = [word for name, value in (_SETTINGS | more).items() for word in ("-c", f"{name}={value}")]
     process = run.spawn(
         [binaries / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", folder, *settings],
         folder=folder,

@@ -213,6 +213,26 @@ def test_ls_shows_one_level_or_all(cli: Cli, places: Places) -> None:
     assert (nothing.code, nothing.out) == (4, "")
 
 
+def test_ls_needs_neither_state_folder_nor_database(cli: Cli, places: Places) -> None:
+    places.fill(["a.txt"])
+    env = {"SEQFERRY_DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none"}
+
+    ran = cli.run("ls", places.uris[0], env=env)
+
+    assert ran.code == 0, ran.err
+    assert ran.out.endswith(" a.txt\n")
+    assert not cli.state.exists()
+
+
+def test_names_are_escaped_where_the_terminal_lacks_their_characters(cli: Cli, places: Places) -> None:
+    places.fill(["ä名.txt"])
+
+    ran = cli.run("ls", places.uris[0], env={"PYTHONIOENCODING": "ascii"})
+
+    assert ran.code == 0, ran.err
+    assert ran.out.endswith(r" \xe4\u540d.txt" + "\n")
+
+
 def test_options_have_environment_twins(cli: Cli, places: Places) -> None:
     places.fill(["a"])
 
