@@ -27,6 +27,7 @@ pub struct MemoryStore {
     page: usize,
     order: fn(&str) -> String,
     opaque_etags: bool,
+    misread_parts: bool,
     state: Mutex<State>,
 }
 
@@ -79,7 +80,14 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store whose parts, but the last of an upload, have at least so many bytes.
     pub fn new(minimum_part: u64) -> Self {
-        Self { minimum_part, page: 1000, order: str::to_owned, opaque_etags: false, state: Mutex::default() }
+        Self {
+            minimum_part,
+            page: 1000,
+            order: str::to_owned,
+            opaque_etags: false,
+            misread_parts: false,
+            state: Mutex::default(),
+        }
     }
 
     /// The same with listing pages of so many entries.
@@ -100,6 +108,13 @@ impl MemoryStore {
     #[must_use]
     pub fn with_opaque_etags(mut self) -> Self {
         self.opaque_etags = true;
+        self
+    }
+
+    /// The same, answering copies of parts with the checksum of the whole source, as versitygw 1.8 does.
+    #[must_use]
+    pub fn with_whole_checksums_of_parts(mut self) -> Self {
+        self.misread_parts = true;
         self
     }
 
@@ -358,7 +373,11 @@ impl ObjectStore for MemoryStore {
         let object = state.source("UploadPartCopy", source)?;
         let body = slice(object, Some(range))
             .ok_or_else(|| StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidRange", Some(416)))?;
-        let copied = state.put_part("UploadPartCopy", bucket, key, upload_id, part, body)?;
+        let whole = object.checksum.value.clone();
+        let mut copied = state.put_part("UploadPartCopy", bucket, key, upload_id, part, body)?;
+        if self.misread_parts && copied.checksum.is_some() {
+            copied.checksum = Some(whole);
+        }
         Ok(Copied { opaque_etag: self.opaque_etags, ..copied })
     }
 

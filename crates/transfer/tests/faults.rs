@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use common::{SOURCE, TARGET, World, bytes, drain, policy};
+use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
-use seqferry_store::{Attributes, Budget, BudgetLimits, CreateUpload, ObjectStore as _};
+use seqferry_store::{Attributes, Budget, BudgetLimits, CreateUpload, MemoryStore, ObjectStore as _};
 use seqferry_transfer::{Event, FailureClass, IfExists, Item, Policy, State, Stop, Verified, Verify};
 
 const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
@@ -344,6 +344,32 @@ async fn a_copy_of_a_source_that_changed_before_it_was_proven_is_not_left_for_wh
             assert_eq!((outcomes[&1].state, copied), (State::Done, Some(newer)), "{if_exists:?}: {outcomes:?}");
         }
     }
+}
+
+/// Creations, copies of parts and abortions that it took to copy 30 objects of 6 parts.
+async fn cost_of_thirty(memory: MemoryStore) -> [usize; 3] {
+    let world = World::of(memory);
+    let mut items = Vec::new();
+    for id in 0..30 {
+        items.push(world.object(id, &format!("object-{id}"), &bytes(id, 300)).await);
+    }
+
+    let outcomes = world.run(policy(), items).await;
+
+    assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
+    for id in 0..30 {
+        assert_eq!(world.read(TARGET, &format!("copy/object-{id}")).await, Some(bytes(id, 300)));
+    }
+    ["CreateMultipartUpload", "UploadPartCopy", "AbortMultipartUpload"].map(|operation| world.store.count(operation))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_part_finds_out_that_part_checksums_are_useless() {
+    let minimum = small_limits().minimum_part;
+
+    let [begun, copied, aborted] = cost_of_thirty(MemoryStore::new(minimum).with_whole_checksums_of_parts()).await;
+    assert_eq!((begun, copied, aborted), (31, 181, 1));
+    assert_eq!(cost_of_thirty(MemoryStore::new(minimum)).await, [30, 180, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,7 @@ use super::{Copy, Journal, Object, Trouble, Verify};
 use crate::evidence::{PartsRoute, Side, Verdict, compare};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
+use crate::quirks::Trial;
 use crate::requests::{Call, Interrupted, Requests};
 
 /// Parts of one object that wait for the budget: enough for its turns, while the others cost nothing. How many are under way
@@ -41,8 +42,9 @@ struct Reserved {
     permit: RequestPermit,
 }
 
-impl<J: Journal> Object<'_, J> {
+impl<'a, J: Journal> Object<'a, J> {
     pub(super) async fn copy_in_parts(&mut self, mut route: PartsRoute, source: &ObjectMeta) -> Result<Copy, Trouble> {
+        let trial = self.try_part_checksums(&route, source).await?;
         if self.target.quirks().useless_part_checksums() {
             (route.checksum, route.whole) = (None, None);
         }
@@ -77,11 +79,27 @@ impl<J: Journal> Object<'_, J> {
         };
         let copied: u64 = done.keys().filter_map(|n| route.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(copied);
-        let done = self.copy_missing(&route, source, &upload_id, done).await?;
+        let done = self.copy_missing(&route, source, &upload_id, done, trial).await?;
         let written = self.complete(&route, source, &upload_id, done).await?;
         self.item.upload = None;
         self.see_off(upload_id);
         self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await
+    }
+
+    /// Whether this object has to find out if part checksums are of use, so that not every object begins twice where they are
+    /// not. Only where source and upload have the same algorithm can a part's be taken for the whole's.
+    async fn try_part_checksums(&self, route: &PartsRoute, source: &ObjectMeta) -> Result<Option<Trial<'a>>, Trouble> {
+        let algorithm = route.checksum.map(|(algorithm, _)| algorithm);
+        let alike = source.checksum.as_ref().is_some_and(|sum| Some(sum.algorithm) == algorithm);
+        if !alike || route.plan.count() < 2 {
+            return Ok(None);
+        }
+        let target = self.target;
+        tokio::select! {
+            biased;
+            () = target.cancel().cancelled() => Err(Trouble::Cancelled),
+            trial = target.quirks().try_part_checksums() => Ok(trial),
+        }
     }
 
     /// Create the upload and have it recorded.
@@ -175,17 +193,29 @@ impl<J: Journal> Object<'_, J> {
         Ok(Some(done.collect()))
     }
 
-    /// Copy every part that is not done.
+    /// Copy every part that is not done; the first of them alone where the service is on trial.
     async fn copy_missing(
         &self,
         route: &PartsRoute,
         source: &ObjectMeta,
         upload_id: &str,
         mut done: Done,
+        trial: Option<Trial<'_>>,
     ) -> Result<Done, Trouble> {
         let plan = route.plan;
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !done.contains_key(number)).collect();
         let mut missing = missing.into_iter();
+        if let Some(trial) = trial
+            && let Some(number) = missing.next()
+        {
+            let part = self.copy_part(upload_id, self.reserve_part(plan, number).await?).await?;
+            let useless = is_wrong(part.checksum.as_deref(), source, plan);
+            trial.found(useless);
+            if useless {
+                return Err(Trouble::UselessPartChecksums);
+            }
+            done.insert(number, part);
+        }
         let mut next: FuturesUnordered<BoxFuture<'_, Result<Reserved, Trouble>>> = FuturesUnordered::new();
         let mut parts = FuturesUnordered::new();
         loop {
