@@ -267,6 +267,9 @@ class EngineStats:
         """Requests sent a second time because the first was much slower than its peers."""
     @property
     def max_requests(self) -> int: ...
+    @property
+    def max_bandwidth(self) -> int | None:
+        """Bytes per second; None without a limit."""
 
 @final
 class Engine:
@@ -285,7 +288,8 @@ class Engine:
     def head(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> list[ObjectInfo | None]:
         """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
     def start(self, policy: CopyPolicy, items: list[CopyItem]) -> Job: ...
-    def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None: ...
+    def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
+        """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
     def stats(self) -> EngineStats: ...
     # Last, since it hides the type of the same name from what follows.
     def list(self, endpoint: Endpoint, bucket: str, prefix: str, *, limit: int | None = None) -> Listing:

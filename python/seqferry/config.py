@@ -10,8 +10,9 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from seqferry.errors import ConfigError, UsageError
 
@@ -32,6 +33,7 @@ _UNITS: Final = {"": 1, "b": 1}
 _UNITS.update({f"{letter}{suffix}": 1000**power for power, letter in enumerate("kmgt", 1) for suffix in ("b",)})
 _UNITS.update({f"{letter}{suffix}": 1024**power for power, letter in enumerate("kmgt", 1) for suffix in ("", "ib")})
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 _MOST_BYTES: Final = 2**60
 """1 EiB: more than any machine has, and well within what the engine counts with."""
@@ -57,6 +59,67 @@ def parse_size(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """A limit that may depend on the time of day, by this machine's clock.
+
+    Attributes:
+        changes: the minute of the day from which a limit holds, and the limit in bytes per second (None: none), in
+            their order, one at least. The last one of a day holds on until the first one of the next.
+    """
+
+    changes: tuple[tuple[int, int | None], ...] = ((0, None),)
+
+    def at(self, moment: time) -> int | None:
+        """The limit at that time of day."""
+        minute = 60 * moment.hour + moment.minute
+        in_force = self.changes[-1][1]
+        for begins, limit in self.changes:
+            if begins <= minute:
+                in_force = limit
+        return in_force
+
+    def now(self) -> int | None:
+        return self.at(datetime.now().time())  # noqa: DTZ005 - a timetable is kept by the clock on the wall
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of ``50MB``, ``50MB/s``, ``off``, or a timetable: ``08:00,50MB/s 18:00,off``.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        words = text.split()
+        if len(words) == 1 and "," not in text:
+            return cls(((0, _limit(words[0])),))
+        changes: dict[int, int | None] = {}
+        for word in words:
+            clock, comma, limit = word.partition(",")
+            minute = _minute(clock)
+            if not comma or minute is None:
+                raise ValueError(f"'{word}' is no time with its limit; write for example 08:00,50MB/s 18:00,off")
+            if minute in changes:
+                raise ValueError(f"{clock} is there twice")
+            changes[minute] = _limit(limit)
+        if not changes:
+            raise ValueError("it is empty; write for example 50MB/s, or 08:00,50MB/s 18:00,off")
+        return cls(tuple(sorted(changes.items())))
+
+
+def _limit(text: str) -> int | None:
+    if text.lower() == "off":
+        return None
+    limit = parse_size(re.sub(r"/s$", "", text, flags=re.IGNORECASE))
+    if limit < 1:
+        raise ValueError("a limit is at least 1 byte per second; write off for none")
+    return limit
+
+
+def _minute(clock: str) -> int | None:
+    match = _CLOCK.fullmatch(clock)
+    return None if match is None else 60 * int(match[1]) + int(match[2])
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What holds for a process.
 
@@ -66,7 +129,7 @@ class Settings:
             password, so it is never printed: use ``database_label``.
         max_requests: S3 requests in flight.
         memory: bytes of buffers.
-        max_bandwidth: bytes per second, None for no limit.
+        max_bandwidth: bytes per second that pass through this process.
         token: what HTTP clients must present as bearer; None for no check.
     """
 
@@ -74,7 +137,7 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     max_requests: int = MAX_REQUESTS
     memory: int = MEMORY
-    max_bandwidth: int | None = None
+    max_bandwidth: Bandwidth = Bandwidth()
     token: str | None = field(default=None, repr=False)
 
     @property
@@ -145,7 +208,7 @@ class Settings:
             database_url=value("database_url", _postgres_url, None),
             max_requests=value("max_requests", _count, MAX_REQUESTS),
             memory=value("memory", parse_size, MEMORY),
-            max_bandwidth=value("max_bandwidth", parse_size, None),
+            max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
             token=value("token", str, None),
         )
         if overrides:
@@ -199,5 +262,3 @@ def _check(settings: Settings) -> None:
         raise UsageError(f"SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight.")
     if settings.memory < 16 * 1024 * 1024:
         raise UsageError("SEQFERRY_MEMORY: at least 16MiB are needed for buffers.")
-    if settings.max_bandwidth is not None and settings.max_bandwidth < 1:
-        raise UsageError("SEQFERRY_MAX_BANDWIDTH: must be at least 1 byte per second; unset it for no limit.")

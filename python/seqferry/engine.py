@@ -91,6 +91,15 @@ class Engine:
             )
         self._native = _native.Engine(max_requests=allowed, memory=memory, max_bandwidth=max_bandwidth)
 
+    def limit_bandwidth(self, bytes_per_second: int | None) -> None:
+        """From now on; None lifts the limit."""
+        self._native.retune(max_bandwidth=bytes_per_second or 0)
+
+    @property
+    def bandwidth(self) -> int | None:
+        """The limit in bytes per second that holds now."""
+        return self._native.stats().max_bandwidth
+
     def check_bucket(self, place: Location) -> None:
         """Raise StorageError when the bucket of this place cannot be used."""
         with _translated():

@@ -83,7 +83,7 @@ class Service:
                 self._engine = Engine(
                     max_requests=self.settings.max_requests,
                     memory=self.settings.memory,
-                    max_bandwidth=self.settings.max_bandwidth,
+                    max_bandwidth=self.settings.max_bandwidth.now(),
                 )
             return self._engine
 

@@ -308,9 +308,17 @@ class Worker:
             self._runtime.announce_end()
 
     def _control(self) -> None:
+        self._keep_timetable()
         if self._dbos is None and self._others_wait():
             self._take_queue_or_fail()
         self._give_orders()
+
+    def _keep_timetable(self) -> None:
+        """Carry the limit of this time of day to the engine whenever it is another one."""
+        limit = self._service.settings.max_bandwidth.now()
+        if limit != self._service.engine.bandwidth:
+            self._service.engine.limit_bandwidth(limit)
+            log.info("%s", "no limit of bandwidth from now on" if limit is None else f"{limit} bytes/s from now on")
 
     def _others_wait(self) -> bool:
         """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import time
 from pathlib import Path
 
 import pytest
 from sqlalchemy import event
 
-from seqferry.config import Settings, parse_size
+from seqferry.config import Bandwidth, Settings, parse_size
 from seqferry.db.database import Database
 from seqferry.errors import ConfigError, UsageError
 
@@ -39,7 +40,7 @@ def test_each_setting_has_a_twin_in_the_environment() -> None:
         database_url="postgresql+psycopg://ada@db/work",
         max_requests=64,
         memory=1024**3,
-        max_bandwidth=200 * 1024**2,
+        max_bandwidth=Bandwidth(((0, 200 * 1024**2),)),
         token="hunter2",
     )
     assert not settings.uses_sqlite
@@ -57,7 +58,7 @@ def test_an_empty_variable_counts_as_unset() -> None:
     settings = Settings.load({"SEQFERRY_DATABASE_URL": "", "SEQFERRY_TOKEN": "", "SEQFERRY_MAX_BANDWIDTH": ""})
 
     assert settings.uses_sqlite
-    assert (settings.token, settings.max_bandwidth) == (None, None)
+    assert (settings.token, settings.max_bandwidth.now()) == (None, None)
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -92,6 +93,14 @@ def test_secrets_are_not_shown() -> None:
         ("MEMORY", "1MiB"),
         ("MAX_BANDWIDTH", "0"),
         ("MAX_BANDWIDTH", "fast"),
+        ("MAX_BANDWIDTH", "50MB/h"),
+        ("MAX_BANDWIDTH", "08:00"),
+        ("MAX_BANDWIDTH", "08:00,0"),
+        ("MAX_BANDWIDTH", "24:00,50MB"),
+        ("MAX_BANDWIDTH", "08:00,50MB 18:00"),
+        ("MAX_BANDWIDTH", "08:00,50MB 8:00,off"),
+        ("MAX_BANDWIDTH", "50MB 60MB"),
+        ("MAX_BANDWIDTH", " "),
         ("DATABASE_URL", "mysql://ada:hunter2@db/work"),
         ("DATABASE_URL", "postgresql:/ada:hunter2@db/work"),
     ],
@@ -167,6 +176,25 @@ def test_a_pool_that_is_empty_is_told_as_an_outage(tmp_path: Path, monkeypatch: 
     with database.read() as connection:
         assert connection.exec_driver_sql("select 1").scalar() == 1
     database.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("off", None), ("OFF", None), ("50MB", 50_000_000), ("50MB/s", 50_000_000), ("2MiB/S", 2**21)]
+)
+def test_one_limit_holds_all_day(text: str, limit: int | None) -> None:
+    for hour in (0, 12, 23):
+        assert Bandwidth.parse(text).at(time(hour, 59)) == limit
+
+
+def test_a_timetable_holds_until_its_next_time_and_over_midnight() -> None:
+    timetable = Bandwidth.parse("18:30,off 8:00,50MB/s 12:00,1k")
+
+    limits = {clock: timetable.at(time.fromisoformat(clock)) for clock in _CLOCKS}
+
+    assert limits == dict(zip(_CLOCKS, (None, None, 50_000_000, 50_000_000, 1024, 1024, None, None), strict=True))
+
+
+_CLOCKS = ("00:00", "07:59", "08:00", "11:59", "12:00", "18:29", "18:30", "23:59")
 
 
 def test_an_empty_state_folder_counts_as_not_given() -> None:

@@ -40,6 +40,7 @@ pub struct EngineStats {
     throttled: u64,
     hedges: u64,
     max_requests: u64,
+    max_bandwidth: Option<u64>,
 }
 
 impl Engine {
@@ -205,6 +206,7 @@ impl Engine {
             throttled: stats.throttled,
             hedges: stats.hedges,
             max_requests: stats.max_requests as u64,
+            max_bandwidth: stats.max_bandwidth,
         }
     }
 }

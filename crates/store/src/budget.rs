@@ -59,6 +59,8 @@ pub struct BudgetStats {
     pub hedges: u64,
     /// The hard cap of requests in flight.
     pub max_requests: usize,
+    /// Bytes per second; None without a limit.
+    pub max_bandwidth: Option<u64>,
 }
 
 /// Services limit reads and writes apart.
@@ -158,6 +160,13 @@ struct Bandwidth {
     per_second: Option<u64>,
     /// When what was paid for so far has gone out.
     paid_until: Instant,
+}
+
+impl Bandwidth {
+    /// Bytes per second; 0 was given to lift the limit.
+    fn limit(&self) -> Option<u64> {
+        self.per_second.filter(|rate| *rate > 0)
+    }
 }
 
 /// The right to make one request; given back on drop (a dropped one counts as [`Ended::Failed`]).
@@ -344,7 +353,7 @@ impl Budget {
     pub async fn bandwidth(&self, bytes: u64) {
         let wait = {
             let mut bandwidth = self.bandwidth.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(per_second) = bandwidth.per_second.filter(|rate| *rate > 0) else { return };
+            let Some(per_second) = bandwidth.limit() else { return };
             let now = Instant::now();
             let start = bandwidth.paid_until.max(now);
             bandwidth.paid_until = start + Duration::from_secs_f64(bytes as f64 / per_second as f64);
@@ -370,6 +379,7 @@ impl Budget {
 
     /// Counters.
     pub fn stats(&self) -> BudgetStats {
+        let bandwidth = self.bandwidth.lock().unwrap_or_else(PoisonError::into_inner).limit();
         let requests = self.lock();
         let gates = &requests.gates;
         BudgetStats {
@@ -378,6 +388,7 @@ impl Budget {
             throttled: gates.throttled,
             hedges: gates.hedges,
             max_requests: gates.most,
+            max_bandwidth: bandwidth,
         }
     }
 

@@ -10,6 +10,7 @@ def resume(
     transfer: options.TransferId,
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
+    memory: options.Memory = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     no_progress: options.NoProgress = False,
@@ -23,6 +24,7 @@ def resume(
         state_dir=state_dir,
         max_requests=max_requests,
         max_bandwidth=max_bandwidth,
+        memory=memory,
     ) as session:
         found = session.service.status(transfer)
         return session.see_through(found.id)

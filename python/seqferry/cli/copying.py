@@ -71,6 +71,7 @@ def cp(
     ] = False,
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
+    memory: options.Memory = None,
     endpoint_url: options.EndpointUrl = None,
     source_endpoint_url: options.SourceEndpointUrl = None,
     target_endpoint_url: options.TargetEndpointUrl = None,
@@ -116,6 +117,7 @@ def cp(
         state_dir=state_dir,
         max_requests=max_requests,
         max_bandwidth=max_bandwidth,
+        memory=memory,
     ) as session:
         session.service.check(spec)
         if dry_run:

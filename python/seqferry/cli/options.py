@@ -10,13 +10,21 @@ from typing import Annotated
 
 import typer
 
-from seqferry.config import MOST_REQUESTS, parse_size
+from seqferry.config import MOST_REQUESTS, Bandwidth, parse_size
 
 
 def size(written: str) -> int:
     """Parses an option that is a size."""
     try:
         return parse_size(written)
+    except ValueError as why:
+        raise typer.BadParameter(f"{why}.") from None
+
+
+def bandwidth(written: str) -> Bandwidth:
+    """Parses an option that is a limit of bytes per second, or a timetable of such limits."""
+    try:
+        return Bandwidth.parse(written)
     except ValueError as why:
         raise typer.BadParameter(f"{why}.") from None
 
@@ -79,13 +87,24 @@ MaxRequests = Annotated[
     ),
 ]
 MaxBandwidth = Annotated[
-    int | None,
+    Bandwidth | None,
     typer.Option(
         "--max-bandwidth",
         envvar="SEQFERRY_MAX_BANDWIDTH",
+        metavar="RATE",
+        parser=bandwidth,
+        help="Bytes per second that pass through this process at most, as 200MiB; or a timetable, as "
+        "'08:00,50MB/s 18:00,off'. Copies inside the storage do not count.",
+    ),
+]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        "--memory",
+        envvar="SEQFERRY_MEMORY",
         metavar="SIZE",
         parser=size,
-        help="Bytes per second read by this process at most, as 200MiB. Copies inside the storage do not count.",
+        help="Bytes of buffers at most, when this process does the work. Default: 256MiB.",
     ),
 ]
 

@@ -34,10 +34,11 @@ def serve(
     ] = False,
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
+    memory: options.Memory = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Run the HTTP API and a worker until Ctrl-C."""
-    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth)
+    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth, memory=memory)
     # Imported here: FastAPI and DBOS take longer to import than `seqferry status` may take as a whole.
     from seqferry.api.server import serve as run
 
@@ -50,10 +51,11 @@ def serve(
 def worker(
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
+    memory: options.Memory = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Do the recorded work until Ctrl-C: the one worker on SQLite, one of many on Postgres."""
-    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth)
+    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth, memory=memory)
     from seqferry.worker import run
 
     _log_to_stderr()
