@@ -23,7 +23,7 @@ VERSITYGW_VERSION := v1.8.0
 RUST_PACKAGES := --workspace --exclude seqferry-py
 
 wheel_sources = $(shell find crates/store crates/transfer crates/py -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
-testkit_sources = $(shell find crates/testkit/src crates/testkit/Cargo.toml -type f) Cargo.toml Cargo.lock
+testkit_sources = $(shell find crates/testkit/src crates/testkit/examples crates/testkit/Cargo.toml -type f) Cargo.toml Cargo.lock
 
 .PHONY: help
 help: ## list the targets
@@ -49,7 +49,7 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 	@touch $@
 
 .PHONY: tools
-tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim ## make the servers and instruments that the tests need
+tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load ## make the servers and instruments that the tests need
 
 $(TOOLS)/versitygw:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a versitygw $(VERSITYGW_VERSION) binary at $@"
@@ -72,11 +72,13 @@ $(TOOLS)/s5cmd: tools/s5cmd/go.mod tools/s5cmd/go.sum
 	@touch $@
 
 # By itself it needs none of the S3 client's crates: half a minute instead of several.
-$(TOOLS)/s3proxy $(TOOLS)/s3sim &: $(testkit_sources)
+$(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load &: $(testkit_sources)
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
-	$(CARGO) build --quiet --release --locked --package seqferry-testkit --bin s3proxy --bin s3sim
+	$(CARGO) build --quiet --release --locked --package seqferry-testkit --bin s3proxy --bin s3sim --example sim_load
 	@mkdir -p $(TOOLS)
-	for tool in s3proxy s3sim; do cp $(TARGET)/release/$$tool $(TOOLS)/$$tool.new && mv $(TOOLS)/$$tool.new $(TOOLS)/$$tool; done
+	for tool in s3proxy s3sim examples/sim_load; do \
+		name=$$(basename $$tool); cp $(TARGET)/release/$$tool $(TOOLS)/$$name.new && mv $(TOOLS)/$$name.new $(TOOLS)/$$name; \
+	done
 
 # --- using ----------------------------------------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ test: test-rust test-python ## run every test: cargo, then pytest
 test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
 	$(CARGO) test --release --locked --no-fail-fast $(RUST_PACKAGES)
 
-test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim try-go-tools ## run the Python and whole-system tests
+test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
 
@@ -127,6 +129,10 @@ fmt: $(VENV)/.stamp-packages ## format everything
 
 # --- measuring ------------------------------------------------------------------------------------------------------
 
+.PHONY: bench
+bench: build tools ## run all benches, make a page of them (ARGS="--quick", BASE=<commit> compares with its build)
+	@$(BIN)/python benches/run_benches.py $(if $(BASE),--base '$(BASE)') $(ARGS)
+
 .PHONY: bench-copy
 bench-copy: build tools ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")
 	$(BIN)/python benches/bench_copy.py $(ARGS)
@@ -140,8 +146,8 @@ bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole
 	$(BIN)/python benches/bench_million.py $(ARGS)
 
 .PHONY: bench-simulator
-bench-simulator: $(TOOLS)/s3sim ## how many requests one core of the S3 simulator serves
-	$(CARGO) run --quiet --release --locked --package seqferry-testkit --example sim_load $(TOOLS)/s3sim
+bench-simulator: build $(TOOLS)/s3sim ## how many requests one core of the S3 simulator serves (options: ARGS="--help")
+	$(BIN)/python benches/bench_simulator.py $(ARGS)
 
 .PHONY: governor-plots
 governor-plots: ## draw the plots of docs/governor.md again

@@ -18,18 +18,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import json
-import os
-import platform
 import random
 import re
 import statistics
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +33,10 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from boto3.s3.transfer import TransferConfig  # noqa: E402
 
+import harness  # noqa: E402
 from copy_methods import Job, Method, available, run  # noqa: E402
+from figures import Figure, Result  # noqa: E402
+from machine import load  # noqa: E402
 from support import servers  # noqa: E402
 from support.run import MissingToolError, Run  # noqa: E402
 from support.servers import S3Server  # noqa: E402
@@ -75,13 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     data_sets = [data for data in data_sets if data.sizes]
     results: list[dict[str, Any]] = []
+    left_out = missing
     bench = Run.create()
     try:
         for kind in options.server:
             try:
                 server = servers.start(bench, kind)
             except MissingToolError as error:
-                print(f"{kind} is left out: {error}")
+                left_out = [*left_out, f"{kind} is left out: {error}"]
+                print(left_out[-1])
                 continue
             _warm_up(server, methods, bench.folder)
             compared = [_compare(server, data, methods, options, bench.folder) for data in data_sets]
@@ -93,8 +93,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "\nThe servers run on the same cores and really copy the bytes: wall time is mostly theirs. Client CPU and\n"
         "memory are what compares clients here; against AWS they bound how far one machine reaches."
     )
-    _write(results, methods, options)
-    return 1 if any(run["error"] for result in results for run in result["runs"]) else 0
+    return harness.finish(
+        options,
+        Result(
+            "copy",
+            [figure for result in results for figure in _figures(result, methods)],
+            versions={method.name: version for method, version in methods},
+            left_out=left_out,
+            errors=[
+                f"{result['server']}, {result['data']['name']}, {run['method']}: {run['error']}"
+                for result in results
+                for run in result["runs"]
+                if run["error"]
+            ],
+            details={"settings": {method.name: method.what for method, _ in methods}, "results": results},
+        ),
+    )
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -109,6 +123,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--small", type=int, default=2000, metavar="N", help="small files; 0 leaves them out")
     parser.add_argument("--small-size", type=_size, default=16 * 1024, metavar="SIZE")
     parser.add_argument("--seed", type=int, default=1)
+    harness.add_arguments(parser)
     options = parser.parse_args(arguments)
     options.server = options.server or list(servers.KINDS)
     return options
@@ -139,15 +154,17 @@ def _compare(
     source = server.create_bucket()
     _fill(server, source, data, options.seed)
     runs: list[dict[str, Any]] = []
-    for round_ in range(options.rounds):
+    for round_ in range(options.turn, options.turn + options.rounds):
         turn = round_ % len(methods)
         for method, _ in [*methods[turn:], *methods[:turn]]:
-            load = os.getloadavg()[0]
+            load_before = load()
             target = server.create_bucket()
             cost = run(method, Job(server, source, target, state))
             error = cost.error or _verify(server, source, target, random.Random(options.seed + round_))
             server.delete_bucket(target)
-            runs.append({"method": method.name, "round": round_, "load_before": load, **asdict(cost), "error": error})
+            runs.append(
+                {"method": method.name, "round": round_, "load_before": load_before, **asdict(cost), "error": error}
+            )
             told = error or f"{cost.wall_s:.2f} s wall, {cost.cpu_s:.2f} s CPU, {cost.peak_mib:.0f} MiB, verified"
             print(f"  round {round_ + 1}  {method.name:<12} {told}", flush=True)
     server.delete_bucket(source)
@@ -238,39 +255,29 @@ def _print_net(results: list[dict[str, Any]], names: Sequence[str]) -> None:
         print()
 
 
-def _write(results: list[dict[str, Any]], methods: Sequence[tuple[Method, str]], options: argparse.Namespace) -> None:
-    folder = ROOT / "benches" / "results"
-    folder.mkdir(exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"copy-{now:%Y%m%dT%H%M%SZ}.json"
-    report = {
-        "bench": "copy",
-        "at": now.isoformat(timespec="seconds"),
-        "machine": {
-            "cpu": _cpu_model(),
-            "cores": os.cpu_count(),
-            "system": platform.platform(),
-            "python": platform.python_version(),
-        },
-        "methods": {method.name: {"version": version, "setting": method.what} for method, version in methods},
-        "rounds": options.rounds,
-        "seed": options.seed,
-        "results": results,
-    }
-    path.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"\nAll measurements: {path.relative_to(ROOT)}")
+def _figures(result: dict[str, Any], methods: Sequence[tuple[Method, str]]) -> list[Figure]:
+    data = result["data"]
+    group = f"{result['server']}, {data['name']}: {data['objects']} objects, {data['bytes'] / MIB:,.0f} MiB"
+    if data["objects"] == 1:
+        group = f"{result['server']}, {data['name']} of {data['bytes'] / 1024:,.0f} KiB"
 
+    def values(field: str) -> dict[str, list[float]]:
+        runs = [run for run in result["runs"] if not run["error"]]
+        return {
+            method.name: found
+            for method, _ in methods
+            if (found := [r[field] for r in runs if r["method"] == method.name])
+        }
 
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return [
+        Figure(group, name, unit, "lower", values(field), baseline=BASELINE)
+        for name, unit, field in (
+            ("wall time", "s", "wall_s"),
+            ("client CPU time", "s", "cpu_s"),
+            ("peak memory of the client", "MiB", "peak_mib"),
+        )
+    ]
 
 
 if __name__ == "__main__":
-    started = time.monotonic()
-    status = main()
-    print(f"Took {time.monotonic() - started:.0f} s.")
-    sys.exit(status)
+    harness.run(main)

@@ -24,17 +24,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import harness  # noqa: E402
 from copy_methods import base_environment, tool  # noqa: E402
+from figures import Better, Figure, Result  # noqa: E402
 from process_cost import Usage, threads_cpu_s, usage  # noqa: E402
 from support import postgres  # noqa: E402
-from support.run import SCRIPTS, Run  # noqa: E402
+from support.run import Run  # noqa: E402
 from support.sim import Simulator  # noqa: E402
 
 PREFIX: Final = "batch/"
@@ -89,14 +90,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     report = _run(options)
     print(_table(report))
-    folder = ROOT / "benches" / "results"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"million-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"All measurements: {path.relative_to(ROOT)}")
-    if report["error"]:
-        print(f"FAILED: {report['error']}", file=sys.stderr)
-    return 1 if report["error"] else 0
+    return harness.finish(
+        options,
+        Result(
+            "million",
+            _figures(report),
+            simulated=True,
+            model=report["model"],
+            errors=[report["error"]] if report["error"] else [],
+            details=report,
+        ),
+    )
+
+
+def _figures(report: dict[str, Any]) -> list[Figure]:
+    options, processes = report["options"], report["processes"]
+    what = "planned" if options["plan"] else "copied"
+    workers = f"{options['workers']} worker(s), {options['database']}"
+    group = f"{options['objects']:,} objects of {SIZE} bytes {what}, {workers}"
+
+    def figure(name: str, unit: str, better: Better, series: dict[str, list[float]], dot: str = "round") -> Figure:
+        return Figure(group, name, unit, better, series, dot=dot)
+
+    def of_processes(field: str) -> dict[str, list[float]]:
+        return {name: [one[field]] for name, one in processes.items()}
+
+    def of_all(value: float | None) -> dict[str, list[float]]:
+        return {"whole stack": [value]} if value else {}
+
+    status = [one["ms"] for one in report["seen"]]
+    found = [
+        figure("CPU time of an object", "us", "lower", of_processes("cpu_us_per_object")),
+        figure("peak memory of the biggest process", "MiB", "lower", of_processes("mib_peak")),
+        figure("objects through the stack", "/s", "higher", of_all(report["objects_per_second"])),
+        figure("along the run", "/s", "higher", {"whole stack": report["rates_by_tenth"]}, "tenth of a run"),
+        figure("objects planned", "/s", "higher", of_all(report["planned_per_second"])),
+        figure("status call, 95th percentile", "ms", "lower", {"status": [report["status_ms"]["p95"]]}),
+        figure("status call, all of them", "ms", "lower", {"status": status}, "status call"),
+    ]
+    return [one for one in found if all(one.series.values()) and one.series]
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -109,6 +141,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--plan", action="store_true", help="plan only: copies are held, then cancelled")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the simulator")
     parser.add_argument("--within", type=float, default=1800.0, metavar="SECONDS", help="give up after so long")
+    harness.add_arguments(parser)
     options = parser.parse_args(arguments)
     if options.workers > 1 and options.database == "sqlite":
         parser.error("on SQLite one worker is at work at a time")
@@ -132,7 +165,7 @@ def _buckets(options: argparse.Namespace) -> list[str]:
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    settings = [*options.set, *(["model.copy.base_seconds=86400"] if options.plan else [])]
+    settings = [f"seed={options.turn + 1}", *options.set, *(["model.copy.base_seconds=86400"] if options.plan else [])]
     words = [word for bucket in _buckets(options) for word in ("--bucket", bucket)]
     words += [word for setting in settings for word in ("--set", setting)]
     with ExitStack() as stack:
@@ -181,8 +214,13 @@ def _measure(
     if submitted.returncode != 0:
         raise RuntimeError(f"seqferry cp: {submitted.stderr}")
     transfer_id = next(word for word in submitted.stdout.split() if len(word) == 36)
+    # By the Python that the command runs on: the service has to be of the same build.
     probe = stage.launch(
-        str(SCRIPTS / "python"), "-c", _PROBE.format(every=PROBE_SECONDS), transfer_id, output=subprocess.PIPE
+        str(Path(tool("seqferry")).with_name("python")),
+        "-c",
+        _PROBE.format(every=PROBE_SECONDS),
+        transfer_id,
+        output=subprocess.PIPE,
     )
     seen: list[dict[str, Any]] = []
     reader = threading.Thread(target=_read, args=(probe, seen), daemon=True)
@@ -210,11 +248,8 @@ def _measure(
     if error is None and not options.plan:
         error = _difference(options, stage, seen[-1])
     return {
-        "bench": "million",
-        "simulated": True,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "options": vars(options),
-        "model": stage.simulator.call("GET", "options")["model"],
+        "options": {name: value for name, value in vars(options).items() if name != "json"},
+        "model": stage.simulator.model(),
         "cores": os.cpu_count(),
         "load": {"before": load_before, "after": os.getloadavg()[0]},
         "processes": _processes(options, before, after, samples),
@@ -282,7 +317,7 @@ def _processes(
 
 
 def _progress(options: argparse.Namespace, seen: list[dict[str, Any]]) -> dict[str, Any]:
-    began, last = seen[0]["began"], seen[-1]
+    began, last = next(one["began"] for one in seen if one["began"]), seen[-1]
     planned = next((one for one in seen if one["planned"]), None)
     first_done = next((one for one in seen if one["done"]), None)
     times = sorted(one["ms"] for one in seen)
@@ -360,4 +395,4 @@ def _table(report: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

@@ -18,15 +18,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+import harness  # noqa: E402
 from copy_methods import base_environment, tool  # noqa: E402
+from figures import Better, Figure, Result  # noqa: E402
 from process_cost import Watch  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import SCRIPTS, MissingToolError, Run  # noqa: E402
@@ -41,6 +42,19 @@ WRITE_PRICE: Final = 0.005 / 1000
 READ_PRICE: Final = 0.0004 / 1000
 """US$ per GET or any other request, likewise."""
 PREFIX: Final = "batch/"
+BASELINE: Final = "seqferry"
+
+QUANTITIES: Final[tuple[tuple[str, str, Better, str], ...]] = (
+    ("rate", "GiB/s", "higher", "gib_per_s"),
+    ("wall time", "s", "lower", "wall_s"),
+    ("requests", "", "lower", "requests"),
+    ("cost of requests", "US$", "lower", "dollars"),
+    ("client CPU time", "s", "lower", "cpu_s"),
+    ("peak memory of the clients", "MiB", "lower", "peak_mib"),
+    ("requests refused", "%", "lower", "throttled_percent"),
+    ("most requests in flight", "", "", "peak_in_flight"),
+)
+"""Of each row: name, unit, which way is good, field."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,11 @@ class DataSet:
     total: int
     paper: str
     """What the paper reports."""
+
+    def scaled(self, scale: float) -> DataSet:
+        """A share of the objects, as big as before."""
+        objects = max(1, round(self.objects * scale))
+        return replace(self, objects=objects, total=self.total * objects // self.objects)
 
     @property
     def bucket(self) -> str:
@@ -150,42 +169,68 @@ def _methods(workers: int) -> list[Method]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
-    results: list[dict[str, Any]] = []
-    failed = False
+    found: list[tuple[DataSet, list[dict[str, Any]]]] = []
+    left_out: list[str] = []
     bench = Run.create()
     try:
         for number, data in enumerate(DATA_SETS):
+            if options.set_of_data and data.name not in options.set_of_data:
+                continue
+            data = data.scaled(options.scale)
             print(
                 f"\n{data.name}: {data.objects} objects, {data.total / GIB:,.0f} GiB. Reported: {data.paper}",
                 flush=True,
             )
             rows: list[dict[str, Any]] = []
-            for method in _methods(options.workers):
+            for method in _in_turn(_methods(options.workers), options.turn):
                 wanted = method.name in options.only if options.only else options.all or not (number and method.sampled)
                 if not wanted:
                     continue
                 try:
                     row = _run(bench, data, method, options)
                 except MissingToolError as error:
-                    print(f"  {method.name} is left out: {error}")
+                    left_out.append(f"{method.name} is left out: {error}")
+                    print(f"  {left_out[-1]}")
                     continue
-                failed |= row["error"] is not None
                 rows.append(row)
                 print(_line(row), flush=True)
-            results.append({"data": asdict(data), "rows": rows})
+            found.append((data, rows))
     finally:
         bench.close()
-    if results and results[0]["rows"]:
-        print(f"\nSimulated, on one machine of {os.cpu_count()} cores, with this model:")
-        print(json.dumps(results[0]["rows"][0]["model"]))
-    folder = ROOT / "benches" / "results"
-    folder.mkdir(exist_ok=True)
-    now = datetime.now(UTC)
-    path = folder / f"paper-{now:%Y%m%dT%H%M%SZ}.json"
-    report = {"bench": "paper", "simulated": True, "at": now.isoformat(timespec="seconds"), "results": results}
-    path.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"All measurements: {path.relative_to(ROOT)}")
-    return 1 if failed else 0
+    model = next((row["model"] for _, rows in found for row in rows), None)
+    if model:
+        print(f"\nSimulated, on one machine of {os.cpu_count()} cores, with this model:\n{json.dumps(model)}")
+    return harness.finish(
+        options,
+        Result(
+            "paper",
+            [figure for data, rows in found for figure in _figures(data, rows, options.workers)],
+            simulated=True,
+            model=model,
+            left_out=left_out,
+            errors=[
+                f"{data.name}, {row['method']}: {row['error']}" for data, rows in found for row in rows if row["error"]
+            ],
+            details=[{"data": asdict(data), "rows": rows} for data, rows in found],
+        ),
+    )
+
+
+def _in_turn(methods: list[Method], turn: int) -> list[Method]:
+    turn %= len(methods)
+    return [*methods[turn:], *methods[:turn]]
+
+
+def _figures(data: DataSet, rows: list[dict[str, Any]], workers: int) -> list[Figure]:
+    group = f"{data.name}: {data.objects} objects, {data.total / GIB:,.0f} GiB"
+    good = {row["method"]: row for row in rows if not row["error"]}
+    # In one order, whoever began.
+    names = [method.name for method in _methods(workers) if method.name in good]
+    labels = {name: f"{name} (sample)" if good[name]["sampled_s"] else name for name in names}
+    return [
+        Figure(group, name, unit, better, {labels[one]: [good[one][field]] for one in names}, baseline=BASELINE)
+        for name, unit, better, field in QUANTITIES
+    ]
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -196,11 +241,20 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sample", type=float, default=30.0, metavar="SECONDS", help="length of a sample")
     parser.add_argument("--all", action="store_true", help="peers on the clinical sets, too")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the simulator")
+    parser.add_argument("--scale", type=float, default=1.0, metavar="SHARE", help="of the objects of each set of data")
+    parser.add_argument(
+        "--set-of-data",
+        action="append",
+        choices=[data.name for data in DATA_SETS],
+        help="default: all (may be repeated)",
+    )
+    harness.add_arguments(parser)
     return parser.parse_args(arguments)
 
 
 def _run(bench: Run, data: DataSet, method: Method, options: argparse.Namespace) -> dict[str, Any]:
-    settings = [word for setting in options.set for word in ("--set", setting)]
+    # Another round is another draw from the model.
+    settings = [word for setting in (f"seed={options.turn + 1}", *options.set) for word in ("--set", setting)]
     with (
         tempfile.TemporaryDirectory(prefix="seqferry-bench-") as scratch,
         Simulator("--bucket", data.bucket, "--bucket", "ours", *settings) as simulator,
@@ -233,7 +287,7 @@ def _run(bench: Run, data: DataSet, method: Method, options: argparse.Namespace)
             for process in processes:
                 process.wait()
         row = _row(data, method, measured, simulator, stage.folder)
-        row |= {"peak_mib": watch.peak_mib, "load_before": load, "model": simulator.call("GET", "options")["model"]}
+        row |= {"peak_mib": watch.peak_mib, "load_before": load, "model": simulator.model()}
         if database is not None:
             server.drop_database(database)
         return row
@@ -255,6 +309,8 @@ def _row(data: DataSet, method: Method, measured: dict[str, Any], simulator: Sim
     stats, seconds = measured["stats"], measured["seconds"]
     copied = stats["bytes_copied"]
     error = None
+    if not copied:
+        error = "nothing was copied"
     if measured["status"] != 0:
         said = "\n".join(log.read_text(errors="replace")[-500:] for log in sorted(folder.glob("log-*")))
         error = f"status {measured['status']}: {said}"
@@ -272,7 +328,7 @@ def _row(data: DataSet, method: Method, measured: dict[str, Any], simulator: Sim
         "wall_s": seconds * scale,
         "gib_per_s": copied / GIB / seconds,
         "requests": sum(counts.values()),
-        "throttled_share": stats["throttled"] / max(1, stats["requests"]),
+        "throttled_percent": 100 * stats["throttled"] / max(1, stats["requests"]),
         "peak_in_flight": stats["peak_in_flight"],
         "dollars": dollars,
         "cpu_s": measured["cpu_s"] * scale,
@@ -300,9 +356,9 @@ def _line(row: dict[str, Any]) -> str:
     return (
         f"  {row['method']:<16} {row['gib_per_s']:7.2f} GiB/s {took} {row['requests']:>11,.0f} requests "
         f"US$ {row['dollars']:6.2f}  {row['cpu_s']:8.1f} s CPU  {row['peak_mib']:5.0f} MiB  "
-        f"throttled {100 * row['throttled_share']:.2f} %  in flight {row['peak_in_flight']:,}{sampled}"
+        f"throttled {row['throttled_percent']:.2f} %  in flight {row['peak_in_flight']:,}{sampled}"
     )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    harness.run(main)

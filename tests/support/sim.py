@@ -60,6 +60,11 @@ class Simulator(Instrument):
         """Counters begin anew; objects stay."""
         self.call("POST", "reset")
 
+    def model(self) -> dict[str, Any]:
+        """The parameters that its times and limits follow from, the scale of time included."""
+        options = self.call("GET", "options")
+        return {"time_scale": options["time_scale"], **options["model"]}
+
     def set_faults(self, *rules: dict[str, Any]) -> None:
         """Replaces the rules; see ``Rule`` in ``crates/testkit/src/sim/faults.rs``."""
         self.call("PUT", "faults", list(rules))

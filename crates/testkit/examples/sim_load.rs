@@ -1,8 +1,8 @@
 //! How many part copies, small copies and bytes per second one core of the simulator serves, by its own CPU time.
 //!
-//! `cargo run --release -p seqferry-testkit --example sim_load [PATH OF s3sim]`. The client writes prepared bytes over plain
-//! sockets and looks for the ends of answers only, so that it takes little of the machine. Prints one JSON object per load.
-//! With a second argument `million` the small copies go on until there are a million of them.
+//! `sim_load PATH-OF-s3sim [SECONDS [COPIES]]`, as `benches/bench_simulator.py` calls it. The client writes prepared bytes over
+//! plain sockets and looks for the ends of answers only, so that it takes little of the machine. Prints one JSON object per
+//! load. A load takes SECONDS (4); with COPIES the small copies go on until there are so many of them, ten minutes at most.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -12,7 +12,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 const CONNECTIONS: usize = 64;
-const LENGTH: Duration = Duration::from_secs(4);
 
 /// User and system time of a process in seconds.
 fn cpu_seconds(pid: u32) -> f64 {
@@ -106,9 +105,10 @@ async fn load(
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    let program = std::env::args().nth(1).unwrap_or_else(|| "target/release/s3sim".to_owned());
-    let million = std::env::args().nth(2).is_some_and(|word| word == "million");
-    let length = if million { Duration::from_mins(10) } else { LENGTH };
+    let program = std::env::args().nth(1).expect("the path of s3sim");
+    let seconds: f64 = std::env::args().nth(2).map_or(4.0, |word| word.parse().expect("seconds"));
+    let copies: u64 = std::env::args().nth(3).map_or(0, |word| word.parse().expect("a number of copies"));
+    let length = Duration::from_secs_f64(seconds);
     let mut server = Command::new(program)
         .args(["--instant", "--bucket", "dst"])
         .args(["--bucket", "src=keys=run42/sample_{i:04}_R{1,2}.fastq.gz;count=448;total=11.88TiB;part-size=8MiB"])
@@ -162,19 +162,23 @@ async fn main() {
         head("GET", &format!("/src/run42/sample_{connection:04}_R1.fastq.gz"), &range)
     };
     let before = cpu_seconds(server.id());
-    let result = load(&address, part_copy, u64::MAX, LENGTH).await;
+    let result = load(&address, part_copy, u64::MAX, length).await;
     report("UploadPartCopy of 128 MiB, CRC64NVME", result, cpu_seconds(server.id()) - before);
     let before = cpu_seconds(server.id());
-    let result = load(&address, head_object, u64::MAX, LENGTH).await;
+    let result = load(&address, head_object, u64::MAX, length).await;
     report("GetObject of 1 KiB", result, cpu_seconds(server.id()) - before);
     let before = cpu_seconds(server.id());
-    let result = load(&address, list, u64::MAX, LENGTH).await;
+    let result = load(&address, list, u64::MAX, length).await;
     report("ListObjectsV2, pages of 1,000 out of 10^8", result, cpu_seconds(server.id()) - before);
     let before = cpu_seconds(server.id());
-    let result = load(&address, get, u64::MAX, LENGTH).await;
+    let result = load(&address, get, u64::MAX, length).await;
     report("GetObject of 16 MiB", result, cpu_seconds(server.id()) - before);
     let before = cpu_seconds(server.id());
-    let result = load(&address, copy, 1_000_000 / CONNECTIONS as u64, length).await;
+    let (most, copying) = match copies {
+        0 => (u64::MAX, length),
+        copies => (copies.div_ceil(CONNECTIONS as u64), Duration::from_mins(10)),
+    };
+    let result = load(&address, copy, most, copying).await;
     report("CopyObject of 1 KiB", result, cpu_seconds(server.id()) - before);
     drop(server.stdin.take());
     server.wait().expect("its end");

@@ -1,0 +1,87 @@
+"""The benches that ``make bench`` runs: one entry each, and nothing else to do for a new one.
+
+A script here is called as ``SCRIPT <options> --turn N --json PATH`` for each round N. It writes a ``figures.Result`` to
+PATH and ends with status 0, with 1 when something was wrong with what it measured (the result says what), or with
+``harness.LEFT_OUT`` when a tool is missing. It uses the command that ``SEQFERRY_COMMAND`` names and the simulator that
+``SEQFERRY_S3SIM`` names, where they are given. It needs no cloud, and asserts nothing on speed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Bench:
+    name: str
+    """Of the section on the page, of ``--only``, and in the result."""
+    title: str
+    script: str
+    proves: str
+    cannot: str
+    rounds: int
+    full: tuple[str, ...] = ()
+    """Options of a run that means something."""
+    quick: tuple[str, ...] = ()
+    """Options of a run that takes seconds and shows only that all of it works."""
+    ours: tuple[str, ...] = ()
+    """Options that leave the peers out: two builds of ours are compared."""
+    builds_simulator: bool = False
+    """The simulator is what is measured, so two builds each bring theirs; elsewhere it is the same for both."""
+
+
+BENCHES: Final = (
+    Bench(
+        "copy",
+        "Copying bucket to bucket, side by side",
+        "bench_copy.py",
+        proves="What a copy costs the client (CPU, memory) and how long it takes against real S3 servers, beside its "
+        "peers: the same data, the same server, every copy verified after the measured time.",
+        cannot="The server moves the bytes on the same cores, so wall time is mostly the server's. Nothing here is "
+        "AWS, where one copy takes hundreds of milliseconds and limits are those of prefixes.",
+        rounds=5,
+        quick=("--big", "1", "--big-size", "24MiB", "--medium", "4", "--medium-size", "1MiB", "--small", "40"),
+        ours=("--only", "seqferry"),
+    ),
+    Bench(
+        "paper",
+        "The S3Mirror paper's transfers",
+        "bench_paper.py",
+        proves="How much of what the model of S3 allows each client takes, with how many requests, at which cost in "
+        "dollars and of its own CPU and memory, on the paper's sizes.",
+        cannot="It is arithmetic, not AWS: latency, rates and limits follow from the parameters printed "
+        "here. Peers run for a sample; their time for the whole is extrapolated from it. Client and simulator "
+        "share the cores.",
+        rounds=3,
+        # Four of the model's seconds pass in one: it is printed with the model.
+        quick=(
+            *("--scale", "0.01", "--set-of-data", "table 1", "--set", "time_scale=4"),
+            *("--warm-up", "2", "--sample", "3"),
+        ),
+        ours=("--only", "seqferry"),
+    ),
+    Bench(
+        "million",
+        "Many small objects through the durable stack",
+        "bench_million.py",
+        proves="What one small object costs worker, database and simulator in CPU, how memory behaves, and how long a "
+        "status call takes meanwhile. `make bench-million` runs a whole million of them.",
+        cannot="Two cores shared by the worker, PostgreSQL and the simulator bound the rate, so objects/s here say "
+        "nothing of a machine that S3 does not live on. S3's answers follow from the model.",
+        rounds=3,
+        full=("--objects", "100000"),
+        quick=("--objects", "3000", "--prefixes", "4", "--lax"),
+    ),
+    Bench(
+        "simulator",
+        "What the simulator itself takes",
+        "bench_simulator.py",
+        proves="How many requests a second of the simulator's own CPU time serves: whether it is cheap enough not "
+        "to be what the simulated benches measure.",
+        cannot="Its client only looks for the ends of answers: no S3 client sends at this rate.",
+        rounds=5,
+        quick=("--seconds", "0.5"),
+        builds_simulator=True,
+    ),
+)
