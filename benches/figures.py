@@ -123,14 +123,12 @@ def ratios(figure: Figure) -> dict[str, tuple[float, float, float]]:
 
 
 def number(value: float) -> str:
-    """A value as a person reads it: three significant digits, thousands apart."""
+    """A value as a person reads it: about three digits that count, thousands apart."""
     if value == 0:
         return "0"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    digits = 2 if abs(value) >= 0.1 else 4
-    text = f"{value:.1f}" if abs(value) >= 10 else f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if float(text) == round(float(text)) else text
+    size = abs(value)
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 4
+    return f"{value:,.{digits}f}"
 
 
 def spread(values: Sequence[float]) -> str:

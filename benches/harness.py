@@ -58,4 +58,6 @@ def run(main: Callable[[], int]) -> None:
     except MissingToolError as error:
         print(f"left out: {error}", file=sys.stderr)
         status = LEFT_OUT
+    except KeyboardInterrupt:
+        status = 130
     sys.exit(status)

@@ -143,7 +143,7 @@ def _axis(scale: _Scale, ticks: Sequence[float], rows: int, unit: str) -> list[s
     bottom = TOP + ROW * rows
     drawn = [
         _upright("grid", scale(tick), TOP, bottom)
-        + f'<text class="tick" x="{scale(tick):.1f}" y="{bottom + 13}">{number(tick)}</text>'
+        + f'<text class="tick" x="{scale(tick):.1f}" y="{bottom + 13}">{tick:,.6g}</text>'
         for tick in ticks
     ]
     drawn.append(f'<text class="unit" x="{(scale.left + scale.right) / 2:.1f}" y="{bottom + 27}">{escape(unit)}</text>')
@@ -163,8 +163,11 @@ def _linear_ticks(high: float) -> list[float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each decade; powers of ten alone where that would be crowded."""
+    """1, 2 and 5 of each decade; more of them, or powers of ten alone, where those would be few or many."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    parts = (1, 2, 5) if log10(high) - log10(low) <= 3 else (1,)
+    span = log10(high) - log10(low)
+    parts = (1, 2, 5) if span <= 3 else (1,)
+    if span < 0.7:
+        parts = (1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
     ticks = [part * 10.0**decade for decade in decades for part in parts]
     return [tick for tick in ticks if low <= tick <= high]

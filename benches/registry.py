@@ -41,7 +41,11 @@ BENCHES: Final = (
         cannot="The server moves the bytes on the same cores, so wall time is mostly the server's. Nothing here is "
         "AWS, where one copy takes hundreds of milliseconds and limits are those of prefixes.",
         rounds=5,
-        quick=("--big", "1", "--big-size", "24MiB", "--medium", "4", "--medium-size", "1MiB", "--small", "40"),
+        full=("--rounds", "1"),
+        quick=(
+            *("--rounds", "1", "--big", "1", "--big-size", "24MiB", "--medium", "4", "--medium-size", "1MiB"),
+            *("--small", "40"),
+        ),
         ours=("--only", "seqferry"),
     ),
     Bench(

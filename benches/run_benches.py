@@ -56,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (builds.RefusedError, MissingToolError) as refused:
         print(refused, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("Interrupted: nothing was written", file=sys.stderr)
+        return 130
     json_path, page_path = _write(report, options.output)
     for section in report.sections:
         for line in section.missing:
