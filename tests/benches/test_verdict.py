@@ -58,7 +58,7 @@ def test_there_is_no_ratio_of_nothing_and_of_zeros(new: list[float], old: list[f
 
 @pytest.mark.parametrize(("new", "old"), [(4, 4), (4, 6), (5, 5), (6, 5), (7, 4)])
 def test_the_interval_misses_the_truth_no_oftener_than_it_says(new: int, old: int) -> None:
-    # All orders of the rounds are as likely when nothing has changed. In an order, `below` pairs have the new one below.
+    # All orders of the rounds are alike when nothing has changed. In an order, `below` pairs have the new one below.
     counts: dict[int, int] = {}
     orders = list(combinations(range(new + old), new))
     for places in orders:
