@@ -274,7 +274,7 @@ def _figures(result: dict[str, Any], methods: Sequence[tuple[Method, str]]) -> l
         for name, unit, field in (
             ("wall time", "s", "wall_s"),
             ("client CPU time", "s", "cpu_s"),
-            ("peak memory of the client", "MiB", "peak_mib"),
+            ("peak memory", "MiB", "peak_mib"),
         )
     ]
 
