@@ -129,7 +129,9 @@ impl StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} s3://{}", self.operation, self.bucket)?;
+        // No bucket's name begins with a slash: that is a folder on a disk.
+        let scheme = if self.bucket.starts_with('/') { "" } else { "s3://" };
+        write!(f, "{} {scheme}{}", self.operation, self.bucket.trim_end_matches('/'))?;
         if let Some(key) = &self.key {
             write!(f, "/{key}")?;
         }

@@ -19,8 +19,8 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{ByteStream, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ObjectMeta, PartsPage, Range,
-    UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    Range, UploadInfo, Written,
 };
 
 /// What happens to a request.
@@ -270,6 +270,10 @@ impl FaultStore {
 
 #[async_trait]
 impl ObjectStore for FaultStore {
+    fn kind(&self) -> Kind {
+        self.inner.kind()
+    }
+
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         self.request("HeadBucket", bucket, "", None, self.inner.head_bucket(bucket)).await
     }

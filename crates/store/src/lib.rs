@@ -28,6 +28,6 @@ pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, S3Store};
 pub use store::{ByteStream, ObjectStore, Result};
 pub use types::{
-    Attributes, CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject,
-    ObjectMeta, PartInfo, PartsPage, Range, UploadInfo, Written,
+    Attributes, CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest,
+    ListedObject, ObjectMeta, PartInfo, PartsPage, Range, Refusal, UploadInfo, Written,
 };

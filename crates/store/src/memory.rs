@@ -242,6 +242,7 @@ impl ObjectStore for MemoryStore {
                     etag: object.etag.clone(),
                     last_modified: object.modified,
                     storage_class: object.storage_class.clone(),
+                    refusal: None,
                 }),
             }
             last = Some(key.clone());

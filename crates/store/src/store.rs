@@ -8,8 +8,8 @@ use futures::stream::BoxStream;
 
 use crate::error::StoreError;
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ObjectMeta, PartsPage, Range,
-    UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    Range, UploadInfo, Written,
 };
 
 /// Every request ends in one of these.
@@ -25,6 +25,11 @@ pub type ByteStream = BoxStream<'static, Result<Bytes>>;
 /// which class it is. A write whose reply is lost ends as an error although it may have happened.
 #[async_trait]
 pub trait ObjectStore: Send + Sync + Debug {
+    /// What is behind it.
+    fn kind(&self) -> Kind {
+        Kind::Service
+    }
+
     /// Whether the bucket is there and may be used.
     async fn head_bucket(&self, bucket: &str) -> Result<()>;
 

@@ -6,6 +6,15 @@ use std::collections::BTreeMap;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
+/// What is behind a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A service that is asked over a network.
+    Service,
+    /// A file system: a bucket is the absolute path of a folder, a key the path of a file below it.
+    Disk,
+}
+
 /// A closed byte range: `first..=last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
@@ -62,6 +71,17 @@ pub struct ListedObject {
     pub last_modified: f64,
     /// Present where it is not the default one.
     pub storage_class: Option<String>,
+    /// Why this cannot be read as an object (a special file, say). The other facts are then for show: the key may be escaped.
+    pub refusal: Option<Refusal>,
+}
+
+/// Why something that a listing met is no object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// One of ours, in [`code`](crate::error::classify::code).
+    pub code: &'static str,
+    /// Cause and next step, to be shown after the key.
+    pub message: String,
 }
 
 /// One page of a listing.
@@ -177,6 +197,10 @@ pub struct CreateUpload {
     pub storage_class: Option<String>,
     /// Checksum that the service shall compute over every part.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
+    /// Bytes of each part but the last: a disk writes part `n` at `(n - 1) * part_size`. Services take the parts as they come.
+    pub part_size: u64,
+    /// Bytes of the object to be: a disk makes room for them at once.
+    pub size: u64,
 }
 
 /// A part as the service holds it.

@@ -94,6 +94,35 @@ pub const TABLE: &[Row] = &[
     ("AllAccessDisabled", Person, Scope::Job),
     ("AccountProblem", Person, Scope::Job),
     ("NotSignedUp", Person, Scope::Job),
+    // A disk, for the whole job.
+    (code::DISK_FULL, Person, Scope::Job),
+    (code::READ_ONLY, Person, Scope::Job),
+    (code::NO_SUCH_FOLDER, Person, Scope::Job),
+    (code::FOLDER_DENIED, Person, Scope::Job),
+    // A disk, for one file.
+    (code::PERMISSION_DENIED, Person, Scope::Object),
+    (code::DISK_ERROR, Retry, Scope::Object),
+    (code::FOLDER_VANISHED, Retry, Scope::Object),
+    (code::TOO_MANY_OPEN_FILES, Throttle, Scope::Object),
+    (code::FILE_TOO_LARGE, Object, Scope::Object),
+    // Keys that cannot be paths, or whose place is taken.
+    (code::DOT_SEGMENT, Object, Scope::Object),
+    (code::EMPTY_SEGMENT, Object, Scope::Object),
+    (code::NUL_IN_KEY, Object, Scope::Object),
+    (code::NAME_TOO_LONG, Object, Scope::Object),
+    (code::NAME_NOT_ALLOWED, Object, Scope::Object),
+    (code::RESERVED_NAME, Object, Scope::Object),
+    (code::FOLDER_WITH_BYTES, Object, Scope::Object),
+    (code::FILE_IN_THE_WAY, Object, Scope::Object),
+    (code::FOLDER_IN_THE_WAY, Object, Scope::Object),
+    (code::SYMLINK_IN_THE_WAY, Object, Scope::Object),
+    (code::CASE_COLLISION, Object, Scope::Object),
+    // Met while listing a disk.
+    (code::SPECIAL_FILE, Object, Scope::Object),
+    (code::NAME_NOT_UTF8, Object, Scope::Object),
+    (code::SYMLINK_SKIPPED, Object, Scope::Object),
+    (code::SYMLINK_DANGLING, Object, Scope::Object),
+    (code::SYMLINK_LOOP, Object, Scope::Object),
     // Not offered here.
     ("NotImplemented", Capability, Scope::Object),
     ("MethodNotAllowed", Capability, Scope::Object),
@@ -112,6 +141,57 @@ pub mod code {
     pub const MALFORMED: &str = "MalformedResponse";
     /// The credential chain has nothing to offer.
     pub const NO_CREDENTIALS: &str = "NoCredentials";
+
+    /// No space, inode or quota left.
+    pub const DISK_FULL: &str = "DiskFull";
+    /// The file system is mounted for reading only.
+    pub const READ_ONLY: &str = "ReadOnlyFileSystem";
+    /// The folder that a transfer reads from or writes to is not there, or is none.
+    pub const NO_SUCH_FOLDER: &str = "NoSuchFolder";
+    /// The same folder may not be read or written.
+    pub const FOLDER_DENIED: &str = "FolderPermissionDenied";
+    /// A file or folder below it may not be read or written.
+    pub const PERMISSION_DENIED: &str = "PermissionDenied";
+    /// The operating system failed to read or write.
+    pub const DISK_ERROR: &str = "DiskError";
+    /// Somebody removed a folder or temporary file that was in use.
+    pub const FOLDER_VANISHED: &str = "FolderVanished";
+    /// The process, or the machine, has no file handle left.
+    pub const TOO_MANY_OPEN_FILES: &str = "TooManyOpenFiles";
+    /// The file system has no files as large as this.
+    pub const FILE_TOO_LARGE: &str = "FileTooLarge";
+    /// A segment of the key is `.` or `..`.
+    pub const DOT_SEGMENT: &str = "DotSegment";
+    /// A segment of the key is empty: a leading `/`, or `//`.
+    pub const EMPTY_SEGMENT: &str = "EmptySegment";
+    /// The key holds a NUL.
+    pub const NUL_IN_KEY: &str = "NulInKey";
+    /// A segment of the key has more bytes than a file's name may have.
+    pub const NAME_TOO_LONG: &str = "NameTooLong";
+    /// The file system does not take a segment of the key as a name.
+    pub const NAME_NOT_ALLOWED: &str = "NameNotAllowed";
+    /// The name is one that our own temporary files have.
+    pub const RESERVED_NAME: &str = "ReservedName";
+    /// The key ends in `/`, and the object is not empty.
+    pub const FOLDER_WITH_BYTES: &str = "FolderWithBytes";
+    /// Where the key needs a folder, a file is.
+    pub const FILE_IN_THE_WAY: &str = "FileInTheWay";
+    /// Where the key needs a file, a folder is.
+    pub const FOLDER_IN_THE_WAY: &str = "FolderInTheWay";
+    /// Where the key needs a folder, a symbolic link is, which might lead outside.
+    pub const SYMLINK_IN_THE_WAY: &str = "SymlinkInTheWay";
+    /// The file system takes this name for that of another file.
+    pub const CASE_COLLISION: &str = "CaseCollision";
+    /// A device, socket or pipe.
+    pub const SPECIAL_FILE: &str = "SpecialFile";
+    /// The name is not valid UTF-8, which keys are.
+    pub const NAME_NOT_UTF8: &str = "NameNotUtf8";
+    /// A symbolic link, and those are skipped.
+    pub const SYMLINK_SKIPPED: &str = "SymlinkSkipped";
+    /// A symbolic link to nothing.
+    pub const SYMLINK_DANGLING: &str = "SymlinkDangling";
+    /// A symbolic link to a folder that holds it.
+    pub const SYMLINK_LOOP: &str = "SymlinkLoop";
 }
 
 /// Class and scope of a failure.
@@ -167,6 +247,43 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::CONNECTION_FAILED | code::TIMED_OUT => {
             "Check the endpoint's address and the network, then run the same command again."
         }
+        code::DISK_FULL => "Make room on the disk, then run the same command again; what is done is not repeated.",
+        code::READ_ONLY => "Mount the file system for writing, or choose another target.",
+        code::NO_SUCH_FOLDER => "Check the path, whether its disk is mounted, or create the folder.",
+        code::FOLDER_DENIED | code::PERMISSION_DENIED => {
+            "Run as a user who may read and write there, or change the permissions, then run the same command again."
+        }
+        code::DISK_ERROR => "Check the disk and the system's log, then run the same command again.",
+        code::FOLDER_VANISHED => {
+            "Somebody removes files below the target: run the same command again when that has stopped."
+        }
+        code::TOO_MANY_OPEN_FILES => "Raise the limit of open files (ulimit -n), or lower --max-requests.",
+        code::FILE_TOO_LARGE => "Choose a target on a file system that takes files of this size.",
+        code::DOT_SEGMENT | code::EMPTY_SEGMENT | code::NUL_IN_KEY | code::NAME_TOO_LONG | code::NAME_NOT_ALLOWED => {
+            "This key cannot be a path on this disk: copy the object to another bucket under another key, or leave it out with --exclude."
+        }
+        code::RESERVED_NAME => {
+            "Names of this form are kept for unfinished files: rename the object, or leave it out with --exclude."
+        }
+        code::FOLDER_WITH_BYTES => {
+            "A key that ends in '/' is a folder on a disk, which holds no bytes: leave it out with --exclude."
+        }
+        code::FILE_IN_THE_WAY | code::FOLDER_IN_THE_WAY => {
+            "On a disk one name cannot be both a file and a folder: rename one of them, or choose another target."
+        }
+        code::SYMLINK_IN_THE_WAY => {
+            "Nothing is written through symbolic links below the target: replace the link with a folder, or choose another target."
+        }
+        code::CASE_COLLISION => {
+            "This file system takes both names for one: rename one of them, or choose a target that tells them apart."
+        }
+        code::SPECIAL_FILE => "Devices, sockets and pipes hold no bytes to copy: leave it out with --exclude.",
+        code::NAME_NOT_UTF8 => "Keys are UTF-8: rename the file.",
+        code::SYMLINK_SKIPPED => {
+            "Choose --symlinks follow to copy what the link points to, or --symlinks keep to copy the link."
+        }
+        code::SYMLINK_DANGLING => "Put the link right or remove it, or choose --symlinks keep to copy the link itself.",
+        code::SYMLINK_LOOP => "Remove the link, or choose --symlinks keep to copy the link itself.",
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
         "RequestTimeTooSkewed" => "Set this machine's clock, then run the same command again.",

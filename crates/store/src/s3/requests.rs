@@ -140,6 +140,7 @@ impl ObjectStore for S3Store {
                 etag: unquoted(object.e_tag()),
                 last_modified: seconds(object.last_modified()),
                 storage_class: object.storage_class().map(|class| class.as_str().to_owned()),
+                refusal: None,
             })
             .collect();
         let common_prefixes = page.common_prefixes().iter().filter_map(|group| group.prefix()).map(key).collect();

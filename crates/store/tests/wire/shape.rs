@@ -293,6 +293,7 @@ async fn attributes_go_out_with_both_ways_of_writing() {
         tags: vec![("project".into(), "a b&c=d/\u{fc}".into()), ("empty".into(), String::new())],
         storage_class: Some("STANDARD_IA".into()),
         checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject)),
+        ..CreateUpload::default()
     };
 
     store.put("bucket", "key", Bytes::from("body"), &attributes()).await.unwrap();

@@ -112,6 +112,8 @@ impl<'a, J: Journal> Object<'a, J> {
             tags,
             storage_class: self.policy.storage_class.clone(),
             checksum: route.checksum,
+            part_size: route.plan.part_size,
+            size: route.plan.size,
         };
         let retries = self.retries.load(Ordering::Relaxed);
         let created = self
