@@ -1,8 +1,8 @@
 //! Object storage for Seqferry.
 //!
 //! Everything above this crate talks to storage through one small trait, [`ObjectStore`]. Here are its implementations
-//! ([`S3Store`] on the AWS SDK, [`MemoryStore`]), the classification of every error ([`error`]), and the process-wide
-//! [`Budget`] of requests, buffer bytes and bandwidth. With the feature `testing` come [`fault::FaultStore`], a wrapper that
+//! ([`S3Store`] on the AWS SDK, [`DiskStore`] on file systems, [`MemoryStore`]), the classification of every error
+//! ([`error`]), and the process-wide [`Budget`] of requests, buffer bytes and bandwidth. With the feature `testing` come [`fault::FaultStore`], a wrapper that
 //! fails on purpose, and [`conformance`], the suite which every implementation and wrapper passes.
 //!
 //! This crate imports no other crate of ours and knows nothing of transfers: it offers single requests, makes each of them
@@ -10,6 +10,7 @@
 
 pub mod budget;
 pub mod checksum;
+mod disk;
 pub mod error;
 mod memory;
 mod s3;
@@ -23,6 +24,7 @@ pub mod fault;
 
 pub use budget::{Budget, BudgetLimits};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+pub use disk::{DiskOptions, DiskStore, Symlinks};
 pub use error::{ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, S3Store};

@@ -1,0 +1,279 @@
+//! A disk as an object store: what a service offers, a file system offers here.
+//!
+//! A bucket is the absolute path of a folder, a key the path of a file below it. Objects are pinned by size, time of the last
+//! change and inode. Whatever is written appears under its name whole or not at all: it is written beside its place under a
+//! name of ours (the rule stands in `disk/names.rs`) and renamed. An upload in parts survives the process, and with
+//! [`DiskOptions::durable`] the machine; `disk/upload.rs` says what is left after a kill at any point.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | `names` | keys as paths; which are none; names of unfinished files |
+//! | `folders` | opening and making folders, never through links when something changes |
+//! | `walk` | listing |
+//! | `read` | bytes and facts |
+//! | `write` | whole files |
+//! | `upload`, `record` | files in parts, and which of those are whole |
+//! | `facts` | what a file's status says; times and permissions as metadata |
+//! | `fail` | from the operating system's errors to ours |
+//!
+//! What a disk has not: tags, storage classes, versions, content headers, checksums of what it holds, copies within itself.
+
+mod facts;
+mod fail;
+mod folders;
+mod names;
+mod read;
+mod record;
+mod upload;
+mod walk;
+mod write;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::store::{ByteStream, ObjectStore, Result};
+use crate::types::{
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    Range, UploadInfo, Written,
+};
+
+/// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
+const THREADS: usize = 32;
+
+/// What becomes of symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Symlinks {
+    /// Reading takes what they point to, wherever that is. Writing never goes through one, whatever is chosen.
+    #[default]
+    Follow,
+    /// They are listed as refused.
+    Skip,
+    /// They are objects: the text they hold, with a `mode` that says so. Written as links again.
+    Keep,
+}
+
+/// How to read and write a disk.
+#[derive(Debug, Clone)]
+pub struct DiskOptions {
+    /// What becomes of symbolic links.
+    pub symlinks: Symlinks,
+    /// Whether empty folders are listed, as keys that end in `/`.
+    pub empty_folders: bool,
+    /// Whether what was written is on the disk itself before it counts as done. Without it a power cut may cost files that
+    /// were said to be written.
+    pub durable: bool,
+    /// Whether the folder that is written to is made if it is not there.
+    pub create_root: bool,
+    /// Names of one folder that a listing keeps at a time: bounds its memory, whatever lies in a folder.
+    pub names_at_a_time: usize,
+}
+
+impl Default for DiskOptions {
+    fn default() -> Self {
+        Self {
+            symlinks: Symlinks::default(),
+            empty_folders: false,
+            durable: true,
+            create_root: false,
+            names_at_a_time: walk::PASS,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct DiskStore {
+    disk: Arc<Disk>,
+}
+
+/// What requests share.
+#[derive(Debug)]
+struct Disk {
+    options: DiskOptions,
+    /// Changes when the machine is started anew; None where there is no way to know.
+    boot: Option<String>,
+    folders: folders::Folders,
+    uploads: upload::Uploads,
+    walks: walk::Walks,
+    threads: Arc<Semaphore>,
+}
+
+impl DiskStore {
+    /// A store over the file systems of this machine.
+    pub fn new(options: DiskOptions) -> Self {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+        let disk = Disk {
+            options,
+            boot: boot.map(|id| id.trim().to_owned()).filter(|id| !id.is_empty() && !id.contains(char::is_whitespace)),
+            folders: folders::Folders::default(),
+            uploads: upload::Uploads::default(),
+            walks: walk::Walks::default(),
+            threads: Arc::new(Semaphore::new(THREADS)),
+        };
+        Self { disk: Arc::new(disk) }
+    }
+}
+
+impl Disk {
+    /// Do what may block where that is allowed. A caller that goes away does not stop what has begun.
+    async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        operation: &'static str,
+        bucket: &str,
+        key: Option<&str>,
+        work: impl FnOnce(&Arc<Self>) -> fail::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let stopped = || StoreError::new(operation, bucket, key, code::DISK_ERROR, None).with_message("stopped");
+        let turn = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| stopped())?;
+        let disk = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&disk)
+        });
+        // It does not end only when the runtime is being torn down.
+        let done = done.await.map_err(|_| stopped())?;
+        done.map_err(|fail| fail.into_error(operation, bucket, key))
+    }
+}
+
+fn crc64(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
+}
+
+fn base64(crc64: u64) -> String {
+    STANDARD.encode(crc64.to_be_bytes())
+}
+
+/// What was written, as S3 tells it.
+fn full(crc64: u64) -> Checksum {
+    Checksum { algorithm: ChecksumAlgorithm::Crc64Nvme, value: base64(crc64), kind: ChecksumKind::FullObject }
+}
+
+#[async_trait]
+impl ObjectStore for DiskStore {
+    fn kind(&self) -> Kind {
+        Kind::Disk
+    }
+
+    async fn head_bucket(&self, bucket: &str) -> Result<()> {
+        let root = bucket.to_owned();
+        self.disk.blocking("HeadBucket", bucket, None, move |_| folders::root(&root).map(drop)).await
+    }
+
+    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
+        let asked = request.clone();
+        let work = move |disk: &Arc<Disk>| disk.walks.page(&disk.options, &asked);
+        self.disk.blocking("ListObjectsV2", &request.bucket, None, work).await
+    }
+
+    async fn head(&self, bucket: &str, key: &str, _version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
+        let (root, name) = (bucket.to_owned(), key.to_owned());
+        let work = move |disk: &Arc<Disk>| read::head(disk, &root, &name, part);
+        self.disk.blocking("HeadObject", bucket, Some(key), work).await
+    }
+
+    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+        let asked = source.clone();
+        let work = move |disk: &Arc<Disk>| read::get(disk, &asked, range);
+        self.disk.blocking("GetObject", &source.bucket, Some(&source.key), work).await
+    }
+
+    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
+        let (root, name, attributes) = (bucket.to_owned(), key.to_owned(), attributes.clone());
+        let work = move |disk: &Arc<Disk>| write::put(&disk.folders, &disk.options, &root, &name, &body, &attributes);
+        self.disk.blocking("PutObject", bucket, Some(key), work).await
+    }
+
+    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
+        let (root, name) = (bucket.to_owned(), key.to_owned());
+        let work = move |disk: &Arc<Disk>| write::delete(&disk.folders, &disk.options, &root, &name);
+        self.disk.blocking("DeleteObject", bucket, Some(key), work).await
+    }
+
+    async fn get_tags(&self, _bucket: &str, _key: &str, _version: Option<&str>) -> Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+
+    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+        if tags.is_empty() { Ok(()) } else { Err(not_offered("PutObjectTagging", bucket, key, "a file has no tags")) }
+    }
+
+    async fn copy(
+        &self,
+        _source: &CopySource,
+        bucket: &str,
+        key: &str,
+        _storage_class: Option<&str>,
+        _checksum: Option<ChecksumAlgorithm>,
+    ) -> Result<Written> {
+        Err(not_offered("CopyObject", bucket, key, "a disk does not copy by itself"))
+    }
+
+    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
+        let asked = upload.clone();
+        let work = move |disk: &Arc<Disk>| disk.uploads.create(&disk.folders, &disk.options, &asked);
+        self.disk.blocking("CreateMultipartUpload", &upload.bucket, Some(&upload.key), work).await
+    }
+
+    async fn copy_part(
+        &self,
+        _source: &CopySource,
+        _range: Range,
+        bucket: &str,
+        key: &str,
+        _upload_id: &str,
+        _part: u32,
+    ) -> Result<Copied> {
+        Err(not_offered("UploadPartCopy", bucket, key, "a disk does not copy by itself"))
+    }
+
+    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
+        let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
+        let work = move |disk: &Arc<Disk>| {
+            disk.uploads.put_part(&disk.options, disk.boot.as_deref(), (&root, &name, &id), part, &body)
+        };
+        self.disk.blocking("UploadPart", bucket, Some(key), work).await
+    }
+
+    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+        let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
+        let work = move |disk: &Arc<Disk>| disk.uploads.list_parts(disk.boot.as_deref(), (&root, &name, &id), after);
+        let (parts, next) = self.disk.blocking("ListParts", bucket, Some(key), work).await?;
+        Ok(PartsPage { parts, next })
+    }
+
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+        let asked = upload.clone();
+        let work =
+            move |disk: &Arc<Disk>| disk.uploads.complete(&disk.folders, &disk.options, disk.boot.as_deref(), &asked);
+        self.disk.blocking("CompleteMultipartUpload", &upload.bucket, Some(&upload.key), work).await
+    }
+
+    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+        let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
+        let work = move |disk: &Arc<Disk>| disk.uploads.abort(&root, &name, &id);
+        self.disk.blocking("AbortMultipartUpload", bucket, Some(key), work).await
+    }
+
+    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+        let (root, start) = (bucket.to_owned(), prefix.to_owned());
+        let work = move |_: &Arc<Disk>| upload::list(&root, &start);
+        self.disk.blocking("ListMultipartUploads", bucket, None, work).await
+    }
+
+    async fn refresh_credentials(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn not_offered(operation: &'static str, bucket: &str, key: &str, why: &str) -> StoreError {
+    StoreError::new(operation, bucket, Some(key), "NotImplemented", None).with_message(why)
+}

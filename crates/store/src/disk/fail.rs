@@ -1,0 +1,64 @@
+//! From what the operating system says to the codes of the error table.
+
+use rustix::io::Errno;
+
+use crate::error::StoreError;
+use crate::error::classify::code;
+
+/// Why something could not be done, before it is known for which request that was.
+#[derive(Debug)]
+pub(super) struct Fail {
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
+
+pub(super) type Result<T> = std::result::Result<T, Fail>;
+
+impl Fail {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// Of the folder that the whole transfer reads from or writes to.
+    pub(super) fn of_root(errno: Errno) -> Self {
+        let code = match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => code::NO_SUCH_FOLDER,
+            Errno::ACCESS | Errno::PERM => code::FOLDER_DENIED,
+            _ => return errno.into(),
+        };
+        Self::new(code, errno.to_string())
+    }
+
+    /// Of something that was there a moment ago, and that a write relies on.
+    pub(super) fn of_write(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT => Self::new(code::FOLDER_VANISHED, errno.to_string()),
+            _ => errno.into(),
+        }
+    }
+
+    pub(super) fn into_error(self, operation: &'static str, bucket: &str, key: Option<&str>) -> StoreError {
+        StoreError::new(operation, bucket, key, self.code, None).with_message(self.message)
+    }
+}
+
+impl From<Errno> for Fail {
+    fn from(errno: Errno) -> Self {
+        let code = match errno {
+            Errno::NOSPC | Errno::DQUOT => code::DISK_FULL,
+            Errno::ROFS => code::READ_ONLY,
+            Errno::ACCESS | Errno::PERM => code::PERMISSION_DENIED,
+            Errno::NOENT => "NoSuchKey",
+            Errno::NAMETOOLONG => code::NAME_TOO_LONG,
+            // How file systems with rules of their own (FAT, case folding) refuse a name.
+            Errno::INVAL | Errno::ILSEQ => code::NAME_NOT_ALLOWED,
+            Errno::FBIG => code::FILE_TOO_LARGE,
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => code::TOO_MANY_OPEN_FILES,
+            Errno::NOTDIR => code::FILE_IN_THE_WAY,
+            Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY => code::FOLDER_IN_THE_WAY,
+            Errno::LOOP => code::SYMLINK_LOOP,
+            _ => code::DISK_ERROR,
+        };
+        Self::new(code, errno.to_string())
+    }
+}

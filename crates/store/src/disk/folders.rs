@@ -1,0 +1,299 @@
+//! Folders: opening, making and making sure of them.
+//!
+//! **Invariant**: whatever is written, made or removed is reached from the root's handle name by name, and no name is followed
+//! if it is a symbolic link. So nothing outside the root is ever changed, also when links appear while a transfer runs.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::DiskOptions;
+use super::facts::file_type;
+use super::fail::{Fail, Result};
+use super::names::Unfinished;
+use crate::error::classify::code;
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// What identifies a file on this machine: device and inode.
+pub(super) type Identity = (u64, u64);
+
+/// Folders remembered as cleaned of what is left of writers that are gone; when there are more, all may be cleaned again.
+const CLEANED: usize = 65_536;
+
+/// What all requests of a store share about folders.
+#[derive(Debug, Default)]
+pub(super) struct Folders {
+    /// Whoever makes a folder and has not made sure of it yet.
+    making: AtomicUsize,
+    made: Mutex<()>,
+    turns: Mutex<HashMap<Identity, Arc<Turn>>>,
+    cleaned: Mutex<HashSet<Identity>>,
+    folding: Mutex<HashMap<Identity, bool>>,
+}
+
+/// Those who wait for the same folder to be synced: one sync serves all who asked before it began.
+#[derive(Debug, Default)]
+struct Turn {
+    asked: AtomicU64,
+    done: Mutex<u64>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Open the folder that a transfer is about. Links in its own path are the user's choice.
+pub(super) fn root(path: &str) -> Result<OwnedFd> {
+    if !path.starts_with('/') {
+        return Err(Fail::new(code::NO_SUCH_FOLDER, "the folder is not given by its absolute path"));
+    }
+    rustix::fs::openat(CWD, path, FOLDER, Mode::empty()).map_err(Fail::of_root)
+}
+
+/// The same for writing: made if it is not there, where that is wished.
+pub(super) fn root_for_writing(path: &str, options: &DiskOptions) -> Result<OwnedFd> {
+    match root(path) {
+        Err(fail) if options.create_root && fail.code == code::NO_SUCH_FOLDER && path.starts_with('/') => {
+            std::fs::create_dir_all(path)
+                .map_err(|error| Fail::of_root(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+            root(path)
+        }
+        answer => answer,
+    }
+}
+
+/// Go down for reading. With `follow`, links lead wherever they lead.
+pub(super) fn descend(root: OwnedFd, names: &[&str], follow: bool) -> Result<OwnedFd> {
+    let flags = if follow { FOLDER } else { FOLDER.union(OFlags::NOFOLLOW) };
+    names.iter().try_fold(root, |folder, name| {
+        rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| match errno {
+            // There is nothing below a file, and nothing below a link that is not followed.
+            Errno::NOTDIR | Errno::NOENT => Fail::from(Errno::NOENT),
+            Errno::LOOP if !follow => Fail::from(Errno::NOENT),
+            other => other.into(),
+        })
+    })
+}
+
+/// Go down for changes, through folders that are there. None: one of them is not.
+pub(super) fn descend_to_change(root: OwnedFd, names: &[&str]) -> Result<Option<OwnedFd>> {
+    let mut folder = root;
+    for name in names {
+        folder = match rustix::fs::openat(&folder, *name, FOLDER.union(OFlags::NOFOLLOW), Mode::empty()) {
+            Ok(below) => below,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => match in_the_way(&folder, name, errno) {
+                // Nothing is below a file.
+                fail if fail.code == code::FILE_IN_THE_WAY => return Ok(None),
+                fail => return Err(fail),
+            },
+        };
+    }
+    Ok(Some(folder))
+}
+
+/// Why a name cannot be entered.
+fn in_the_way(folder: &OwnedFd, name: &str, errno: Errno) -> Fail {
+    if !matches!(errno, Errno::NOTDIR | Errno::LOOP) {
+        return errno.into();
+    }
+    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| file_type(&stat)) {
+        Ok(FileType::Symlink) => Fail::new(code::SYMLINK_IN_THE_WAY, format!("{name} is a symbolic link")),
+        Ok(_) => Fail::new(code::FILE_IN_THE_WAY, format!("{name} is a file, and a folder is needed")),
+        Err(errno) => errno.into(),
+    }
+}
+
+pub(super) fn identity(file: impl AsFd) -> std::result::Result<Identity, Errno> {
+    let stat = rustix::fs::fstat(file)?;
+    // The device's number is of another type elsewhere.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    Ok((stat.st_dev as u64, stat.st_ino))
+}
+
+impl Folders {
+    /// Go down for writing, making what is not there. What is left of writers that are gone is removed once per folder.
+    pub(super) fn descend_and_make(&self, root: OwnedFd, names: &[&str], durable: bool) -> Result<OwnedFd> {
+        let mut folder = root;
+        for (depth, name) in names.iter().enumerate() {
+            let flags = FOLDER.union(OFlags::NOFOLLOW);
+            folder = match rustix::fs::openat(&folder, *name, flags, Mode::empty()) {
+                Ok(below) => {
+                    self.is_itself(&folder, name)?;
+                    below
+                }
+                Err(Errno::NOENT) => {
+                    self.make(&folder, name, durable)
+                        .map_err(|errno| if depth == 0 { of_target(errno) } else { Fail::of_write(errno) })?;
+                    rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| {
+                        if errno == Errno::NOENT { Fail::of_write(errno) } else { in_the_way(&folder, name, errno) }
+                    })?
+                }
+                Err(errno) => return Err(in_the_way(&folder, name, errno)),
+            };
+        }
+        self.clean_once(&folder);
+        Ok(folder)
+    }
+
+    fn make(&self, folder: &OwnedFd, name: &str, durable: bool) -> std::result::Result<(), Errno> {
+        self.making.fetch_add(1, Ordering::SeqCst);
+        let made = {
+            let _alone = lock(&self.made);
+            match rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
+                // Somebody was faster.
+                Err(Errno::EXIST) => Ok(()),
+                Ok(()) if durable => rustix::fs::fsync(folder),
+                other => other,
+            }
+        };
+        self.making.fetch_sub(1, Ordering::SeqCst);
+        made
+    }
+
+    /// Make sure of the names in a folder, and of the folders on the way to it that this process has made.
+    pub(super) fn sync(&self, folder: &OwnedFd) -> std::result::Result<(), Errno> {
+        let id = identity(folder)?;
+        let turn = Arc::clone(lock(&self.turns).entry(id).or_default());
+        let ticket = turn.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let synced = {
+            let mut done = lock(&turn.done);
+            if *done >= ticket {
+                Ok(())
+            } else {
+                let upto = turn.asked.load(Ordering::SeqCst);
+                rustix::fs::fsync(folder).map(|()| *done = upto)
+            }
+        };
+        {
+            let mut turns = lock(&self.turns);
+            // Ours and the map's: nobody else waits.
+            if Arc::strong_count(&turn) == 2 {
+                turns.remove(&id);
+            }
+        }
+        // A folder above may have been seen by us while its maker was still making sure of it.
+        if self.making.load(Ordering::SeqCst) > 0 {
+            drop(lock(&self.made));
+        }
+        synced
+    }
+
+    /// Remove what writers left that are gone: their files are not locked any more. Best effort.
+    fn clean_once(&self, folder: &OwnedFd) {
+        let Ok(id) = identity(folder) else { return };
+        {
+            let mut cleaned = lock(&self.cleaned);
+            if cleaned.len() >= CLEANED {
+                cleaned.clear();
+            }
+            if !cleaned.insert(id) {
+                return;
+            }
+        }
+        let Ok(entries) = Dir::read_from(folder) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let abandoned = match Unfinished::read(name.to_bytes()) {
+                Some((Unfinished::Whole, _)) => true,
+                // A record without bytes is of an upload that was never begun, or is over.
+                Some((Unfinished::Record, id)) => {
+                    let bytes = Unfinished::Parts.name(id);
+                    matches!(rustix::fs::statat(folder, bytes.as_str(), AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+                }
+                _ => false,
+            };
+            if abandoned && is_unlocked(folder, name) {
+                let _best_effort = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+            }
+        }
+    }
+
+    /// Put a finished file in its place. Where names are folded, only in a place of just this spelling.
+    pub(super) fn rename(&self, folder: &OwnedFd, from: &str, to: &str) -> Result<()> {
+        let rename = || rustix::fs::renameat(folder, from, folder, to).map_err(Fail::of_write);
+        if !self.folds(folder) {
+            return rename();
+        }
+        // Two spellings at a time must not both find the place free.
+        let _alone = lock(&self.made);
+        self.is_itself(folder, to)?;
+        rename()
+    }
+
+    /// Whether a name that is there is spelled so, and not merely taken for one that is.
+    pub(super) fn is_itself(&self, folder: &OwnedFd, name: &str) -> Result<()> {
+        if !self.folds(folder) || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return Ok(());
+        }
+        let mut other = None;
+        for entry in Dir::read_from(folder)?.flatten() {
+            let found = entry.file_name().to_bytes();
+            if found == name.as_bytes() {
+                return Ok(());
+            }
+            let found = String::from_utf8_lossy(found);
+            if found.to_lowercase() == name.to_lowercase() {
+                other = Some(found.into_owned());
+            }
+        }
+        let other = other.unwrap_or_else(|| "another name".to_owned());
+        Err(Fail::new(code::CASE_COLLISION, format!("the file system takes {name} for {other}")))
+    }
+
+    /// Whether a folder takes other spellings of a name for that name. Asked of the folder itself, with a name that is there
+    /// in one spelling only.
+    fn folds(&self, folder: &OwnedFd) -> bool {
+        let Ok(id) = identity(folder) else { return false };
+        if let Some(known) = lock(&self.folding).get(&id) {
+            return *known;
+        }
+        let folds = probe_folding(folder);
+        // Unknown for a folder without a letter in it: asked again when there is one.
+        if let Some(folds) = folds {
+            let mut folding = lock(&self.folding);
+            if folding.len() >= CLEANED {
+                folding.clear();
+            }
+            folding.insert(id, folds);
+        }
+        folds.unwrap_or(false)
+    }
+}
+
+/// None: there is nothing in it to ask with.
+fn probe_folding(folder: &OwnedFd) -> Option<bool> {
+    for entry in Dir::read_from(folder).ok()?.flatten() {
+        let Ok(name) = std::str::from_utf8(entry.file_name().to_bytes()) else { continue };
+        let upper = name.to_ascii_uppercase();
+        let other = if upper == name { name.to_ascii_lowercase() } else { upper };
+        if other == name {
+            continue;
+        }
+        let here = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        return Some(
+            rustix::fs::statat(folder, other.as_str(), AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|there| (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)),
+        );
+    }
+    None
+}
+
+fn is_unlocked(folder: &OwnedFd, name: &std::ffi::CStr) -> bool {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
+/// A failure to write right in the folder that the transfer writes to: no other file fares better.
+pub(super) fn of_target(errno: Errno) -> Fail {
+    match errno {
+        Errno::ACCESS | Errno::PERM => Fail::of_root(errno),
+        _ => Fail::of_write(errno),
+    }
+}

@@ -1,0 +1,171 @@
+//! Keys as paths below a folder, and the names of our own unfinished files.
+//!
+//! The rule, in one place: a key is a path when each of its segments between `/` is a name that a file can have. Everything
+//! else is refused, never bent: a bent name could meet another object's. A final `/` means a folder.
+//!
+//! Unfinished files lie in the folder of the file to be (so that a rename finishes them), and are named
+//! `.seqferry-<32 hexadecimal digits>.<tmp|part|parts>`. Such names are never listed, and no object may have one.
+
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use super::fail::{Fail, Result};
+use crate::error::classify::code;
+
+/// The longest name that Linux file systems have, in bytes.
+const NAME_MAX: usize = 255;
+
+const PREFIX: &str = ".seqferry-";
+
+/// A key as a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place<'a> {
+    /// Folders from the root down.
+    pub(super) folders: Vec<&'a str>,
+    /// The file's name; None for a key that ends in `/`.
+    pub(super) name: Option<&'a str>,
+}
+
+/// Read a key as a path.
+pub(super) fn place(key: &str) -> Result<Place<'_>> {
+    if key.contains('\0') {
+        return Err(Fail::new(code::NUL_IN_KEY, "the key holds a NUL"));
+    }
+    let (path, is_folder) = key.strip_suffix('/').map_or((key, false), |path| (path, true));
+    let mut folders = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" => return Err(Fail::new(code::EMPTY_SEGMENT, "the key begins with '/', holds '//' or is empty")),
+            "." | ".." => return Err(Fail::new(code::DOT_SEGMENT, format!("the key holds the segment '{name}'"))),
+            _ if name.len() > NAME_MAX => {
+                let message = format!("a segment of the key has {} bytes, a name at most {NAME_MAX}", name.len());
+                return Err(Fail::new(code::NAME_TOO_LONG, message));
+            }
+            _ if is_ours(name.as_bytes()) => {
+                return Err(Fail::new(code::RESERVED_NAME, format!("{name} is the name of an unfinished file")));
+            }
+            _ => folders.push(name),
+        }
+    }
+    let name = if is_folder { None } else { folders.pop() };
+    Ok(Place { folders, name })
+}
+
+/// What an unfinished file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unfinished {
+    /// Being written at once; of no use to anybody after its writer is gone.
+    Whole,
+    /// The bytes of a multipart upload.
+    Parts,
+    /// Which parts those are.
+    Record,
+}
+
+impl Unfinished {
+    pub(super) fn name(self, id: &str) -> String {
+        let suffix = match self {
+            Self::Whole => "tmp",
+            Self::Parts => "part",
+            Self::Record => "parts",
+        };
+        format!("{PREFIX}{id}.{suffix}")
+    }
+
+    /// What a file of this name is, and its id.
+    pub(super) fn read(name: &[u8]) -> Option<(Self, &str)> {
+        let rest = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
+        let (id, suffix) = rest.split_once('.')?;
+        let kind = match suffix {
+            "tmp" => Self::Whole,
+            "part" => Self::Parts,
+            "parts" => Self::Record,
+            _ => return None,
+        };
+        is_id(id).then_some((kind, id))
+    }
+}
+
+pub(super) fn is_ours(name: &[u8]) -> bool {
+    Unfinished::read(name).is_some()
+}
+
+/// Whether this can be the id of an upload: nothing else gets into a path.
+pub(super) fn is_id(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// An id that no other upload has.
+pub(super) fn fresh_id() -> String {
+    let random = |salt: u8| {
+        // Keyed anew for each by the operating system's randomness.
+        let mut hasher = std::collections::hash_map::RandomState::new().build_hasher();
+        hasher.write_u8(salt);
+        hasher.write_u32(std::process::id());
+        hasher.finish()
+    };
+    format!("{:016x}{:016x}", random(0), random(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn keys_that_are_paths_are_taken_as_they_are() {
+        let place_of = |key| place(key).map_err(|fail| fail.code).unwrap();
+
+        assert_eq!(place_of("a"), Place { folders: vec![], name: Some("a") });
+        assert_eq!(place_of("a/b\\c/ d\n"), Place { folders: vec!["a", "b\\c"], name: Some(" d\n") });
+        assert_eq!(place_of("a/..b/..."), Place { folders: vec!["a", "..b"], name: Some("...") });
+        assert_eq!(place_of("a/b/"), Place { folders: vec!["a", "b"], name: None });
+    }
+
+    #[test]
+    fn keys_that_are_none_are_refused() {
+        let long = "x".repeat(256);
+        let ours = Unfinished::Parts.name(&fresh_id());
+        for (key, wanted) in [
+            ("", code::EMPTY_SEGMENT),
+            ("/", code::EMPTY_SEGMENT),
+            ("/etc/passwd", code::EMPTY_SEGMENT),
+            ("a//b", code::EMPTY_SEGMENT),
+            ("a//", code::EMPTY_SEGMENT),
+            (".", code::DOT_SEGMENT),
+            ("../a", code::DOT_SEGMENT),
+            ("a/../b", code::DOT_SEGMENT),
+            ("a/./b", code::DOT_SEGMENT),
+            ("a/..", code::DOT_SEGMENT),
+            ("a/../", code::DOT_SEGMENT),
+            ("a\0b", code::NUL_IN_KEY),
+            (long.as_str(), code::NAME_TOO_LONG),
+            (ours.as_str(), code::RESERVED_NAME),
+        ] {
+            assert_eq!(place(key).map_err(|fail| fail.code), Err(wanted), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn our_own_names_are_known_and_others_are_not() {
+        let id = fresh_id();
+        for kind in [Unfinished::Whole, Unfinished::Parts, Unfinished::Record] {
+            assert_eq!(Unfinished::read(kind.name(&id).as_bytes()), Some((kind, id.as_str())));
+        }
+        for name in [".seqferry-.tmp", ".seqferry-0123.tmp", "seqferry", ".seqferry-", &format!(".seqferry-{id}.bam")] {
+            assert!(!is_ours(name.as_bytes()), "{name}");
+        }
+        assert_ne!(fresh_id(), fresh_id());
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_is_the_key_again_and_never_leads_upwards(key in "[a./\\\\\u{0}\u{e9}]{0,12}") {
+            if let Ok(place) = place(&key) {
+                let names: Vec<&str> = place.folders.iter().copied().chain(place.name).collect();
+                prop_assert!(names.iter().all(|name| !matches!(*name, "" | "." | "..") && !name.contains(['/', '\0'])));
+                prop_assert_eq!(names.join("/") + if place.name.is_none() { "/" } else { "" }, key);
+            }
+        }
+    }
+}

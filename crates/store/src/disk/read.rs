@@ -1,0 +1,197 @@
+//! Reading files.
+//!
+//! A read is pinned twice: the file is opened once and looked at before and after the bytes were read. A file that was
+//! written to meanwhile ends the body with an error, so bytes of two versions never pass for one.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use rustix::buffer::spare_capacity;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::facts::{Pin, file_type, meta};
+use super::fail::{Fail, Result};
+use super::names::{Place, place};
+use super::{Disk, Symlinks, folders};
+use crate::store::ByteStream;
+use crate::types::{CopySource, ObjectMeta, Range};
+
+/// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
+const CHUNK: u64 = 1 << 20;
+
+const GET: &str = "GetObject";
+
+/// A key's place for reading; what cannot be a path is not there.
+fn readable(key: &str) -> Result<Place<'_>> {
+    place(key).map_err(|fail| Fail::new("NoSuchKey", fail.message))
+}
+
+fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
+    // A pipe that is opened for reading must not wait for its writer.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = if symlinks == Symlinks::Follow { flags } else { flags | OFlags::NOFOLLOW };
+    rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|errno| match errno {
+        // A socket.
+        Errno::NXIO => Fail::from(Errno::NOENT),
+        Errno::LOOP if symlinks != Symlinks::Follow => Fail::from(Errno::NOENT),
+        other => other.into(),
+    })
+}
+
+/// Facts about a key.
+pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>) -> Result<ObjectMeta> {
+    let place = readable(key)?;
+    let follow = disk.options.symlinks == Symlinks::Follow;
+    let folder = folders::descend(folders::root(bucket)?, &place.folders, follow)?;
+    let stat = match place.name {
+        None => rustix::fs::fstat(&folder)?,
+        Some(name) => {
+            let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+            rustix::fs::statat(&folder, name, flags)?
+        }
+    };
+    let is_object = match file_type(&stat) {
+        FileType::RegularFile => place.name.is_some(),
+        FileType::Directory => place.name.is_none(),
+        FileType::Symlink => disk.options.symlinks == Symlinks::Keep,
+        _ => false,
+    };
+    if !is_object {
+        return Err(Errno::NOENT.into());
+    }
+    if part.is_some_and(|part| part != 1) {
+        return Err(Fail::new("InvalidRange", "a file has one part"));
+    }
+    Ok(meta(&stat, place.name.unwrap_or("")))
+}
+
+/// What is being read.
+#[derive(Debug)]
+struct Body {
+    disk: Arc<Disk>,
+    source: CopySource,
+    file: OwnedFd,
+    pin: Pin,
+    at: u64,
+    end: u64,
+}
+
+/// Open a file and read its first chunk.
+pub(super) fn get(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+    let place = readable(&source.key)?;
+    let follow = disk.options.symlinks == Symlinks::Follow;
+    let folder = folders::descend(folders::root(&source.bucket)?, &place.folders, follow)?;
+    let Some(name) = place.name else {
+        pinned(&Pin::of(&rustix::fs::fstat(&folder)?), source)?;
+        return whole(Bytes::new(), range);
+    };
+    let file = match open(&folder, name, disk.options.symlinks) {
+        Err(_) if disk.options.symlinks == Symlinks::Keep => {
+            let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            pinned(&Pin::of(&stat), source)?;
+            let text = rustix::fs::readlinkat(&folder, name, Vec::new())?;
+            return whole(text.into_bytes().into(), range);
+        }
+        other => other?,
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    if file_type(&stat) != FileType::RegularFile {
+        return Err(Errno::NOENT.into());
+    }
+    let pin = Pin::of(&stat);
+    pinned(&pin, source)?;
+    let (at, end) = match range {
+        None => (0, pin.size),
+        Some(range) if range.last >= pin.size => return Err(outside(range, pin.size)),
+        Some(range) => (range.first, range.last + 1),
+    };
+    let mut body = Body { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end };
+    if at == end {
+        return Ok(futures::stream::empty().boxed());
+    }
+    let first = body.chunk()?;
+    let first = futures::stream::once(async move { Ok(first) });
+    if body.at == body.end {
+        return Ok(first.boxed());
+    }
+    Ok(first.chain(rest(body)).boxed())
+}
+
+fn pinned(pin: &Pin, source: &CopySource) -> Result<()> {
+    match &source.if_match {
+        Some(etag) if *etag != pin.etag() => {
+            Err(Fail::new("PreconditionFailed", "the file's size, time or inode is another than was listed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn outside(range: Range, size: u64) -> Fail {
+    Fail::new("InvalidRange", format!("bytes {} to {} of a file of {size}", range.first, range.last))
+}
+
+fn whole(bytes: Bytes, range: Option<Range>) -> Result<ByteStream> {
+    let size = bytes.len() as u64;
+    let bytes = match range {
+        None => bytes,
+        Some(range) if range.last >= size => return Err(outside(range, size)),
+        // Both are within the length of a text in memory.
+        Some(range) => bytes.slice(
+            usize::try_from(range.first).unwrap_or(usize::MAX)..=usize::try_from(range.last).unwrap_or(usize::MAX),
+        ),
+    };
+    Ok(futures::stream::iter((!bytes.is_empty()).then_some(Ok(bytes))).boxed())
+}
+
+/// The chunks after the first, each read where blocking is allowed.
+fn rest(body: Body) -> ByteStream {
+    let body = Arc::new(std::sync::Mutex::new(body));
+    futures::stream::unfold(Some(body), |state| async move {
+        let body = state?;
+        let (disk, source) = {
+            let body = body.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if body.at == body.end {
+                return None;
+            }
+            (Arc::clone(&body.disk), body.source.clone())
+        };
+        let reader = Arc::clone(&body);
+        let chunk = disk
+            .blocking(GET, &source.bucket, Some(&source.key), move |_| {
+                reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner).chunk()
+            })
+            .await;
+        // An error is the last thing.
+        let next = chunk.is_ok().then_some(body);
+        Some((chunk, next))
+    })
+    .boxed()
+}
+
+impl Body {
+    fn chunk(&mut self) -> Result<Bytes> {
+        let wanted = (self.end - self.at).min(CHUNK);
+        let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
+        while (bytes.len() as u64) < wanted {
+            let at = self.at + bytes.len() as u64;
+            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
+                Ok(0) => return Err(changed()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        bytes.truncate(usize::try_from(wanted).unwrap_or(0));
+        self.at += wanted;
+        if self.at == self.end && Pin::of(&rustix::fs::fstat(&self.file)?) != self.pin {
+            return Err(changed());
+        }
+        Ok(bytes.into())
+    }
+}
+
+fn changed() -> Fail {
+    Fail::new("PreconditionFailed", "the file was written to while it was read")
+}

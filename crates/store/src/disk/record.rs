@@ -1,0 +1,260 @@
+//! The record of an upload: which of its parts are whole.
+//!
+//! A text file beside the upload's bytes, only ever appended to, by one write for each line. Each line ends in a checksum of
+//! itself; a line that is not whole is passed over, so a record that was cut off by a crash says less, never something wrong.
+//!
+//! ```text
+//! upload 1 <part size> <size> <begun> <crc64 wanted: 0|1> <mtime|-> <permissions|-> <name, percent-encoded>
+//! part <number> <length> <crc64nvme> <boot>   its bytes were handed to the operating system
+//! safe <number> <length> <crc64nvme>          its bytes are on the disk itself
+//! drop <number>                               this part is about to be written anew
+//! done <etag> <crc64nvme>                     the file is complete and about to get its name
+//! broken                                      bytes were lost: nothing above holds
+//! ```
+//!
+//! **Invariant**: a part that is read from a record is true. What the operating system was handed outlives the process, but
+//! outlives the machine only when it was synced. So `part` holds as long as the machine has not been started anew (it names
+//! the boot id of then), `safe` for ever. That costs one sync for many parts instead of one for each. A `drop` is on the disk
+//! before the bytes that it announces.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::facts::Wanted;
+
+/// What an upload was begun with.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Begun {
+    /// Name of the file to be.
+    pub(super) name: String,
+    /// Bytes of each part but the last; 0 for an upload of one part.
+    pub(super) part_size: u64,
+    /// Bytes of the file to be; 0 when it was not told.
+    pub(super) size: u64,
+    /// Seconds since the epoch.
+    pub(super) at: f64,
+    /// Whether parts are answered with their CRC64NVME: not when another algorithm was asked for.
+    pub(super) crc64: bool,
+    pub(super) wanted: Wanted,
+}
+
+/// A whole part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) size: u64,
+    pub(super) crc64: u64,
+}
+
+/// A record as read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Record {
+    pub(super) begun: Begun,
+    /// Those that hold.
+    pub(super) parts: BTreeMap<u32, Part>,
+    /// `ETag` and CRC64NVME of the finished file.
+    pub(super) done: Option<(String, u64)>,
+    pub(super) broken: bool,
+    /// The last line was cut off: the next one has to begin on a line of its own.
+    pub(super) torn: bool,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Line {
+    Upload(Begun),
+    Part(u32, Part, String),
+    Safe(u32, Part),
+    Drop(u32),
+    Done(String, u64),
+    Broken,
+}
+
+impl Line {
+    pub(super) fn text(&self) -> String {
+        let mut text = match self {
+            Self::Upload(begun) => {
+                let mtime = begun.wanted.mtime.map_or("-".to_owned(), |(s, n)| format!("{s},{n}"));
+                let permissions = begun.wanted.permissions.map_or("-".to_owned(), |mode| format!("{mode:o}"));
+                format!(
+                    "upload 1 {} {} {} {} {mtime} {permissions} {}",
+                    begun.part_size,
+                    begun.size,
+                    begun.at,
+                    u8::from(begun.crc64),
+                    utf8_percent_encode(&begun.name, NON_ALPHANUMERIC)
+                )
+            }
+            Self::Part(number, part, boot) => format!("part {number} {} {:016x} {boot}", part.size, part.crc64),
+            Self::Safe(number, part) => format!("safe {number} {} {:016x}", part.size, part.crc64),
+            Self::Drop(number) => format!("drop {number}"),
+            Self::Done(etag, crc64) => format!("done {etag} {crc64:016x}"),
+            Self::Broken => "broken".to_owned(),
+        };
+        let sum = sum(&text);
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, " {sum:08x}");
+        text
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let (text, written) = line.rsplit_once(' ')?;
+        if u32::from_str_radix(written, 16).ok()? != sum(text) {
+            return None;
+        }
+        let part = |size: &str, crc64: &str| {
+            Some(Part { size: size.parse().ok()?, crc64: u64::from_str_radix(crc64, 16).ok()? })
+        };
+        let words: Vec<&str> = text.split(' ').collect();
+        Some(match *words.as_slice() {
+            ["upload", "1", part_size, size, at, crc64, mtime, permissions, name] => {
+                let mtime = match mtime {
+                    "-" => None,
+                    text => {
+                        let (seconds, nanoseconds) = text.split_once(',')?;
+                        Some((seconds.parse().ok()?, nanoseconds.parse().ok()?))
+                    }
+                };
+                let permissions = match permissions {
+                    "-" => None,
+                    text => Some(u32::from_str_radix(text, 8).ok()?),
+                };
+                Self::Upload(Begun {
+                    name: percent_decode_str(name).decode_utf8().ok()?.into_owned(),
+                    part_size: part_size.parse().ok()?,
+                    size: size.parse().ok()?,
+                    at: at.parse().ok()?,
+                    crc64: crc64 == "1",
+                    wanted: Wanted { mtime, permissions, link: false },
+                })
+            }
+            ["part", number, size, crc64, boot] => {
+                Self::Part(number.parse().ok()?, part(size, crc64)?, boot.to_owned())
+            }
+            ["safe", number, size, crc64] => Self::Safe(number.parse().ok()?, part(size, crc64)?),
+            ["drop", number] => Self::Drop(number.parse().ok()?),
+            ["done", etag, crc64] => Self::Done(etag.to_owned(), u64::from_str_radix(crc64, 16).ok()?),
+            ["broken"] => Self::Broken,
+            _ => return None,
+        })
+    }
+}
+
+fn sum(text: &str) -> u32 {
+    // A 32-bit algorithm: nothing is cut off.
+    u32::try_from(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, text.as_bytes())).unwrap_or(0)
+}
+
+/// Read a record. None: not even its first line is whole. `boot` is the machine's present boot id, where it has one.
+pub(super) fn read(bytes: &[u8], boot: Option<&str>) -> Option<Record> {
+    let mut lines = bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\n").and_then(|line| Line::read(std::str::from_utf8(line).ok()?)));
+    let Some(Some(Line::Upload(begun))) = lines.next() else { return None };
+    let torn = !bytes.ends_with(b"\n");
+    let mut record = Record { begun, parts: BTreeMap::new(), done: None, broken: false, torn };
+    for line in lines.flatten() {
+        match line {
+            Line::Safe(number, part) => {
+                record.parts.insert(number, part);
+            }
+            Line::Part(number, part, then) if boot == Some(then.as_str()) => {
+                record.parts.insert(number, part);
+            }
+            // Also a part that does not hold any more stands for what was written over the one before.
+            Line::Part(number, ..) | Line::Drop(number) => {
+                record.parts.remove(&number);
+            }
+            Line::Done(etag, crc64) => record.done = Some((etag, crc64)),
+            Line::Broken => record.broken = true,
+            Line::Upload(_) => {}
+        }
+    }
+    Some(record)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn begun() -> Begun {
+        Begun {
+            name: "a b%\n\u{e9}".to_owned(),
+            part_size: 8,
+            size: 20,
+            at: 1_600_000_000.25,
+            crc64: true,
+            wanted: Wanted { mtime: Some((-5, 7)), permissions: Some(0o640), link: false },
+        }
+    }
+
+    fn text(lines: &[Line]) -> Vec<u8> {
+        lines.iter().map(Line::text).collect::<String>().into_bytes()
+    }
+
+    fn part(size: u64) -> Part {
+        Part { size, crc64: size * 3 }
+    }
+
+    fn written(number: u32, size: u64) -> Line {
+        Line::Part(number, part(size), "one".to_owned())
+    }
+
+    #[test]
+    fn parts_hold_while_the_machine_runs_and_later_when_synced() {
+        let lines = [
+            Line::Upload(begun()),
+            written(1, 8),
+            written(2, 8),
+            Line::Safe(1, part(8)),
+            Line::Safe(2, part(8)),
+            written(3, 4),
+        ];
+
+        let same = read(&text(&lines), Some("one")).unwrap();
+        assert_eq!((same.begun.clone(), same.parts.len()), (begun(), 3));
+        for boot in [Some("two"), None] {
+            assert_eq!(read(&text(&lines), boot).unwrap().parts.into_keys().collect::<Vec<_>>(), [1, 2], "{boot:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_written_anew_counts_only_by_its_last_line() {
+        let mut lines = vec![Line::Upload(begun()), written(1, 8), Line::Safe(1, part(8)), Line::Drop(1)];
+        assert!(read(&text(&lines), Some("one")).unwrap().parts.is_empty());
+
+        lines.push(written(1, 7));
+        assert_eq!(read(&text(&lines), Some("one")).unwrap().parts, BTreeMap::from([(1, part(7))]));
+        // After a power cut neither the first bytes nor the second are known to be there.
+        assert!(read(&text(&lines), Some("two")).unwrap().parts.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_that_is_cut_or_spoilt_says_less_but_nothing_wrong(
+            count in 1..20_u32,
+            at in any::<proptest::sample::Index>(),
+            flip in proptest::option::of((any::<proptest::sample::Index>(), 0..8_u32)),
+        ) {
+            let mut lines = vec![Line::Upload(begun())];
+            lines.extend((1..=count).map(|n| written(n, u64::from(n))));
+            let mut bytes = text(&lines);
+            bytes.truncate(at.index(bytes.len() + 1));
+            if let Some((flip, bit)) = flip.filter(|_| !bytes.is_empty()) {
+                let at = flip.index(bytes.len());
+                bytes[at] ^= 1 << bit;
+            }
+            let Some(record) = read(&bytes, Some("one")) else { return Ok(()) };
+            prop_assert_eq!(&record.begun, &begun());
+            for (number, found) in &record.parts {
+                prop_assert_eq!(*found, part(u64::from(*number)));
+            }
+            // A line of 20 bytes and more is lost by the cut, and two at most by the flip of a bit.
+            let whole = bytes.iter().filter(|byte| **byte == b'\n').count();
+            prop_assert!(record.parts.len() + 3 >= whole, "{} of {whole}", record.parts.len());
+        }
+    }
+}

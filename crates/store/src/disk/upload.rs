@@ -1,0 +1,543 @@
+//! Multipart uploads: parts written in place into a file that gets its name when all are there.
+//!
+//! | killed | left behind | what happens next |
+//! |---|---|---|
+//! | while beginning | `.tmp`, perhaps a record | the next writer in the folder removes them |
+//! | between parts | `.part` and its record | resumed: the record says which parts are whole |
+//! | before the rename | the same | resumed: completing finds all parts there |
+//! | after the rename | the file, and the record | completing again finds the file, says so and removes the record |
+//!
+//! The engine may drop a request at any point; what was handed to the operating system then still goes on to its end.
+//! Completing therefore waits for parts under way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crc_fast::CrcAlgorithm;
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::facts::{Pin, Wanted, file_type};
+use super::fail::{Fail, Result};
+use super::folders::{self, Folders};
+use super::names::{Unfinished, fresh_id, is_id, place};
+use super::record::{self, Begun, Line, Part, Record};
+use super::write::{create, finish, write_at};
+use super::{DiskOptions, base64, crc64, full};
+use crate::checksum::ChecksumAlgorithm;
+use crate::error::classify::code;
+use crate::types::{CompleteUpload, Copied, CreateUpload, PartInfo, UploadInfo, Written};
+
+/// Uploads whose files stay open between requests. Two handles each, with a folder's; more uploads work, and open theirs anew.
+const OPEN: usize = 64;
+/// Bytes of parts that a power cut may cost, so that not every part waits for the disk.
+const SYNC_EVERY: u64 = 256 << 20;
+/// A record is never longer: 10,000 parts, written several times each.
+const RECORD_MAX: u64 = 16 << 20;
+/// As S3: so that an upload that goes to a disk could go to a service as well.
+const PARTS_MAX: u32 = 10_000;
+/// Parts in one answer, as S3.
+const PAGE: usize = 1000;
+
+/// The open uploads of a store.
+#[derive(Debug, Default)]
+pub(super) struct Uploads {
+    open: Mutex<HashMap<String, Arc<Open>>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    bucket: String,
+    key: String,
+    id: String,
+    folder: OwnedFd,
+    /// None when the file has its name already.
+    bytes: Option<OwnedFd>,
+    /// Shared by parts under way; completing has it alone.
+    gate: RwLock<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    log: OwnedFd,
+    record: Record,
+    /// Parts that are not known to be on the disk itself, and their bytes.
+    unsynced: Vec<u32>,
+    unsynced_bytes: u64,
+    /// Completed or aborted by us, or not to be trusted any more.
+    over: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn gone() -> Fail {
+    Fail::new("NoSuchUpload", "there is no such unfinished file")
+}
+
+/// A part is known by what it holds.
+fn part_etag(part: Part) -> String {
+    format!("{:016x}", part.crc64)
+}
+
+impl State {
+    fn append(&mut self, line: &Line) -> std::result::Result<(), Errno> {
+        let mut text = line.text();
+        if self.record.torn {
+            text.insert(0, '\n');
+        }
+        // One write, at the end wherever that is by now.
+        let written = loop {
+            match rustix::io::write(&self.log, text.as_bytes()) {
+                Err(Errno::INTR) => {}
+                other => break other?,
+            }
+        };
+        self.record.torn = written < text.len();
+        if self.record.torn { Err(Errno::NOSPC) } else { Ok(()) }
+    }
+
+    /// Nothing that was written before can be relied on.
+    fn give_up(&mut self) {
+        self.over = true;
+        let _best_effort = self.append(&Line::Broken);
+    }
+}
+
+impl Uploads {
+    pub(super) fn create(&self, folders: &Folders, options: &DiskOptions, request: &CreateUpload) -> Result<String> {
+        let place = place(&request.key)?;
+        let Some(name) = place.name else {
+            return Err(Fail::new(code::FOLDER_WITH_BYTES, "an upload in parts has bytes"));
+        };
+        let root = folders::root_for_writing(&request.bucket, options)?;
+        let in_root = place.folders.is_empty();
+        let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
+        // Better now than after all the bytes.
+        folders.is_free(&folder, name)?;
+        let id = fresh_id();
+        let wanted = Wanted::of(&request.attributes);
+        let (temporary, bytes) = create(&folder, Unfinished::Whole.name(&id), &wanted, in_root)?;
+        if request.size > 0 {
+            make_room(&bytes, request.size)?;
+        }
+        let (begun_record, log) = create(&folder, Unfinished::Record.name(&id), &Wanted::default(), in_root)?;
+        let begun = Begun {
+            name: name.to_owned(),
+            part_size: request.part_size,
+            size: request.size,
+            at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
+            crc64: request.checksum.is_none_or(|(algorithm, _)| algorithm == ChecksumAlgorithm::Crc64Nvme),
+            wanted: Wanted { link: false, ..wanted },
+        };
+        let first = Line::Upload(begun.clone());
+        let record = Record { begun, parts: BTreeMap::new(), done: None, broken: false, torn: false };
+        let mut state = State { log, record, unsynced: Vec::new(), unsynced_bytes: 0, over: false };
+        state.append(&first).map_err(Fail::of_write)?;
+        if options.durable {
+            rustix::fs::fsync(&state.log).map_err(Fail::of_write)?;
+        }
+        rustix::fs::renameat(&folder, temporary.name.as_str(), &folder, Unfinished::Parts.name(&id))
+            .map_err(Fail::of_write)?;
+        temporary.finished();
+        begun_record.finished();
+        // From here on the names tell what they are: locks are for what is of no use without its writer.
+        for file in [&bytes, &state.log] {
+            let _none_offered = rustix::fs::flock(file, FlockOperation::Unlock);
+        }
+        if options.durable {
+            folders.sync(&folder).map_err(Fail::of_write)?;
+        }
+        self.keep(Open {
+            bucket: request.bucket.clone(),
+            key: request.key.clone(),
+            id: id.clone(),
+            folder,
+            bytes: Some(bytes),
+            gate: RwLock::default(),
+            state: Mutex::new(state),
+        });
+        Ok(id)
+    }
+
+    fn keep(&self, open: Open) -> Arc<Open> {
+        let mut all = lock(&self.open);
+        while all.len() >= OPEN {
+            // One that nobody is working with.
+            let Some(idle) = all.iter().find(|(_, open)| Arc::strong_count(open) == 1).map(|(id, _)| id.clone()) else {
+                break;
+            };
+            all.remove(&idle);
+        }
+        // Opened by two at a time: one record has one writer.
+        Arc::clone(all.entry(open.id.clone()).or_insert_with(|| Arc::new(open)))
+    }
+
+    fn forget(&self, id: &str) {
+        lock(&self.open).remove(id);
+    }
+
+    fn find(&self, boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Arc<Open>> {
+        if !is_id(id) {
+            return Err(gone());
+        }
+        let known = lock(&self.open).get(id).map(Arc::clone);
+        let open = match known {
+            Some(open) => open,
+            None => self.keep(reopen(boot, bucket, key, id)?),
+        };
+        if open.bucket != bucket || open.key != key || lock(&open.state).over { Err(gone()) } else { Ok(open) }
+    }
+
+    pub(super) fn put_part(
+        &self,
+        options: &DiskOptions,
+        boot: Option<&str>,
+        (bucket, key, id): (&str, &str, &str),
+        number: u32,
+        body: &[u8],
+    ) -> Result<Copied> {
+        let open = self.find(boot, bucket, key, id)?;
+        let _under_way = open.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let part = Part { size: body.len() as u64, crc64: crc64(body) };
+        let offset = {
+            let mut state = lock(&open.state);
+            if state.over {
+                return Err(gone());
+            }
+            let offset = offset(&state.record.begun, number, part.size)?;
+            match state.record.parts.get(&number) {
+                Some(there) if *there == part => return Ok(copied(&state.record.begun, part)),
+                // From the first byte on, the old part is no more.
+                Some(_) => {
+                    state.append(&Line::Drop(number)).map_err(Fail::of_write)?;
+                    state.record.parts.remove(&number);
+                    if options.durable {
+                        rustix::fs::fdatasync(&state.log).map_err(Fail::of_write)?;
+                    }
+                }
+                None => {}
+            }
+            offset
+        };
+        let bytes = open.bytes.as_ref().ok_or_else(gone)?;
+        write_at(bytes, body, offset).map_err(Fail::of_write)?;
+        let (copied, due) = {
+            let mut state = lock(&open.state);
+            state.append(&Line::Part(number, part, boot.unwrap_or("-").to_owned())).map_err(Fail::of_write)?;
+            state.record.parts.insert(number, part);
+            state.unsynced.push(number);
+            state.unsynced_bytes += part.size;
+            // Without a boot id nobody could tell later whether the machine has gone on running.
+            let due = options.durable && (state.unsynced_bytes >= SYNC_EVERY || boot.is_none());
+            if due {
+                state.unsynced_bytes = 0;
+            }
+            (copied(&state.record.begun, part), due.then(|| std::mem::take(&mut state.unsynced)))
+        };
+        if let Some(numbers) = due {
+            let synced = rustix::fs::fdatasync(bytes);
+            let mut state = lock(&open.state);
+            // The system forgets which bytes it has lost: syncing again would tell a lie.
+            if let Err(errno) = synced {
+                state.give_up();
+                return Err(Fail::of_write(errno));
+            }
+            for number in numbers {
+                // One that is being written anew is none of these.
+                if let Some(part) = state.record.parts.get(&number).copied()
+                    && !state.unsynced.contains(&number)
+                {
+                    state.append(&Line::Safe(number, part)).map_err(Fail::of_write)?;
+                }
+            }
+        }
+        Ok(copied)
+    }
+
+    pub(super) fn list_parts(
+        &self,
+        boot: Option<&str>,
+        (bucket, key, id): (&str, &str, &str),
+        after: Option<u32>,
+    ) -> Result<(Vec<PartInfo>, Option<u32>)> {
+        let open = self.find(boot, bucket, key, id)?;
+        let state = lock(&open.state);
+        let begun = &state.record.begun;
+        let mut parts: Vec<PartInfo> = state
+            .record
+            .parts
+            .iter()
+            .filter(|(number, _)| after.is_none_or(|after| **number > after))
+            .take(PAGE + 1)
+            .map(|(number, part)| {
+                let Copied { etag, checksum, .. } = copied(begun, *part);
+                PartInfo { number: *number, size: part.size, etag, checksum }
+            })
+            .collect();
+        let more = parts.len() > PAGE;
+        parts.truncate(PAGE);
+        let next = if more { parts.last().map(|part| part.number) } else { None };
+        Ok((parts, next))
+    }
+
+    pub(super) fn complete(
+        &self,
+        folders: &Folders,
+        options: &DiskOptions,
+        boot: Option<&str>,
+        request: &CompleteUpload,
+    ) -> Result<Written> {
+        let open = self.find(boot, &request.bucket, &request.key, &request.upload_id)?;
+        let _alone = open.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&open.state);
+        if state.over {
+            return Err(gone());
+        }
+        let crc64 = check(&state.record, request)?;
+        let name = state.record.begun.name.clone();
+        let etag = match (&open.bytes, &state.record.done) {
+            // An earlier try has done it.
+            (None, Some((etag, _))) => etag.clone(),
+            (None, None) => return Err(gone()),
+            (Some(bytes), _) => {
+                // More room was made than is needed when the size was not told truly.
+                rustix::fs::ftruncate(bytes, request.size).map_err(Fail::of_write)?;
+                let pin = match finish(bytes, &state.record.begun.wanted, options.durable) {
+                    Ok(pin) => pin,
+                    Err(errno) => {
+                        state.give_up();
+                        return Err(Fail::of_write(errno));
+                    }
+                };
+                state.append(&Line::Done(pin.etag(), crc64)).map_err(Fail::of_write)?;
+                match folders.rename(&open.folder, &Unfinished::Parts.name(&open.id), &name) {
+                    Ok(()) => {}
+                    // Somebody else has aborted it, or completed it.
+                    Err(fail) if fail.code == code::FOLDER_VANISHED => {
+                        state.over = true;
+                        self.forget(&open.id);
+                        return Err(gone());
+                    }
+                    Err(fail) => return Err(fail),
+                }
+                pin.etag()
+            }
+        };
+        state.over = true;
+        self.forget(&open.id);
+        if options.durable {
+            folders.sync(&open.folder).map_err(Fail::of_write)?;
+        }
+        let _cleaned_by_the_next_writer =
+            rustix::fs::unlinkat(&open.folder, Unfinished::Record.name(&open.id), AtFlags::empty());
+        Ok(Written { etag, version_id: None, checksum: Some(full(crc64)) })
+    }
+
+    pub(super) fn abort(&self, bucket: &str, key: &str, id: &str) -> Result<()> {
+        if !is_id(id) {
+            return Err(gone());
+        }
+        let place = place(key).map_err(|_| gone())?;
+        let folder = folders::descend_to_change(folders::root(bucket)?, &place.folders)?.ok_or_else(gone)?;
+        // An id belongs to one key only.
+        let begun = read_record(&folder, id, None)?.map(|(_, record)| record.begun.name);
+        if begun.is_some() && begun.as_deref() != place.name {
+            return Err(gone());
+        }
+        if let Some(open) = lock(&self.open).remove(id) {
+            lock(&open.state).over = true;
+        }
+        let mut found = false;
+        // The record last: while it is there, the upload can be found and aborted again.
+        for file in [Unfinished::Parts, Unfinished::Record] {
+            match rustix::fs::unlinkat(&folder, file.name(id), AtFlags::empty()) {
+                Ok(()) => found = true,
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        if found { Ok(()) } else { Err(gone()) }
+    }
+}
+
+impl Folders {
+    /// Whether a file of this name may be made here.
+    fn is_free(&self, folder: &OwnedFd, name: &str) -> Result<()> {
+        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if file_type(&stat) == FileType::Directory => {
+                Err(Fail::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
+            }
+            Ok(_) => self.is_itself(folder, name),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+fn copied(begun: &Begun, part: Part) -> Copied {
+    Copied { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
+}
+
+/// Where a part begins.
+fn offset(begun: &Begun, number: u32, size: u64) -> Result<u64> {
+    let wrong = |message: String| Err(Fail::new("InvalidArgument", message));
+    if !(1..=PARTS_MAX).contains(&number) {
+        return wrong(format!("part {number} is none of 1 to {PARTS_MAX}"));
+    }
+    if begun.part_size == 0 && number > 1 {
+        return wrong(format!("part {number} of an upload that was begun without a part size"));
+    }
+    if begun.part_size > 0 && size > begun.part_size {
+        return wrong(format!("part {number} has {size} bytes, parts of this upload at most {}", begun.part_size));
+    }
+    Ok(u64::from(number - 1) * begun.part_size)
+}
+
+/// Whether the parts that are there are those that make the object; its CRC64NVME.
+fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
+    let wrong = |code, message: String| Err(Fail::new(code, message));
+    let (mut end, mut crc) = (0, crc64(b""));
+    for (place, wanted) in (1_u32..).zip(&request.parts) {
+        if wanted.number != place {
+            return wrong("InvalidPartOrder", format!("part {} stands where part {place} has to", wanted.number));
+        }
+        let Some(part) = record.parts.get(&place).filter(|part| part_etag(**part) == wanted.etag) else {
+            return wrong("InvalidPart", format!("part {place} is not there, or is another"));
+        };
+        if place as usize != request.parts.len() && part.size != record.begun.part_size {
+            return wrong("EntityTooSmall", format!("part {place} has {} bytes and is not the last", part.size));
+        }
+        end += part.size;
+        crc = crc_fast::checksum_combine(CrcAlgorithm::Crc64Nvme, crc, part.crc64, part.size);
+    }
+    if request.parts.is_empty() {
+        return wrong("InvalidPartOrder", "there are no parts".to_owned());
+    }
+    if end != request.size {
+        return wrong("InvalidRequest", format!("the parts have {end} bytes, the object {}", request.size));
+    }
+    let whole = full(crc);
+    if let Some(expected) = &request.whole
+        && expected.agrees(&whole) == Some(false)
+    {
+        return wrong("BadDigest", format!("the parts have CRC64NVME {}, expected is {}", whole.value, expected.value));
+    }
+    Ok(crc)
+}
+
+/// Room for all bytes at once: a full disk is found out before the first byte, and the file lies in one piece.
+fn make_room(bytes: &OwnedFd, size: u64) -> Result<()> {
+    loop {
+        match rustix::fs::fallocate(bytes, FallocateFlags::empty(), 0, size) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            // File systems that cannot: the disk fills while parts are written.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                return rustix::fs::ftruncate(bytes, size).map_err(Fail::of_write);
+            }
+            Err(errno) => return Err(Fail::of_write(errno)),
+        }
+    }
+}
+
+/// A record that lies in a folder. None: there is none that can be read.
+fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<(OwnedFd, Record)>> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(folder, Unfinished::Record.name(id), flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let mut text = Vec::new();
+    let file = std::fs::File::from(file);
+    (&file)
+        .take(RECORD_MAX)
+        .read_to_end(&mut text)
+        .map_err(|error| Fail::from(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+    Ok(record::read(&text, boot).map(|record| (file.into(), record)))
+}
+
+/// Take up an upload that another process, or we a while ago, have begun.
+fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Open> {
+    let place = place(key).map_err(|_| gone())?;
+    let folder = folders::descend_to_change(folders::root(bucket)?, &place.folders)?.ok_or_else(gone)?;
+    let (log, record) = read_record(&folder, id, boot)?
+        .filter(|(_, record)| Some(record.begun.name.as_str()) == place.name && !record.broken)
+        .ok_or_else(gone)?;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let bytes = match rustix::fs::openat(&folder, Unfinished::Parts.name(id), flags, Mode::empty()) {
+        Ok(bytes) => Some(bytes),
+        Err(Errno::NOENT) => {
+            // It has its name, unless somebody has removed it or put another file there.
+            let done = record.done.as_ref().map(|(etag, _)| etag.as_str());
+            let there = rustix::fs::statat(&folder, record.begun.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+            if !there.is_ok_and(|stat| Some(Pin::of(&stat).etag().as_str()) == done) {
+                return Err(gone());
+            }
+            None
+        }
+        Err(errno) => return Err(errno.into()),
+    };
+    let state = State { log, record, unsynced: Vec::new(), unsynced_bytes: 0, over: false };
+    Ok(Open {
+        bucket: bucket.to_owned(),
+        key: key.to_owned(),
+        id: id.to_owned(),
+        folder,
+        bytes,
+        gate: RwLock::default(),
+        state: Mutex::new(state),
+    })
+}
+
+/// Uploads below a root whose keys start with `prefix`.
+pub(super) fn list(bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+    let (base, start) = prefix.rsplit_once('/').map_or(("", prefix), |(base, start)| (base, start));
+    let names: Vec<&str> = base.split('/').filter(|_| !base.is_empty()).collect();
+    folders::root(bucket)?;
+    // No key that is a path starts with what is none.
+    if !base.is_empty() && place(base).is_err() {
+        return Ok(Vec::new());
+    }
+    let mut uploads = Vec::new();
+    let mut folders_to_see = vec![names.into_iter().map(str::to_owned).collect::<Vec<String>>()];
+    let mut at_base = true;
+    while let Some(path) = folders_to_see.pop() {
+        let names: Vec<&str> = path.iter().map(String::as_str).collect();
+        let first = std::mem::take(&mut at_base);
+        let Some(folder) = folders::descend_to_change(folders::root(bucket)?, &names)? else { continue };
+        for entry in Dir::read_from(&folder)?.flatten() {
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if let Some((Unfinished::Record, id)) = Unfinished::read(name.as_bytes()) {
+                let bytes = Unfinished::Parts.name(id);
+                if rustix::fs::statat(&folder, bytes, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+                    continue;
+                }
+                let Some((_, record)) = read_record(&folder, id, None)? else { continue };
+                let key: String =
+                    names.iter().flat_map(|name| [*name, "/"]).chain([record.begun.name.as_str()]).collect();
+                if key.starts_with(prefix) && !record.broken {
+                    uploads.push(UploadInfo { key, upload_id: id.to_owned(), initiated: record.begun.at });
+                }
+            } else if name != "."
+                && name != ".."
+                && (!first || name.starts_with(start))
+                && match entry.file_type() {
+                    FileType::Directory => true,
+                    FileType::Unknown => rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                        .is_ok_and(|stat| file_type(&stat) == FileType::Directory),
+                    _ => false,
+                }
+            {
+                folders_to_see.push(path.iter().cloned().chain([name.to_owned()]).collect());
+            }
+        }
+    }
+    Ok(uploads)
+}

@@ -1,0 +1,259 @@
+//! Files in parts.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use seqferry_store::{
+    Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DiskOptions, DiskStore, ErrorClass, ObjectStore as _,
+    checksum,
+};
+
+use super::{Scratch, code, completion, creation, failure, mode, mtime, pattern, store, with};
+
+const PART: usize = 1000;
+
+async fn send(store: &DiskStore, scratch: &Scratch, key: &str, id: &str, number: u32, body: &[u8]) -> CompletedPart {
+    let copied = store.put_part(scratch.bucket(), key, id, number, Bytes::copy_from_slice(body)).await.unwrap();
+    assert_eq!(copied.checksum, Some(checksum::crc64nvme(body)));
+    CompletedPart { number, etag: copied.etag, checksum: copied.checksum }
+}
+
+fn parts(body: &[u8]) -> Vec<(u32, &[u8])> {
+    (1..).zip(body.chunks(PART)).collect()
+}
+
+#[tokio::test]
+async fn parts_in_any_order_make_the_file_with_its_time_and_permissions() {
+    let (scratch, store) = (Scratch::new(), store());
+    let body = pattern(3 * PART + 7, 1);
+    let attributes = with(&[("mtime", "1500000000.25"), ("mode", "33184")]);
+    let request =
+        seqferry_store::CreateUpload { attributes, ..creation(&scratch, "a/b", PART as u64, body.len() as u64) };
+    let id = store.create_upload(&request).await.unwrap();
+    let mut done = BTreeMap::new();
+    for number in [4, 2, 1, 3] {
+        let part = send(&store, &scratch, "a/b", &id, number, parts(&body)[number as usize - 1].1).await;
+        done.insert(number, part);
+        assert!(!scratch.path("a/b").exists(), "not before it is whole");
+    }
+
+    let whole = Checksum {
+        algorithm: ChecksumAlgorithm::Crc64Nvme,
+        value: checksum::crc64nvme(&body),
+        kind: ChecksumKind::FullObject,
+    };
+    let mut request = completion(&scratch, "a/b", &id, done.into_values().collect(), body.len() as u64);
+    request.whole = Some(whole.clone());
+    let written = store.complete_upload(&request).await.unwrap();
+
+    assert_eq!(scratch.files(), [("a/b".to_owned(), body)].into());
+    assert_eq!((mtime(&scratch.path("a/b")), mode(&scratch.path("a/b"))), ((1_500_000_000, 250_000_000), 0o640));
+    assert_eq!(written.checksum, Some(whole));
+    assert_eq!(written.etag, store.head(scratch.bucket(), "a/b", None, None).await.unwrap().etag);
+}
+
+#[tokio::test]
+async fn parts_that_do_not_make_the_file_are_refused_and_it_can_still_be_made() {
+    let (scratch, store) = (Scratch::new(), store());
+    let body = pattern(2 * PART + 7, 2);
+    let size = body.len() as u64;
+    let id = store.create_upload(&creation(&scratch, "k", PART as u64, size)).await.unwrap();
+    let mut done = Vec::new();
+    for (number, part) in parts(&body) {
+        done.push(send(&store, &scratch, "k", &id, number, part).await);
+    }
+    let complete = async |parts: Vec<CompletedPart>, size, whole: Option<&[u8]>| {
+        let mut request = completion(&scratch, "k", &id, parts, size);
+        request.whole = whole.map(|bytes| Checksum {
+            algorithm: ChecksumAlgorithm::Crc64Nvme,
+            value: checksum::crc64nvme(bytes),
+            kind: ChecksumKind::FullObject,
+        });
+        failure(store.complete_upload(&request).await)
+    };
+    let other = CompletedPart { etag: "0".repeat(16), ..done[0].clone() };
+
+    for (error, wanted) in [
+        (complete(Vec::new(), 0, None).await, "InvalidPartOrder"),
+        (complete(vec![done[1].clone(), done[0].clone()], size, None).await, "InvalidPartOrder"),
+        (complete(vec![other, done[1].clone(), done[2].clone()], size, None).await, "InvalidPart"),
+        (complete(done[..2].to_vec(), size, None).await, "InvalidRequest"),
+        (complete(done.clone(), size + 1, None).await, "InvalidRequest"),
+        (complete(done.clone(), size, Some(b"other")).await, "BadDigest"),
+    ] {
+        assert_eq!((error.code.as_str(), error.class), (wanted, ErrorClass::Object));
+    }
+    for number in [0, 10_001] {
+        let answer = store.put_part(scratch.bucket(), "k", &id, number, Bytes::from_static(b"x")).await;
+        assert_eq!(code(answer), "InvalidArgument");
+    }
+    let large = Bytes::from(vec![0; PART + 1]);
+    assert_eq!(code(store.put_part(scratch.bucket(), "k", &id, 1, large).await), "InvalidArgument");
+
+    store.complete_upload(&completion(&scratch, "k", &id, done, size)).await.unwrap();
+    assert_eq!(scratch.files(), [("k".to_owned(), body)].into());
+}
+
+#[tokio::test]
+async fn an_upload_belongs_to_its_key_and_ends_once() {
+    let (scratch, store) = (Scratch::new(), store());
+    let id = store.create_upload(&creation(&scratch, "f/k", PART as u64, 10)).await.unwrap();
+    let part = send(&store, &scratch, "f/k", &id, 1, b"0123456789").await;
+
+    for (key, id) in [("f/other", id.as_str()), ("k", &id), ("f/k", "../../etc"), ("f/k", ""), ("f/k", &"0".repeat(32))]
+    {
+        assert_eq!(code(store.list_parts(scratch.bucket(), key, id, None).await), "NoSuchUpload", "{key} {id}");
+        assert_eq!(code(store.abort_upload(scratch.bucket(), key, id).await), "NoSuchUpload", "{key} {id}");
+    }
+    let uploads = store.list_uploads(scratch.bucket(), "f/k").await.unwrap();
+    assert_eq!(
+        uploads.iter().map(|u| (u.key.as_str(), u.upload_id.as_str())).collect::<Vec<_>>(),
+        [("f/k", id.as_str())]
+    );
+    for (prefix, found) in [("", 1), ("f", 1), ("f/", 1), ("f/k/", 0), ("g", 0), ("../", 0)] {
+        assert_eq!(store.list_uploads(scratch.bucket(), prefix).await.unwrap().len(), found, "{prefix}");
+    }
+
+    store.abort_upload(scratch.bucket(), "f/k", &id).await.unwrap();
+
+    assert!(scratch.keys().is_empty());
+    assert_eq!(code(store.abort_upload(scratch.bucket(), "f/k", &id).await), "NoSuchUpload");
+    assert_eq!(code(store.put_part(scratch.bucket(), "f/k", &id, 1, Bytes::from_static(b"x")).await), "NoSuchUpload");
+    let request = completion(&scratch, "f/k", &id, vec![part], 10);
+    assert_eq!(code(store.complete_upload(&request).await), "NoSuchUpload");
+}
+
+#[tokio::test]
+async fn completing_again_after_the_rename_says_the_same() {
+    let (scratch, first) = (Scratch::new(), store());
+    let id = first.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
+    let part = send(&first, &scratch, "k", &id, 1, b"0123456789").await;
+    let record = scratch.keys().into_iter().find(|key| key.ends_with(".parts")).unwrap();
+    // Killed between the rename and the removal of the record: the record is there again.
+    let keep = scratch.path("kept");
+    std::fs::hard_link(scratch.path(&record), &keep).unwrap();
+    let request = completion(&scratch, "k", &id, vec![part], 10);
+    let written = first.complete_upload(&request).await.unwrap();
+    std::fs::rename(&keep, scratch.path(&record)).unwrap();
+
+    let second = store();
+    assert_eq!(second.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts.len(), 1);
+    let again = second.complete_upload(&request).await.unwrap();
+
+    assert_eq!((again.etag, again.checksum), (written.etag, written.checksum));
+    assert_eq!(scratch.files(), [("k".to_owned(), b"0123456789".to_vec())].into());
+    assert_eq!(code(store().complete_upload(&request).await), "NoSuchUpload");
+}
+
+#[tokio::test]
+async fn a_file_that_took_the_place_of_a_completed_one_is_not_taken_for_it() {
+    let (scratch, first) = (Scratch::new(), store());
+    let id = first.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
+    let part = send(&first, &scratch, "k", &id, 1, b"0123456789").await;
+    let record = scratch.keys().into_iter().find(|key| key.ends_with(".parts")).unwrap();
+    std::fs::hard_link(scratch.path(&record), scratch.path("kept")).unwrap();
+    let request = completion(&scratch, "k", &id, vec![part], 10);
+    first.complete_upload(&request).await.unwrap();
+    std::fs::rename(scratch.path("kept"), scratch.path(&record)).unwrap();
+    super::put(&first, &scratch, "k", b"9876543210").await.unwrap();
+
+    assert_eq!(code(store().complete_upload(&request).await), "NoSuchUpload");
+}
+
+/// What a process does that can be killed at any time.
+#[derive(Debug, Clone)]
+enum Step {
+    Send(u32),
+    /// As after a restart of the process.
+    Restart,
+    /// The record loses its last bytes, as after a power cut.
+    Tear(usize),
+    /// A part is sent with other bytes first.
+    Wrong(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..=5_u32).prop_map(Step::Send),
+        2 => Just(Step::Restart),
+        1 => (1..60_usize).prop_map(Step::Tear),
+        1 => (1..=5_u32).prop_map(Step::Wrong),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Whatever happens: the parts that are listed are in the file, and sending the missing ones makes it whole.
+    #[test]
+    fn an_upload_is_resumed_from_whatever_is_left(steps in proptest::collection::vec(step(), 0..25), seed in any::<u64>(), durable in any::<bool>()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let scratch = Scratch::new();
+            let body = pattern(4 * PART + 123, seed);
+            let pieces = parts(&body);
+            let fresh = || DiskStore::new(DiskOptions { durable, ..DiskOptions::default() });
+            let mut store = fresh();
+            let id = store.create_upload(&creation(&scratch, "k", PART as u64, body.len() as u64)).await.unwrap();
+            // What was sent last of each part.
+            let mut model: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Send(number) => {
+                        let piece = pieces[number as usize - 1].1;
+                        send(&store, &scratch, "k", &id, number, piece).await;
+                        model.insert(number, piece.to_vec());
+                    }
+                    Step::Wrong(number) => {
+                        let piece = pattern(pieces[number as usize - 1].1.len(), !seed);
+                        send(&store, &scratch, "k", &id, number, &piece).await;
+                        model.insert(number, piece);
+                    }
+                    Step::Restart => store = fresh(),
+                    Step::Tear(bytes) => {
+                        let record = scratch.keys().into_iter().find(|key| key.ends_with(".parts")).unwrap();
+                        let file = std::fs::File::options().write(true).open(scratch.path(&record)).unwrap();
+                        let text = std::fs::read_to_string(scratch.path(&record)).unwrap();
+                        // The first line, and those that announce other bytes, are on the disk before anything else happens.
+                        let mut end = 0;
+                        let kept = text.split_inclusive('\n').filter_map(|line| {
+                            end += line.len();
+                            (end == line.len() || line.starts_with("drop")).then_some(end)
+                        });
+                        let kept = kept.max().unwrap();
+                        file.set_len(text.len().saturating_sub(bytes).max(kept) as u64).unwrap();
+                        store = fresh();
+                    }
+                }
+            }
+            let listed = store.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts;
+            let file = scratch.files().into_iter().find(|(key, _)| key.ends_with(".part")).unwrap().1;
+            for part in &listed {
+                let at = (part.number as usize - 1) * PART;
+                let size = usize::try_from(part.size).unwrap();
+                // A part whose last lines were torn off may be listed as it was before: then it must still be so.
+                let there = checksum::crc64nvme(&file[at..at + size]);
+                if part.checksum.as_ref() != Some(&there) {
+                    return Err(TestCaseError::fail(format!("part {} is not what is listed", part.number)));
+                }
+            }
+            let mut done = BTreeMap::new();
+            for part in listed {
+                let right = checksum::crc64nvme(pieces[part.number as usize - 1].1);
+                if part.checksum == Some(right) {
+                    done.insert(part.number, CompletedPart { number: part.number, etag: part.etag, checksum: part.checksum });
+                }
+            }
+            for (number, piece) in &pieces {
+                if !done.contains_key(number) {
+                    done.insert(*number, send(&store, &scratch, "k", &id, *number, piece).await);
+                }
+            }
+            let request = completion(&scratch, "k", &id, done.into_values().collect(), body.len() as u64);
+            store.complete_upload(&request).await.unwrap();
+            prop_assert_eq!(scratch.files(), [("k".to_owned(), body)].into());
+            Ok(())
+        })?;
+    }
+}

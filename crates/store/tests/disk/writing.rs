@@ -1,0 +1,238 @@
+//! Whole files.
+
+use std::os::unix::fs::symlink;
+
+use bytes::Bytes;
+use rustix::fs::FlockOperation;
+use seqferry_store::{Attributes, DiskOptions, DiskStore, ErrorClass, ObjectStore as _, Scope, Symlinks, checksum};
+
+use super::{Scratch, code, failure, mode, mtime, put, read, store, with};
+
+#[tokio::test]
+async fn a_file_is_written_with_its_folders_time_and_permissions() {
+    let (scratch, store) = (Scratch::new(), store());
+    let attributes = with(&[("mtime", "1600000000.123456789"), ("mode", "0104640")]);
+
+    let written = store.put(scratch.bucket(), "a/b/c", Bytes::from_static(b"body"), &attributes).await.unwrap();
+
+    let path = scratch.path("a/b/c");
+    assert_eq!(scratch.files(), [("a/b/c".to_owned(), b"body".to_vec())].into());
+    assert_eq!(mtime(&path), (1_600_000_000, 123_456_789));
+    assert_eq!(mode(&path), 0o640, "no rights beyond permissions");
+    assert_eq!(written.checksum.unwrap().value, checksum::crc64nvme(b"body"));
+    assert_eq!(written.etag, store.head(scratch.bucket(), "a/b/c", None, None).await.unwrap().etag);
+}
+
+#[tokio::test]
+async fn a_file_is_replaced_whole() {
+    let (scratch, store) = (Scratch::new(), store());
+    put(&store, &scratch, "a", b"the first one").await.unwrap();
+    let open = std::fs::File::open(scratch.path("a")).unwrap();
+
+    put(&store, &scratch, "a", b"second").await.unwrap();
+
+    assert_eq!(read(&store, &scratch.source("a"), None).await.unwrap(), b"second");
+    assert_eq!(std::io::read_to_string(open).unwrap(), "the first one", "who reads the old one reads on");
+    assert_eq!(scratch.keys(), ["a"]);
+}
+
+#[tokio::test]
+async fn keys_that_are_no_paths_are_refused_and_the_rest_goes_on() {
+    let (outer, store) = (Scratch::new(), store());
+    let root = outer.path("root");
+    std::fs::create_dir(&root).unwrap();
+    let long = format!("a/{}", "n".repeat(256));
+    for (key, wanted) in [
+        ("../outside", "DotSegment"),
+        ("a/../../outside", "DotSegment"),
+        ("./a", "DotSegment"),
+        ("/etc/absolute", "EmptySegment"),
+        ("a//b", "EmptySegment"),
+        ("", "EmptySegment"),
+        ("nul\0", "NulInKey"),
+        (long.as_str(), "NameTooLong"),
+        ("folder/", "FolderWithBytes"),
+        (".seqferry-0123456789abcdef0123456789abcdef.part", "ReservedName"),
+    ] {
+        let body = Bytes::from_static(b"x");
+        let error = failure(store.put(root.to_str().unwrap(), key, body, &Attributes::default()).await);
+        assert_eq!(
+            (error.code.as_str(), error.class, error.scope),
+            (wanted, ErrorClass::Object, Scope::Object),
+            "{key:?}"
+        );
+        assert!(error.advice().len() > 20 && !error.message.is_empty());
+        let request = seqferry_store::CreateUpload {
+            bucket: root.to_str().unwrap().to_owned(),
+            key: key.to_owned(),
+            ..Default::default()
+        };
+        assert_eq!(code(store.create_upload(&request).await), wanted, "{key:?}");
+    }
+    assert!(outer.files().is_empty(), "{:?}", outer.files());
+}
+
+#[tokio::test]
+async fn odd_names_are_kept_byte_for_byte() {
+    let (scratch, store) = (Scratch::new(), store());
+    let long = "n".repeat(255);
+    let keys = [
+        "...",
+        "..a",
+        "a\nb",
+        " ",
+        "-rf",
+        "a\\b",
+        "\u{e9}",
+        "e\u{301}",
+        "*?[x]",
+        "\u{1f9ec}/x",
+        "\u{7f}\u{1}",
+        &long,
+        "CON",
+    ];
+    for key in keys {
+        put(&store, &scratch, key, key.as_bytes()).await.unwrap_or_else(|error| panic!("{key:?}: {error}"));
+    }
+
+    for key in keys {
+        assert_eq!(read(&store, &scratch.source(key), None).await.unwrap(), key.as_bytes(), "{key:?}");
+    }
+    assert_eq!(scratch.files().len(), keys.len());
+}
+
+#[tokio::test]
+async fn files_and_folders_do_not_take_each_others_place() {
+    let (scratch, store) = (Scratch::new(), store());
+    scratch.file("file", b"file");
+    scratch.file("folder/in", b"in");
+
+    assert_eq!(code(put(&store, &scratch, "file/below", b"x").await), "FileInTheWay");
+    assert_eq!(code(put(&store, &scratch, "file/below/more", b"x").await), "FileInTheWay");
+    assert_eq!(code(put(&store, &scratch, "folder", b"x").await), "FolderInTheWay");
+    assert_eq!(code(put(&store, &scratch, "file/", b"").await), "FileInTheWay");
+
+    assert_eq!(scratch.keys(), ["file", "folder/in"], "nothing is left behind");
+}
+
+#[tokio::test]
+async fn nothing_is_written_made_or_removed_through_links() {
+    let (scratch, elsewhere) = (Scratch::new(), Scratch::new());
+    elsewhere.file("file", b"precious");
+    elsewhere.file("folder/file", b"precious");
+    symlink(elsewhere.path("folder"), scratch.path("folder")).unwrap();
+    symlink(elsewhere.path("file"), scratch.path("file")).unwrap();
+    symlink(elsewhere.path("new"), scratch.path("dangling")).unwrap();
+    let before = elsewhere.files();
+
+    for symlinks in [Symlinks::Follow, Symlinks::Skip, Symlinks::Keep] {
+        let store = DiskStore::new(DiskOptions { symlinks, ..DiskOptions::default() });
+        for key in ["folder/file", "folder/new", "folder/new/deeper"] {
+            assert_eq!(code(put(&store, &scratch, key, b"x").await), "SymlinkInTheWay", "{key}");
+            let request = super::creation(&scratch, key, 10, 10);
+            assert_eq!(code(store.create_upload(&request).await), "SymlinkInTheWay", "{key}");
+            assert_eq!(code(store.delete(scratch.bucket(), key).await), "SymlinkInTheWay", "{key}");
+        }
+        assert_eq!(code(put(&store, &scratch, "folder/", b"").await), "SymlinkInTheWay");
+    }
+    // A link that is the target itself is replaced, not followed.
+    for key in ["file", "dangling"] {
+        put(&store(), &scratch, key, b"mine").await.unwrap();
+        assert!(scratch.path(key).symlink_metadata().unwrap().is_file());
+    }
+
+    assert_eq!(elsewhere.files(), before);
+}
+
+#[tokio::test]
+async fn folders_are_made_and_kept_links_are_made_again() {
+    let scratch = Scratch::new();
+    let store = DiskStore::new(DiskOptions { symlinks: Symlinks::Keep, ..DiskOptions::default() });
+    let attributes = with(&[("mode", "0120777"), ("mtime", "1500000000.5")]);
+
+    store.put(scratch.bucket(), "a/empty/", Bytes::new(), &Attributes::default()).await.unwrap();
+    store.put(scratch.bucket(), "a/empty/", Bytes::new(), &Attributes::default()).await.unwrap();
+    let written = store.put(scratch.bucket(), "a/link", Bytes::from_static(b"../b"), &attributes).await.unwrap();
+
+    assert!(scratch.path("a/empty").is_dir());
+    assert_eq!(std::fs::read_link(scratch.path("a/link")).unwrap().to_str(), Some("../b"));
+    assert_eq!(mtime(&scratch.path("a/link")), (1_500_000_000, 500_000_000));
+    assert_eq!(written.etag, store.head(scratch.bucket(), "a/link", None, None).await.unwrap().etag);
+    assert_eq!(code(store.put(scratch.bucket(), "bad", Bytes::new(), &attributes).await), "NameNotAllowed");
+    // Others write the text as a file.
+    let follow = super::store();
+    follow.put(scratch.bucket(), "a/text", Bytes::from_static(b"../b"), &attributes).await.unwrap();
+    assert!(scratch.path("a/text").symlink_metadata().unwrap().is_file());
+}
+
+#[tokio::test]
+async fn what_writers_left_that_are_gone_is_removed_and_what_others_write_is_not() {
+    let (scratch, store) = (Scratch::new(), store());
+    let name = |digit: &str, kind: &str| format!("f/.seqferry-{}.{kind}", digit.repeat(32));
+    scratch.file(&name("a", "tmp"), b"half");
+    scratch.file(&name("b", "tmp"), b"being written");
+    scratch.file(&name("c", "parts"), b"a record without bytes");
+    scratch.file(&name("d", "part"), b"bytes");
+    scratch.file(&name("d", "parts"), b"a record");
+    scratch.file("f/.seqferry-mine.tmp", b"not ours");
+    let alive = std::fs::File::open(scratch.path(&name("b", "tmp"))).unwrap();
+    rustix::fs::flock(&alive, FlockOperation::LockExclusive).unwrap();
+
+    put(&store, &scratch, "f/file", b"x").await.unwrap();
+
+    let mut left = vec![name("b", "tmp"), name("d", "part"), name("d", "parts")];
+    left.extend(["f/.seqferry-mine.tmp".to_owned(), "f/file".to_owned()]);
+    assert_eq!(scratch.keys(), left);
+}
+
+#[tokio::test]
+async fn deletion_is_repeatable_and_spares_folders_that_hold_something() {
+    let (scratch, store) = (Scratch::new(), store());
+    scratch.file("a/b", b"x");
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+
+    for key in ["a", "a/", "absent", "absent/below", "a/b/below", "empty"] {
+        store.delete(scratch.bucket(), key).await.unwrap_or_else(|error| panic!("{key}: {error}"));
+    }
+    assert_eq!(scratch.keys(), ["a/b"]);
+    assert!(scratch.path("empty").is_dir(), "only the key with a slash is the folder's");
+    for _ in 0..2 {
+        store.delete(scratch.bucket(), "a/b").await.unwrap();
+        store.delete(scratch.bucket(), "empty/").await.unwrap();
+    }
+    assert!(scratch.keys().is_empty() && !scratch.path("empty").exists());
+}
+
+#[tokio::test]
+async fn the_root_is_made_only_when_that_is_wished() {
+    let scratch = Scratch::new();
+    let root = scratch.path("new/root");
+    let write = async |store: DiskStore| {
+        store.put(root.to_str().unwrap(), "k", Bytes::from_static(b"x"), &Attributes::default()).await
+    };
+
+    let error = failure(write(store()).await);
+    assert_eq!((error.code.as_str(), error.scope), ("NoSuchFolder", Scope::Job));
+    write(DiskStore::new(DiskOptions { create_root: true, ..DiskOptions::default() })).await.unwrap();
+    assert_eq!(scratch.keys(), ["new/root/k"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_share_folders() {
+    let (scratch, store) = (Scratch::new(), std::sync::Arc::new(store()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..200_u32 {
+        let (store, bucket) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned());
+        tasks.spawn(async move {
+            let key = format!("{}/{}/{number}", number % 3, number % 7);
+            store.put(&bucket, &key, number.to_string().into(), &Attributes::default()).await
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap().unwrap();
+    }
+
+    let files = scratch.files();
+    assert_eq!(files.len(), 200);
+    assert!(files.iter().all(|(key, body)| key.ends_with(&format!("/{}", String::from_utf8_lossy(body)))));
+}
