@@ -140,7 +140,8 @@ impl fmt::Display for StoreError {
             write!(f, " ({status})")?;
         }
         if !self.message.is_empty() && self.message != self.code {
-            write!(f, ": {}", self.message)?;
+            // Some services end their sentences; what follows here begins one.
+            write!(f, ": {}", self.message.trim_end_matches('.'))?;
         }
         if let Some(region) = &self.region {
             write!(f, " [bucket region {region}]")?;
