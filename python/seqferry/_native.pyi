@@ -287,6 +287,12 @@ class Engine:
         """HeadBucket: raises EngineError when the bucket cannot be used."""
     def head(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> list[ObjectInfo | None]:
         """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
+    def delete(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> None:
+        """Remove objects, in parallel and in no order. One that is not there counts as removed.
+
+        Raises:
+            EngineError: the first that could not be removed; some of the others may have been.
+        """
     def start(self, policy: CopyPolicy, items: list[CopyItem]) -> Job: ...
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""

@@ -110,6 +110,11 @@ class Engine:
         with _translated():
             return self._native.head(_endpoint(place), place.bucket, keys)
 
+    def delete(self, place: Location, keys: list[str]) -> None:
+        """Remove objects. One that is not there counts as removed; of those before a StorageError some are."""
+        with _translated():
+            self._native.delete(_endpoint(place), place.bucket, keys)
+
     def list(self, place: Location, *, limit: int | None = None) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with ``place.key``, in no order, in bounded memory.
 

@@ -53,7 +53,8 @@ class TransferSpec:
     Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object
     ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed
     by what follows ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``,
-    ``target.key`` itself.
+    ``target.key`` itself. With ``delete``, what is below ``target.key`` and has no object in the source is removed once
+    all has arrived, unless that would be more than ``max_delete`` objects.
     """
 
     source: Location
@@ -66,6 +67,8 @@ class TransferSpec:
     part_size: int | None = None
     copy_threshold: int | None = None
     storage_class: str | None = None
+    delete: bool = False
+    max_delete: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,17 @@ class Service:
                 _, why = specs.refusal(spec, info.key, target_key) or ("", None)
                 yield PlannedCopy(info.key, target_key, info.size, why)
 
+    def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
+        """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
+        for keys in sources.extras(self.engine, spec) if spec.delete else ():
+            yield from keys
+
+    def removed(self, transfer_id: str) -> int:
+        """How many objects at the target were removed because the source has none of their name."""
+        return len(
+            {key for event in self.events(transfer_id) if event.kind == "removing" for key in event.data["keys"]}
+        )
+
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.
 
@@ -264,7 +275,7 @@ def _start_of_id(text: str) -> str:
 
 
 def _same_submission(transfer_id: str, earlier: str, now: str) -> str:
-    if earlier != now:
+    if specs.from_json(earlier) != specs.from_json(now):  # an older version may have written fewer fields
         raise ConflictError(
             f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
         )

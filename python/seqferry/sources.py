@@ -10,7 +10,7 @@ from typing import Final
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import UsageError
 from seqferry.models import Location, TransferSpec
-from seqferry.spec import is_left_out
+from seqferry.spec import is_left_out, source_key
 
 log: Final = logging.getLogger("seqferry.sources")
 
@@ -77,6 +77,20 @@ def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
         close = getattr(pages, "close", None)
         if close is not None:
             close()
+
+
+def at_target(engine: Engine, spec: TransferSpec) -> Iterator[list[str]]:
+    """Pages of the keys below the target prefix."""
+    for page in engine.list(spec.target):
+        yield [info.key for info in page]
+
+
+def extras(engine: Engine, spec: TransferSpec) -> Iterator[list[str]]:
+    """Pages of the keys at the target that have no object in the source, each looked up there."""
+    for page in at_target(engine, spec):
+        for keys in _chunks(page):
+            found = engine.head(spec.source, [source_key(spec, key) for key in keys])
+            yield [key for key, info in zip(keys, found, strict=True) if info is None]
 
 
 def _wanted(spec: TransferSpec, page: list[ObjectInfo]) -> list[ObjectInfo]:

@@ -70,13 +70,17 @@ def build_spec(
     part_size: int | None = None,
     copy_threshold: int | None = None,
     storage_class: str | None = None,
+    delete: bool = False,
+    max_delete: int | None = None,
+    below: bool = False,
 ) -> TransferSpec:
     """The spec of ``cp SOURCE TARGET``.
 
     ``s3://b/run/`` and ``s3://b`` mean everything below; ``s3://b/key`` means that object. For everything below,
     the target is a prefix with or without its trailing slash; for one object, a target that ends in a slash (or a bare
     bucket) gets the object's name appended, and any other target is the exact key. Options of one side win over those
-    of both. ``no_sign_request`` leaves requests to the source unsigned (public data); those to the target are signed.
+    of both. With ``below``, a source without its trailing slash means everything below as well. ``no_sign_request``
+    leaves requests to the source unsigned (public data); those to the target are signed.
 
     Raises:
         UsageError: what is asked makes no sense, or cannot be done today.
@@ -88,7 +92,7 @@ def build_spec(
             raise UsageError(
                 f"'{_shown(local)}' is a local path; only copying from s3:// to s3:// is there today. Write s3://bucket/prefix/."
             )
-    source_bucket, source_key = parse_uri(source)
+    source_bucket, source_key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
     target_bucket, target_key = parse_uri(target)
     source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
     _check_endpoint(source_url)
@@ -129,6 +133,8 @@ def build_spec(
             part_size=part_size,
             copy_threshold=copy_threshold,
             storage_class=storage_class,
+            delete=delete,
+            max_delete=max_delete,
         )
     )
 
@@ -182,12 +188,21 @@ def checked(spec: TransferSpec) -> TransferSpec:
             f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         )
+    if spec.delete and (spec.single or spec.keys is not None):
+        raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
+    if spec.max_delete is not None and (not spec.delete or spec.max_delete < 0):
+        raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
     for key in (spec.source.key, spec.target.key, *(spec.keys or ())):
         _check_key(key)
     if is_same_store(spec):
         source, target = spec.source, spec.target
         if source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key):
             raise UsageError(f"Source and target are the same: {source.uri}. Choose another target.")
+        if spec.delete and source.key.startswith(target.key):
+            raise UsageError(
+                f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
+                "Choose a target beside it."
+            )
         if spec.keys is None and not spec.single and target.key.startswith(source.key):
             raise UsageError(
                 f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "
@@ -205,6 +220,11 @@ def is_same_store(spec: TransferSpec) -> bool:
 def target_key(spec: TransferSpec, source_key: str) -> str:
     """Where the object ``source_key`` goes. Only the start of the key is touched, never a later match of the prefix."""
     return spec.target.key if spec.single else spec.target.key + source_key.removeprefix(spec.strip)
+
+
+def source_key(spec: TransferSpec, target_key: str) -> str:
+    """Where what is at ``target_key`` would come from: the other way round of ``target_key`` for all of a prefix."""
+    return spec.strip + target_key.removeprefix(spec.target.key)
 
 
 def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:

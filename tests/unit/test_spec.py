@@ -194,6 +194,28 @@ def test_a_local_path_is_said_to_come_later(source: str, target: str) -> None:
         build_spec(source, target)
 
 
+def test_everything_below_is_meant_also_without_a_last_slash() -> None:
+    spec = build_spec("s3://a/run", "s3://b/in", below=True)
+
+    assert (spec.source.key, spec.single, target_key(spec, "run/f")) == ("run/", False, "in/f")
+    assert specs.source_key(spec, "in/d/f") == "run/d/f"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "said"),
+    [
+        ("s3://a/run/f", "s3://b/", {"delete": True}, "not for named objects"),
+        ("s3://a/run/", "s3://b/", {"max_delete": 3}, "give both"),
+        ("s3://a/run/", "s3://b/", {"delete": True, "max_delete": -1}, "0 or more"),
+        ("s3://a/run/vendor/", "s3://a/run/", {"delete": True}, "would remove it"),
+        ("s3://a/run/", "s3://a", {"delete": True}, "would remove it"),
+    ],
+)
+def test_removing_what_must_stay_is_refused(source: str, target: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        build_spec(source, target, **options)
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

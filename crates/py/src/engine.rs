@@ -21,6 +21,8 @@ use crate::values::{CopyItem, CopyPolicy, Endpoint, ObjectInfo, interrupted};
 
 /// HEAD requests of one `head` call that may wait at a time; the budget decides how many are under way.
 const HEADS: usize = 256;
+/// The same for the requests of one `delete` call.
+const DELETES: usize = 64;
 /// Runs of a listing.
 const RUNS: usize = 16;
 
@@ -154,6 +156,27 @@ impl Engine {
             })
         });
         found.map_err(|error| interrupted(&error))
+    }
+
+    fn delete(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str, keys: Vec<String>) -> PyResult<()> {
+        self.here()?;
+        let done = py.detach(|| {
+            self.runtime.block_on(async {
+                let requests = self.requests(&endpoint.0, RetryPolicy::default()).await;
+                let delete = |key: String| {
+                    let requests = requests.clone();
+                    async move {
+                        requests
+                            .call(Call::write("DeleteObject", bucket), &AtomicU32::new(0), async |store| {
+                                store.delete(bucket, &key).await
+                            })
+                            .await
+                    }
+                };
+                futures::stream::iter(keys).map(delete).buffer_unordered(DELETES).try_collect::<Vec<()>>().await
+            })
+        });
+        done.map(|_| ()).map_err(|error| interrupted(&error))
     }
 
     #[pyo3(signature = (endpoint, bucket, prefix, *, limit=None))]

@@ -30,6 +30,7 @@ _EPILOG = (
 
 _COMMANDS: Final = {
     "cp": "seqferry.cli.copying",
+    "sync": "seqferry.cli.copying",
     "status": "seqferry.cli.status",
     "resume": "seqferry.cli.control",
     "cancel": "seqferry.cli.control",

@@ -1,8 +1,9 @@
-"""``seqferry cp``."""
+"""``seqferry cp`` and ``seqferry sync``."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -91,38 +92,71 @@ def cp(
 
     The data never passes through this machine: the storage itself copies it.
     """
-    spec = build_spec(
-        source,
-        target,
-        endpoint_url=endpoint_url,
-        source_endpoint_url=source_endpoint_url,
-        target_endpoint_url=target_endpoint_url,
-        region=region,
-        source_region=source_region,
-        target_region=target_region,
-        profile=profile,
-        source_profile=source_profile,
-        target_profile=target_profile,
-        no_sign_request=no_sign_request,
-        if_exists=if_exists,
-        verify=verify,
-        part_size=part_size,
-        copy_threshold=copy_threshold,
-        storage_class=storage_class,
-    )
+    return _copy(locals())
+
+
+def sync(
+    delete: Annotated[
+        bool,
+        typer.Option(
+            "--delete",
+            envvar="SEQFERRY_DELETE",
+            help="Once all has arrived, remove what is at DST and not at SRC.",
+        ),
+    ] = False,
+    max_delete: Annotated[
+        int | None,
+        typer.Option(
+            "--max-delete",
+            envvar="SEQFERRY_MAX_DELETE",
+            metavar="N",
+            min=0,
+            help="Remove nothing if more than N objects would be.",
+        ),
+    ] = None,
+    **as_cp: Any,
+) -> int:
+    """Make DST hold what is below SRC: cp of a prefix that can also remove.
+
+    Objects that are there and identical are left alone; nothing is removed without --delete.
+    """
+    return _copy({**as_cp, "delete": delete, "max_delete": max_delete, "below": True})
+
+
+def _with_options_of_cp() -> None:
+    """Let ``sync`` have all parameters of ``cp`` before its own, written once."""
+    kinds = {**get_type_hints(cp, include_extras=True), **get_type_hints(sync, include_extras=True)}
+    parameters = {**inspect.signature(cp).parameters, **inspect.signature(sync).parameters}
+    taken = [
+        each.replace(annotation=kinds[name])
+        for name, each in parameters.items()
+        if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    sync.__signature__ = inspect.Signature(taken, return_annotation=int)  # type: ignore[attr-defined]
+    sync.__annotations__ = {each.name: each.annotation for each in taken}
+
+
+_with_options_of_cp()
+
+_OF_SPEC: Final = frozenset(inspect.signature(build_spec).parameters)
+
+
+def _copy(given: dict[str, Any]) -> int:
+    """Options of ``cp`` or ``sync``, by the names of their parameters, to the exit code."""
+    spec = build_spec(**{name: value for name, value in given.items() if name in _OF_SPEC})
     with open_session(
-        as_json=as_json,
-        quiet=quiet,
-        progress=not no_progress,
-        state_dir=state_dir,
-        max_requests=max_requests,
-        max_bandwidth=max_bandwidth,
-        memory=memory,
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        progress=not given["no_progress"],
+        state_dir=given["state_dir"],
+        max_requests=given["max_requests"],
+        max_bandwidth=given["max_bandwidth"],
+        memory=given["memory"],
     ) as session:
         session.service.check(spec)
-        if dry_run:
+        if given["dry_run"]:
             return _preview(session, spec)
-        if detach:
+        if given["detach"]:
             return _detached(session, session.service.submit(spec, actor=actor()))
         return session.copy(spec)
 
@@ -158,10 +192,20 @@ def _preview(session: Session, spec: TransferSpec) -> int:
             source = text.printable(f"s3://{spec.source.bucket}/{planned.source_key}")
             target = text.printable(f"s3://{spec.target.bucket}/{planned.target_key}")
             print(f"(dry run) copy {source} to {target}")
+    removed = 0
+    for key in session.service.preview_removal(spec):
+        removed += 1
+        if session.as_json:
+            display.emit("planned_removal", target_key=key)
+        elif not session.quiet:
+            print(f"(dry run) remove {text.printable(f's3://{spec.target.bucket}/{key}')}")
     if session.as_json:
-        display.emit("dry_run", objects=objects, bytes=total)
+        display.emit("dry_run", objects=objects, bytes=total, removed=removed)
     elif not session.quiet:
-        display.say(f"Dry run: {text.count(objects, 'object')}, {text.size(total)}. Nothing was copied or recorded.")
+        also = f", {text.count(removed, 'object')} to remove" if removed else ""
+        display.say(
+            f"Dry run: {text.count(objects, 'object')}, {text.size(total)}{also}. Nothing was copied or recorded."
+        )
     if refused:
         return exits.FAILED
     return exits.OK if objects else exits.NOTHING

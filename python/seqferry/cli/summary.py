@@ -41,6 +41,7 @@ class Result:
     status: Status
     evidence: list[Evidence]
     failures: list[FailureGroup]
+    removed: int = 0
 
     @property
     def seconds(self) -> float:
@@ -101,6 +102,10 @@ def _figures(result: Result, status_command: str) -> list[str]:
         out.append(f"  failed    {text.count(totals.failed, 'object')}")
     if totals.cancelled:
         out.append(f"  cancelled {text.count(totals.cancelled, 'object')}")
+    if result.removed:
+        out.append(f"  removed   {text.count(result.removed, 'object')} that the source does not have")
+    elif result.status.spec.delete and totals.failed:
+        out.append("  removed   nothing, since not all has arrived")
     verified = ", ".join(f"{number:,} by {kind}" for kind, number in result.verified().items() if kind != "none")
     if verified:
         out.append(f"  verified  {verified}")
@@ -136,6 +141,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "state": status.state,
         "source": status.spec.source.uri,
         "target": status.spec.target.uri,
+        "removed": result.removed,
         **display.totals_facts(status.totals),
         "bytes_copied": result.bytes_copied,
         "created_at": text.optional_timestamp(status.created_at),

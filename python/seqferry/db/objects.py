@@ -147,6 +147,11 @@ def _object_row(planned: Planned, at: float) -> bulk.Row:
     return row
 
 
+def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
+    """Those of the keys that the transfer has no object of."""
+    return set(source_keys) - bulk.known_keys(connection, transfer_id, source_keys)
+
+
 # --- running a batch --------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from seqferry.db.objects import Planned
 from seqferry.engine import ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.workflows import removal
 from seqferry.workflows.batch import end_failed
 from seqferry.workflows.runtime import Runtime
 
@@ -69,7 +70,8 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
 
 
 def close(runtime: Runtime, transfer_id: str) -> None:
-    """Give the transfer its final state; done once, however often it is called."""
+    """Remove what is to be removed, and give the transfer its final state; done once, however often it is called."""
+    removal.remove_extras(runtime, transfer_id)
     with runtime.database.write() as connection:
         transfers.finish(connection, transfer_id, time.time(), runtime.actor)
     runtime.announce_end()

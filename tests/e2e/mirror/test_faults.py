@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mover import MIB, SMALL_PARTS, Mover
 
 from support.buckets import Shape, assert_same, fill, open_uploads
+from support.mover import MIB, SMALL_PARTS, Mover
 from support.proxy import (
     Proxy,
     error_in_200,

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from mover import MIB, SMALL_PARTS, Mover
 
 from support.buckets import Shape, assert_same, fill, open_uploads
+from support.mover import MIB, SMALL_PARTS, Mover
 from support.proxy import Proxy, Record, hold
 from support.servers import S3Server
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 from boto3.s3.transfer import TransferConfig
-from mover import MIB, SMALL_PARTS, Mover
 
 from support.buckets import Shape, assert_same, fill, open_uploads
+from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
 # At and around what makes an object multipart, and a part: 5 MiB each here.

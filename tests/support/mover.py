@@ -13,6 +13,7 @@ from seqferry.models import ObjectRecord, Status
 from seqferry.service import Service
 from support.processes import Running, seqferry
 from support.servers import S3Server
+from support.sim import Simulator
 
 MIB = 1024 * 1024
 SMALL_PARTS = ("--part-size", "5MiB", "--copy-threshold", "5MiB")
@@ -23,7 +24,7 @@ SMALL_PARTS = ("--part-size", "5MiB", "--copy-threshold", "5MiB")
 class Mover:
     """Runs ``seqferry`` against ``server``; everything it started ends with the block."""
 
-    server: S3Server
+    server: S3Server | Simulator
     state: Path
     env: dict[str, str] = field(default_factory=dict[str, str])
     _started: ExitStack = field(default_factory=ExitStack)
@@ -44,9 +45,9 @@ class Mover:
         assert running.wait() == 0, str(running)
         return running.stdout.strip()
 
-    def copy(self, *arguments: str, deadline: float = 300.0) -> tuple[int, dict[str, Any], str]:
+    def copy(self, *arguments: str, verb: str = "cp", deadline: float = 300.0) -> tuple[int, dict[str, Any], str]:
         """``cp --json`` to its end: exit status, the summary event, and what it said on stderr."""
-        running = self.start("cp", *arguments, "--json")
+        running = self.start(verb, *arguments, "--json")
         code = running.wait(deadline)
         events = [json.loads(line) for line in running.stdout.splitlines()]
         return code, events[-1] if events else {}, running.stderr

@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mover import Mover
 
+from support.mover import Mover
 from support.servers import S3Server
+from support.sim import Simulator
 
 
 @pytest.fixture
-def make_mover(tmp_path: Path) -> Iterator[Callable[[S3Server], Mover]]:
+def make_mover(tmp_path: Path) -> Iterator[Callable[[S3Server | Simulator], Mover]]:
     """``make_mover(server)``: the command with a fresh state folder, talking to a server or a proxy."""
     made: list[Mover] = []
 
-    def make(server: S3Server) -> Mover:
+    def make(server: S3Server | Simulator) -> Mover:
         made.append(Mover(server, tmp_path / f"state{len(made)}"))
         return made[-1]
 

@@ -1,0 +1,103 @@
+"""The end of a sync: what the target has and the source has not is removed.
+
+Only when all of the source has arrived: a source that could not be read, or is empty, is no reason to remove anything.
+What is to be removed is on record before it is; repeated after a kill, the target is listed anew and the rest removed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry import sources
+from seqferry import spec as specs
+from seqferry.db import events, objects, transfers
+from seqferry.errors import StorageError
+from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.workflows.runtime import Runtime
+
+_ATTEMPTS: Final = 4
+
+
+def remove_extras(runtime: Runtime, transfer_id: str) -> None:
+    """Remove what the transfer's spec wants removed, or record why that was not done."""
+    spec = _wanted(runtime, transfer_id)
+    if spec is None:
+        return
+    for attempt in range(1, _ATTEMPTS + 1):
+        runtime.check()
+        try:
+            _remove(runtime, transfer_id, spec)
+            return
+        except StorageError as why:
+            if why.job_wide or why.error_class not in ("retry", "throttle") or attempt == _ATTEMPTS:
+                _stop(runtime, transfer_id, why.error_code or why.code, why.message)
+                return
+        runtime.sleep(2.0 ** (attempt - 1))
+
+
+def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
+    """The spec, if anything is to be removed at all."""
+    with runtime.database.read() as connection:
+        row = transfers.row_of(connection, transfer_id)
+        if row is None or not _goes_on(row) or row.planned_at is None:
+            return None
+        spec = specs.from_json(row.spec)
+        totals = transfers.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
+    if not spec.delete:
+        return None
+    if totals.failed:
+        _note(runtime, transfer_id, "nothing_removed", {"why": f"{totals.failed} objects failed"})
+        return None
+    if totals.objects == 0:
+        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}."
+        _stop(runtime, transfer_id, "EmptySource", f"{why} Check the source; to empty a target, remove it yourself.")
+        return None
+    return spec
+
+
+def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
+    if spec.max_delete is not None:
+        found = 0
+        for keys in _extras(runtime, transfer_id, spec):
+            found += len(keys)
+            if found > spec.max_delete:
+                why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source"
+                advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
+                _stop(runtime, transfer_id, "TooManyToDelete", f"{why}. {advice}")
+                return
+    for keys in _extras(runtime, transfer_id, spec):
+        with runtime.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+        if row is None or not _goes_on(row):
+            return
+        _note(runtime, transfer_id, "removing", {"keys": keys})
+        runtime.engine.delete(spec.target, keys)
+
+
+def _extras(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> Iterator[list[str]]:
+    """Keys at the target of which the transfer has no object, page by page."""
+    for page in sources.at_target(runtime.engine, spec):
+        runtime.check()
+        by_source = {specs.source_key(spec, key): key for key in page}
+        with runtime.database.read() as connection:
+            extra = objects.not_among(connection, transfer_id, list(by_source))
+        if extra:
+            yield sorted(by_source[key] for key in extra)
+
+
+def _goes_on(row: sa.Row[Any]) -> bool:
+    return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
+
+
+def _note(runtime: Runtime, transfer_id: str, kind: str, data: dict[str, Any]) -> None:
+    with runtime.database.write() as connection:
+        events.append(connection, transfer_id, time.time(), kind, runtime.actor, data)
+
+
+def _stop(runtime: Runtime, transfer_id: str, code: str, message: str) -> None:
+    with runtime.database.write() as connection:
+        transfers.request_stop(connection, transfer_id, time.time(), runtime.actor, code, message)

@@ -1,0 +1,121 @@
+"""``sync``: the target comes to hold what the source holds, and loses only what it may lose."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from seqferry.config import Settings
+from seqferry.service import Service
+from support.buckets import keys
+from support.mover import Mover
+from support.proxy import Proxy, access_denied, hold
+from support.servers import S3Server
+
+
+@dataclass(frozen=True)
+class Places:
+    """Objects below ``run/`` in a source bucket, and a target bucket."""
+
+    server: S3Server
+    mover: Mover
+    source: str
+    target: str
+
+    def put(self, bucket: str, *names: str) -> None:
+        for name in names:
+            self.server.client(self.server.user).put_object(Bucket=bucket, Key=name, Body=name.encode())
+
+    def sync(self, *options: str) -> tuple[int, dict[str, object]]:
+        code, summary, _ = self.mover.copy(f"s3://{self.source}/run", f"s3://{self.target}/in", *options, verb="sync")
+        return code, summary
+
+    def arrived(self) -> list[str]:
+        return sorted(keys(self.server, self.target))
+
+
+@pytest.fixture
+def places(
+    s3server: S3Server, proxy: Proxy, make_bucket: Callable[..., str], make_mover: Callable[[S3Server], Mover]
+) -> Places:
+    """Source: a, b, d/c. Target: b, d/old, old; and one beside what is kept in sync. Through ``proxy``."""
+    made = Places(s3server, make_mover(proxy.server), make_bucket(s3server), make_bucket(s3server))
+    made.put(made.source, "run/a", "run/b", "run/d/c")
+    made.put(made.target, "in/b", "in/d/old", "in/old", "inner", "other/x")
+    return made
+
+
+def test_nothing_is_removed_unasked(places: Places) -> None:
+    code, summary = places.sync()
+
+    assert (code, summary["removed"], summary["objects"]) == (0, 0, 3)
+    assert places.arrived() == ["in/a", "in/b", "in/d/c", "in/d/old", "in/old", "inner", "other/x"]
+
+
+def test_what_the_source_has_not_is_removed_when_asked_for(places: Places) -> None:
+    planned = places.mover.start(
+        "sync", f"s3://{places.source}/run", f"s3://{places.target}/in", "--delete", "--dry-run"
+    )
+    assert planned.wait() == 0, str(planned)
+    removed = [line for line in planned.stdout.splitlines() if line.startswith("(dry run) remove")]
+    assert sorted(removed) == [f"(dry run) remove s3://{places.target}/in/{name}" for name in ("d/old", "old")]
+    assert len(places.arrived()) == 5
+
+    code, summary = places.sync("--delete", "--max-delete", "2")
+
+    assert (code, summary["removed"]) == (0, 2)
+    assert places.arrived() == ["in/a", "in/b", "in/d/c", "inner", "other/x"]
+    code, summary = places.sync("--delete")
+    assert (code, summary["removed"], summary["objects_skipped"]) == (0, 0, 3)
+
+
+def test_nothing_is_removed_when_it_would_be_too_much(places: Places) -> None:
+    code, summary = places.sync("--delete", "--max-delete", "1")
+
+    assert (code, summary["state"], summary["error_code"]) == (1, "failed", "TooManyToDelete")
+    assert places.arrived() == ["in/a", "in/b", "in/d/c", "in/d/old", "in/old", "inner", "other/x"]
+
+
+def test_nothing_is_removed_when_not_all_has_arrived(places: Places, proxy: Proxy) -> None:
+    proxy.rule([], access_denied(), key_is="in/a", bucket=places.target)
+
+    code, summary = places.sync("--delete")
+
+    assert (code, summary["objects_failed"], summary["removed"]) == (1, 1, 0)
+    assert places.arrived() == ["in/b", "in/d/c", "in/d/old", "in/old", "inner", "other/x"]
+
+
+def test_an_empty_source_empties_nothing(places: Places) -> None:
+    for name in ("run/a", "run/b", "run/d/c"):
+        places.server.client().delete_object(Bucket=places.source, Key=name)
+
+    code, summary = places.sync("--delete")
+
+    assert (code, summary["error_code"]) == (1, "EmptySource")
+    assert len(places.arrived()) == 5
+
+
+def test_a_worker_that_is_killed_while_it_removes_is_followed_by_one_that_removes_the_rest(
+    places: Places, proxy: Proxy, rng: random.Random, tmp_path: Path
+) -> None:
+    held = proxy.rule("DeleteObject", hold(rng.choice(["request", "reply"])), after=1)
+    running = places.mover.start("sync", f"s3://{places.source}/run", f"s3://{places.target}/in", "--delete")
+    running.wait_for_output("transfer ")
+    transfer_id = running.stderr.split()[1]
+    proxy.wait_held(held)
+    running.kill()
+    proxy.remove_rule(held)
+
+    with places.mover.start("resume", transfer_id) as last:
+        assert last.wait() == 0, str(last)
+        assert "removed   2 objects" in last.stderr
+
+    assert places.arrived() == ["in/a", "in/b", "in/d/c", "inner", "other/x"]
+    with Service.open(Settings.load({"SEQFERRY_STATE_DIR": str(places.mover.state)})) as service:
+        removing = [event.data["keys"] for event in service.events(transfer_id) if event.kind == "removing"]
+        assert service.first_broken_event(transfer_id) is None
+    assert {key for keys in removing for key in keys} == {"in/d/old", "in/old"}
