@@ -73,6 +73,12 @@ pub struct ServiceQuirks {
     pub checks_whole: bool,
     /// Parts but the last of an upload have at least so many bytes.
     pub minimum_part: usize,
+    /// Checks of what it does not offer at all.
+    pub without: &'static [&'static str],
+    /// An `ETag` is made of the bytes it stands for.
+    pub digests: bool,
+    /// Errors come with an HTTP status.
+    pub statuses: bool,
     /// Seed of the objects' bytes; say it when a run fails.
     pub seed: u64,
 }
@@ -98,6 +104,9 @@ impl Default for ServiceQuirks {
             checks_size: true,
             checks_whole: true,
             minimum_part: 5 << 20,
+            without: &[],
+            digests: true,
+            statuses: true,
             seed: 1,
         }
     }
@@ -132,7 +141,13 @@ const CHECKS: &[(&str, Check)] = checks! {
 /// When checks fail; the message names them, and the output above it says how.
 pub async fn conformance(store: &dyn ObjectStore, bucket: &str, quirks: &ServiceQuirks) {
     let mut failed = Vec::new();
+    let unknown: Vec<_> =
+        quirks.without.iter().filter(|name| !CHECKS.iter().any(|(known, _)| known == *name)).collect();
+    assert!(unknown.is_empty(), "there are no such checks: {unknown:?}");
     for (number, (name, check)) in (1..).zip(CHECKS) {
+        if quirks.without.contains(name) {
+            continue;
+        }
         // Short, so that long keys fit behind it.
         let bench = Bench { store, bucket, quirks, place: format!("check-{number}/") };
         if AssertUnwindSafe(check(&bench)).catch_unwind().await.is_err() {
@@ -211,6 +226,19 @@ impl Bench<'_> {
             }
         }
         panic!("the listing does not end");
+    }
+
+    /// Check an `ETag` against the one that the bytes have, where it is made of them.
+    fn check_etag(&self, etag: &str, of_bytes: &str, what: &str) {
+        assert!(!etag.is_empty(), "{what}");
+        if self.quirks.digests {
+            assert_eq!(etag, of_bytes, "{what}");
+        }
+    }
+
+    /// The status that an error has to have.
+    fn status(&self, status: u16) -> Option<u16> {
+        self.quirks.statuses.then_some(status)
     }
 
     /// Keys below the check's own prefix, in the service's order.

@@ -253,7 +253,7 @@ mod tests {
                 prop_assert_eq!(*found, part(u64::from(*number)));
             }
             // A line of 20 bytes and more is lost by the cut, and two at most by the flip of a bit.
-            let whole = bytes.iter().filter(|byte| **byte == b'\n').count();
+            let whole = bytes.split(|byte| *byte == b'\n').count() - 1;
             prop_assert!(record.parts.len() + 3 >= whole, "{} of {whole}", record.parts.len());
         }
     }

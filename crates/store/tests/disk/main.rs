@@ -1,7 +1,9 @@
 //! The disk as a store: what users rely on when files are read and written.
 
+mod conformance;
 mod listing;
 mod reading;
+mod trouble;
 mod uploads;
 mod writing;
 
@@ -64,6 +66,11 @@ impl Scratch {
 
     fn keys(&self) -> Vec<String> {
         self.files().into_keys().collect()
+    }
+
+    /// The first of our unfinished files of a kind: `tmp`, `part` or `parts`.
+    fn unfinished(&self, kind: &str) -> String {
+        self.keys().into_iter().find(|key| key.rsplit('.').next() == Some(kind)).unwrap()
     }
 
     fn source(&self, key: &str) -> CopySource {

@@ -129,7 +129,7 @@ async fn completing_again_after_the_rename_says_the_same() {
     let (scratch, first) = (Scratch::new(), store());
     let id = first.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
     let part = send(&first, &scratch, "k", &id, 1, b"0123456789").await;
-    let record = scratch.keys().into_iter().find(|key| key.ends_with(".parts")).unwrap();
+    let record = scratch.unfinished("parts");
     // Killed between the rename and the removal of the record: the record is there again.
     let keep = scratch.path("kept");
     std::fs::hard_link(scratch.path(&record), &keep).unwrap();
@@ -151,7 +151,7 @@ async fn a_file_that_took_the_place_of_a_completed_one_is_not_taken_for_it() {
     let (scratch, first) = (Scratch::new(), store());
     let id = first.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
     let part = send(&first, &scratch, "k", &id, 1, b"0123456789").await;
-    let record = scratch.keys().into_iter().find(|key| key.ends_with(".parts")).unwrap();
+    let record = scratch.unfinished("parts");
     std::fs::hard_link(scratch.path(&record), scratch.path("kept")).unwrap();
     let request = completion(&scratch, "k", &id, vec![part], 10);
     first.complete_upload(&request).await.unwrap();
@@ -212,7 +212,7 @@ proptest! {
                     }
                     Step::Restart => store = fresh(),
                     Step::Tear(bytes) => {
-                        let record = scratch.keys().into_iter().find(|key| key.ends_with(".parts")).unwrap();
+                        let record = scratch.unfinished("parts");
                         let file = std::fs::File::options().write(true).open(scratch.path(&record)).unwrap();
                         let text = std::fs::read_to_string(scratch.path(&record)).unwrap();
                         // The first line, and those that announce other bytes, are on the disk before anything else happens.
@@ -228,7 +228,7 @@ proptest! {
                 }
             }
             let listed = store.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts;
-            let file = scratch.files().into_iter().find(|(key, _)| key.ends_with(".part")).unwrap().1;
+            let file = std::fs::read(scratch.path(&scratch.unfinished("part"))).unwrap();
             for part in &listed {
                 let at = (part.number as usize - 1) * PART;
                 let size = usize::try_from(part.size).unwrap();

@@ -1,0 +1,71 @@
+//! What a disk has in common with every other store.
+
+use seqferry_store::conformance::{ServiceQuirks, conformance};
+use seqferry_store::fault::FaultStore;
+use seqferry_store::{DiskOptions, DiskStore, ObjectStore};
+
+use super::Scratch;
+
+/// A disk does not copy, has no tags, no attributes but times and permissions, and no digests of what it holds.
+const WITHOUT: &[&str] = &[
+    "objects::facts_are_told_by_head",
+    "objects::attributes_are_kept",
+    "objects::an_overwrite_replaces_all",
+    "objects::tags_are_replaced",
+    "objects::odd_keys_are_kept",
+    "copying::attributes_and_tags_travel",
+    "copying::copies_are_pinned",
+    "copying::sources_are_encoded",
+    "copying::storage_classes_are_set",
+    "copying::a_copy_replaces_what_was_there",
+    "copying::a_copy_of_parts_has_their_bytes",
+    "copying::a_checksum_can_be_asked_for",
+    "copying::empty_objects_are_copied",
+    "uploads::parts_are_copied",
+    "uploads::what_was_asked_for_at_creation_is_kept",
+    // Parts of any size, with gaps between them.
+    "uploads::parts_are_listed_by_number",
+    "uploads::part_copies_are_pinned",
+    // Its errors name copies and buckets.
+    "failing::absent_keys_are_not_found",
+    "failing::absent_buckets_stop_the_job",
+];
+
+fn quirks(name: &'static str) -> ServiceQuirks {
+    let keys = ["..a", "a\nb", " ", "-rf", "a\\b", "\u{e9}", "e\u{301}", "*?[x]", "\u{1f9ec}/x", "a+b %41", "\u{1}"];
+    ServiceQuirks {
+        name,
+        keys: keys.map(str::to_owned).to_vec(),
+        storage_class: None,
+        minimum_part: 1000,
+        without: WITHOUT,
+        digests: false,
+        statuses: false,
+        seed: 3,
+        ..ServiceQuirks::default()
+    }
+}
+
+#[tokio::test]
+async fn a_disk() {
+    let scratch = Scratch::new();
+
+    conformance(&super::store(), scratch.bucket(), &quirks("a disk")).await;
+}
+
+#[tokio::test]
+async fn a_disk_that_is_not_made_sure_of_and_lists_in_small_passes() {
+    let scratch = Scratch::new();
+    let store = DiskStore::new(DiskOptions { durable: false, names_at_a_time: 2, ..DiskOptions::default() });
+
+    conformance(&store, scratch.bucket(), &quirks("a disk in small passes")).await;
+}
+
+#[tokio::test]
+async fn a_fault_store_over_a_disk() {
+    let scratch = Scratch::new();
+    let store = FaultStore::new(std::sync::Arc::new(super::store()));
+
+    assert_eq!(store.kind(), seqferry_store::Kind::Disk);
+    conformance(&store, scratch.bucket(), &quirks("faults over a disk")).await;
+}
