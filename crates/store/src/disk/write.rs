@@ -81,16 +81,25 @@ pub(super) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> std
 /// Give a written file its times and permissions, and make sure of it; returns what pins it.
 pub(super) fn finish(file: &OwnedFd, wanted: &Wanted, durable: bool) -> std::result::Result<Pin, Errno> {
     if let Some(mode) = wanted.permissions {
-        rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+        where_there_are_any(rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
     }
     if let Some(mtime) = wanted.mtime {
         let times = Timestamps { last_access: timespec(mtime), last_modification: timespec(mtime) };
-        rustix::fs::futimens(file, &times)?;
+        where_there_are_any(rustix::fs::futimens(file, &times))?;
     }
     if durable {
         rustix::fs::fsync(file)?;
     }
     Ok(Pin::of(&rustix::fs::fstat(file)?))
+}
+
+/// Some file systems (FAT, SMB) keep no permissions, or not all times, and refuse them even to the file's owner: the bytes are
+/// worth keeping without.
+fn where_there_are_any(set: std::result::Result<(), Errno>) -> std::result::Result<(), Errno> {
+    match set {
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+        other => other,
+    }
 }
 
 pub(super) fn put(
