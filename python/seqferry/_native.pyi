@@ -57,6 +57,7 @@ class CopyPolicy:
         part_size: int | None = None,
         copy_threshold: int | None = None,
         storage_class: str | None = None,
+        way: str = "copy",
         resumed: bool = False,
         since: float = 0.0,
         only_clean: bool = False,
@@ -71,6 +72,7 @@ class CopyPolicy:
             verify: ``auto`` | ``checksum`` | ``content``.
             part_size: bytes; None lets the engine choose per object.
             copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).
+            way: ``copy`` has the storage copy, and streams what it refuses; ``stream`` reads and writes all here.
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
             since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold
                 no part are aborted.
@@ -129,7 +131,7 @@ class Outcome:
         """``done`` | ``skipped`` | ``failed`` | ``cancelled``."""
     @property
     def method(self) -> str:
-        """``copy`` | ``multipart`` | ``none``."""
+        """``copy`` | ``multipart`` | ``stream`` | ``none``."""
     @property
     def started_at(self) -> float: ...
     @property
@@ -151,7 +153,7 @@ class Outcome:
         """Base64, as S3 writes it."""
     @property
     def verified(self) -> str:
-        """``checksum`` | ``etag`` | ``content`` | ``size`` | ``none``: the evidence the target rests on."""
+        """``checksum`` | ``etag`` | ``content`` | ``time`` | ``size`` | ``none``: the evidence the target rests on."""
     @property
     def not_carried(self) -> list[str]:
         """What the target lacks of the source, one sentence each (empty nearly always)."""
@@ -233,6 +235,8 @@ class Job:
         """True when every item has ended (or the job was stopped) and all events were handed out by ``wait``."""
     def failure(self) -> Failure | None:
         """Set when a job-wide error stopped the job: items without an Outcome were not attempted to their end."""
+    def notes(self) -> list[str]:
+        """What a person should know of the job as a whole, said once: ways round what a service gets wrong."""
     def progress(self) -> Progress: ...
     def acknowledge(self, ids: list[int]) -> None:
         """The upload ids of these items are on disk: their parts may start."""

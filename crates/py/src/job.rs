@@ -35,6 +35,10 @@ impl Job {
         self.0.failure().map(Failure::from)
     }
 
+    fn notes(&self) -> Vec<String> {
+        self.0.notes()
+    }
+
     fn progress(&self, py: Python<'_>) -> Progress {
         Progress(py.detach(|| self.0.progress()))
     }

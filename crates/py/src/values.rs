@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use seqferry_store::{EndpointOptions, ListedObject, ObjectMeta, StoreError};
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::requests::Interrupted;
-use seqferry_transfer::{self as transfer, IfExists, Item, Limits, Policy, Verify};
+use seqferry_transfer::{self as transfer, IfExists, Item, Limits, Policy, Verify, Way};
 
 use crate::EngineError;
 
@@ -85,7 +85,7 @@ impl CopyPolicy {
     #[new]
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
-                        resumed=false, since=0.0, only_clean=false))]
+                        way="copy", resumed=false, since=0.0, only_clean=false))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         source: &Endpoint,
@@ -99,6 +99,7 @@ impl CopyPolicy {
         part_size: Option<u64>,
         copy_threshold: Option<u64>,
         storage_class: Option<String>,
+        way: &str,
         resumed: bool,
         since: f64,
         only_clean: bool,
@@ -120,11 +121,17 @@ impl CopyPolicy {
             "content" => Verify::Content,
             other => return Err(PyValueError::new_err(format!("verify is none of auto, checksum, content: {other}"))),
         };
+        let way = match way {
+            "copy" => Way::Copy,
+            "stream" => Way::Stream,
+            other => return Err(PyValueError::new_err(format!("way is none of copy, stream: {other}"))),
+        };
         let policy = Policy {
             source_bucket,
             target_bucket,
             source_prefix: source_prefix.to_owned(),
             target_prefix: target_prefix.to_owned(),
+            way,
             if_exists,
             verify,
             wishes: Wishes { part_size, copy_threshold },

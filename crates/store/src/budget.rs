@@ -397,6 +397,11 @@ impl Budget {
         self.lock().gates.stats()
     }
 
+    /// Bytes of buffers at most.
+    pub fn memory_limit(&self) -> u64 {
+        u64::from(self.memory_units) * MEMORY_UNIT
+    }
+
     /// Buffer bytes that are reserved now.
     pub fn memory_reserved(&self) -> u64 {
         (self.memory_units as usize - self.memory.available_permits()) as u64 * MEMORY_UNIT

@@ -1,9 +1,13 @@
 //! The checksums that S3 keeps for objects, as far as Seqferry uses them.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use crc_fast::CrcAlgorithm;
+use md5::{Digest as _, Md5};
+use sha1::Sha1;
+use sha2::Sha256;
 
 /// Algorithms in order of preference: the first that a service returns for an object is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,8 +41,121 @@ impl ChecksumAlgorithm {
 
     /// Whether a multipart upload can be given one value over the full object: only CRCs can be combined.
     pub fn spans_parts(self) -> bool {
-        matches!(self, Self::Crc64Nvme | Self::Crc32C | Self::Crc32)
+        self.crc().is_some()
     }
+
+    fn crc(self) -> Option<(CrcAlgorithm, usize)> {
+        match self {
+            Self::Crc64Nvme => Some((CrcAlgorithm::Crc64Nvme, 8)),
+            Self::Crc32C => Some((CrcAlgorithm::Crc32Iscsi, 4)),
+            Self::Crc32 => Some((CrcAlgorithm::Crc32IsoHdlc, 4)),
+            Self::Sha256 | Self::Sha1 => None,
+        }
+    }
+
+    /// The value over the full object, from those of its parts in order, each with the part's length. None for algorithms
+    /// that cannot be combined, and for values that are none.
+    pub fn joined<'a>(self, parts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
+        let (crc, width) = self.crc()?;
+        let mut whole = crc_fast::checksum(crc, b"");
+        for (value, len) in parts {
+            let raw = STANDARD.decode(value).ok().filter(|raw| raw.len() == width)?;
+            whole = crc_fast::checksum_combine(crc, whole, big_endian(&raw), len);
+        }
+        Some(base64(&whole.to_be_bytes()[8 - width..]))
+    }
+
+    /// The composite value over the checksums of parts in order, as S3 writes it. None for values that are none.
+    pub fn composite<'a>(self, parts: impl IntoIterator<Item = &'a str>) -> Option<String> {
+        let mut digester = Digester::new(DigestAlgorithm::Checksum(self));
+        let mut count = 0;
+        for value in parts {
+            digester.update(&STANDARD.decode(value).ok()?);
+            count += 1;
+        }
+        Some(format!("{}-{count}", base64(&digester.finish())))
+    }
+}
+
+fn big_endian(raw: &[u8]) -> u64 {
+    raw.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// What can be computed over bytes: the checksums that services keep, and what `ETag`s are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DigestAlgorithm {
+    /// A checksum.
+    Checksum(ChecksumAlgorithm),
+    /// The `ETag` of an object that was written at once and is not encrypted with a key of its own.
+    Md5,
+}
+
+/// Computes a digest while the bytes go by.
+pub struct Digester(State);
+
+enum State {
+    Crc(crc_fast::Digest, usize),
+    Sha256(Sha256),
+    Sha1(Sha1),
+    Md5(Md5),
+}
+
+impl fmt::Debug for Digester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Digester")
+    }
+}
+
+impl Digester {
+    /// One that has seen nothing.
+    pub fn new(algorithm: DigestAlgorithm) -> Self {
+        Self(match algorithm {
+            DigestAlgorithm::Md5 => State::Md5(Md5::new()),
+            DigestAlgorithm::Checksum(ChecksumAlgorithm::Sha256) => State::Sha256(Sha256::new()),
+            DigestAlgorithm::Checksum(ChecksumAlgorithm::Sha1) => State::Sha1(Sha1::new()),
+            DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc64Nvme) => {
+                State::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme), 8)
+            }
+            DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32C) => {
+                State::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi), 4)
+            }
+            DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32) => {
+                State::Crc(crc_fast::Digest::new(CrcAlgorithm::Crc32IsoHdlc), 4)
+            }
+        })
+    }
+
+    /// These bytes come next.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            State::Crc(digest, _) => digest.update(bytes),
+            State::Sha256(digest) => digest.update(bytes),
+            State::Sha1(digest) => digest.update(bytes),
+            State::Md5(digest) => digest.update(bytes),
+        }
+    }
+
+    /// The digest of all that went by, the most significant byte first.
+    pub fn finish(self) -> Vec<u8> {
+        match self.0 {
+            State::Crc(digest, width) => digest.finalize().to_be_bytes()[8 - width..].to_vec(),
+            State::Sha256(digest) => digest.finalize().to_vec(),
+            State::Sha1(digest) => digest.finalize().to_vec(),
+            State::Md5(digest) => digest.finalize().to_vec(),
+        }
+    }
+
+    /// The digest of these bytes.
+    pub fn of(algorithm: DigestAlgorithm, bytes: &[u8]) -> Vec<u8> {
+        let mut digester = Self::new(algorithm);
+        digester.update(bytes);
+        digester.finish()
+    }
+}
+
+/// A digest as headers have it.
+pub fn base64(digest: &[u8]) -> String {
+    STANDARD.encode(digest)
 }
 
 /// What the value was computed over.
@@ -84,11 +201,16 @@ impl Checksum {
 
 /// CRC64NVME of bytes as S3 writes it.
 pub fn crc64nvme(bytes: &[u8]) -> String {
-    STANDARD.encode(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes).to_be_bytes())
+    base64(&crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes).to_be_bytes())
+}
+
+/// The digest that a header has. None where it has none.
+pub fn unbase64(value: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(value).ok()
 }
 
 /// Lower-case hexadecimal digits, as `ETag`s have them.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         // Writing to a text cannot fail.
         let _ = write!(text, "{byte:02x}");
@@ -103,6 +225,40 @@ mod tests {
     #[test]
     fn crc64nvme_has_the_published_check_value() {
         assert_eq!(crc64nvme(b"123456789"), STANDARD.encode(0xAE8B_1486_0A79_9888_u64.to_be_bytes()));
+    }
+
+    #[test]
+    fn digests_have_their_published_check_values() {
+        for (algorithm, value) in [
+            (ChecksumAlgorithm::Crc64Nvme, "ae8b14860a799888"),
+            (ChecksumAlgorithm::Crc32C, "e3069283"),
+            (ChecksumAlgorithm::Crc32, "cbf43926"),
+            (ChecksumAlgorithm::Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
+            (ChecksumAlgorithm::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),
+        ] {
+            assert_eq!(hex(&Digester::of(DigestAlgorithm::Checksum(algorithm), b"123456789")), value, "{algorithm:?}");
+        }
+        assert_eq!(hex(&Digester::of(DigestAlgorithm::Md5, b"123456789")), "25f9e794323b453885f5181f1b624d0b");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn checksums_of_parts_add_up_to_that_of_the_whole(parts: Vec<Vec<u8>>) {
+            for algorithm in ChecksumAlgorithm::ALL {
+                let value = |bytes: &[u8]| base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), bytes));
+                let values: Vec<(String, u64)> = parts.iter().map(|part| (value(part), part.len() as u64)).collect();
+
+                let joined = algorithm.joined(values.iter().map(|(value, len)| (value.as_str(), *len)));
+
+                assert_eq!(joined, algorithm.spans_parts().then(|| value(&parts.concat())));
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_are_none_are_not_joined() {
+        assert_eq!(ChecksumAlgorithm::Crc32.joined([("AAAA", 3)]), None);
+        assert_eq!(ChecksumAlgorithm::Crc32.composite(["no Base64"]), None);
     }
 
     #[test]

@@ -28,6 +28,8 @@ mod upload;
 mod walk;
 mod write;
 
+pub use facts::{MTIME, read_mtime};
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -39,10 +41,10 @@ use tokio::sync::Semaphore;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{ByteStream, ObjectStore, Result};
+use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
-    Range, UploadInfo, Written,
+    CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    PutObject, Range, UploadInfo, Written,
 };
 
 /// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
@@ -152,6 +154,13 @@ fn base64(crc64: u64) -> String {
     STANDARD.encode(crc64.to_be_bytes())
 }
 
+/// The checksum of bytes that are to be written: as their sender computed it, else computed now.
+fn sent(digests: &Digests, body: &[u8]) -> u64 {
+    let told = digests.checksum.as_ref().filter(|(algorithm, _)| *algorithm == ChecksumAlgorithm::Crc64Nvme);
+    let told = told.and_then(|(_, value)| <[u8; 8]>::try_from(STANDARD.decode(value).ok()?).ok());
+    told.map_or_else(|| crc64(body), u64::from_be_bytes)
+}
+
 /// What was written, as S3 tells it.
 fn full(crc64: u64) -> Checksum {
     Checksum { algorithm: ChecksumAlgorithm::Crc64Nvme, value: base64(crc64), kind: ChecksumKind::FullObject }
@@ -180,16 +189,20 @@ impl ObjectStore for DiskStore {
         self.disk.blocking("HeadObject", bucket, Some(key), work).await
     }
 
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
         let asked = source.clone();
-        let work = move |disk: &Arc<Disk>| read::get(disk, &asked, range);
+        let work = move |disk: &Arc<Disk>| read::fetch(disk, &asked, range);
         self.disk.blocking("GetObject", &source.bucket, Some(&source.key), work).await
     }
 
-    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
-        let (root, name, attributes) = (bucket.to_owned(), key.to_owned(), attributes.clone());
-        let work = move |disk: &Arc<Disk>| write::put(&disk.folders, &disk.options, &root, &name, &body, &attributes);
-        self.disk.blocking("PutObject", bucket, Some(key), work).await
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+        let asked = object.clone();
+        let work = move |disk: &Arc<Disk>| {
+            let crc64 = sent(&asked.digests, &body);
+            let (root, name, attributes) = (&asked.bucket, &asked.key, &asked.attributes);
+            write::put(&disk.folders, &disk.options, root, name, (&body, crc64), attributes)
+        };
+        self.disk.blocking("PutObject", &object.bucket, Some(&object.key), work).await
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
@@ -235,10 +248,20 @@ impl ObjectStore for DiskStore {
         Err(not_offered("UploadPartCopy", bucket, key, "a disk does not copy by itself"))
     }
 
-    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
+    async fn put_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        body: Bytes,
+        digests: &Digests,
+    ) -> Result<Copied> {
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
+        let digests = digests.clone();
         let work = move |disk: &Arc<Disk>| {
-            disk.uploads.put_part(&disk.options, disk.boot.as_deref(), (&root, &name, &id), part, &body)
+            let crc64 = sent(&digests, &body);
+            disk.uploads.put_part(&disk.options, disk.boot.as_deref(), (&root, &name, &id), part, (&body, crc64))
         };
         self.disk.blocking("UploadPart", bucket, Some(key), work).await
     }

@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 use crate::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{ByteStream, ObjectStore, Result};
+use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
-    Range, UploadInfo, Written,
+    CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    PutObject, Range, UploadInfo, Written,
 };
 
 /// What happens to a request.
@@ -286,16 +286,17 @@ impl ObjectStore for FaultStore {
         self.request("HeadObject", bucket, key, part, self.inner.head(bucket, key, version, part)).await
     }
 
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
         let (bucket, key) = (source.bucket.clone(), source.key.clone());
         match self.fault("GetObject", &key, None) {
             Some(Fault::Truncate) => {
-                let half = self.inner.get(source, range).await?.take(1);
+                let Fetched { meta, body } = self.inner.fetch(source, range).await?;
+                let half = body.take(1);
                 let end = Err(StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)));
-                Ok(half.chain(futures::stream::iter([end])).boxed())
+                Ok(Fetched { meta, body: half.chain(futures::stream::iter([end])).boxed() })
             }
             Some(Fault::Corrupt) => {
-                let body = self.inner.get(source, range).await?;
+                let Fetched { meta, body } = self.inner.fetch(source, range).await?;
                 let altered = body.map_ok(|chunk| {
                     let mut bytes = chunk.to_vec();
                     if let Some(byte) = bytes.first_mut() {
@@ -303,25 +304,30 @@ impl ObjectStore for FaultStore {
                     }
                     Bytes::from(bytes)
                 });
-                Ok(altered.boxed())
+                Ok(Fetched { meta, body: altered.boxed() })
             }
             Some(Fault::Fail(code, status)) => {
                 Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status)))
             }
             Some(Fault::Hold(gate)) => {
                 gate.pass().await;
-                self.inner.get(source, range).await
+                self.inner.fetch(source, range).await
+            }
+            Some(Fault::HoldReply(gate)) => {
+                let answer = self.inner.fetch(source, range).await;
+                gate.pass().await;
+                answer
             }
             Some(Fault::Hook(hook)) => {
                 (hook.0)().await;
-                self.inner.get(source, range).await
+                self.inner.fetch(source, range).await
             }
-            _ => self.inner.get(source, range).await,
+            _ => self.inner.fetch(source, range).await,
         }
     }
 
-    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
-        self.request("PutObject", bucket, key, None, self.inner.put(bucket, key, body, attributes)).await
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+        self.request("PutObject", &object.bucket, &object.key, None, self.inner.put_object(object, body)).await
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
@@ -365,8 +371,16 @@ impl ObjectStore for FaultStore {
         self.request("UploadPartCopy", bucket, key, Some(part), request).await
     }
 
-    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
-        let request = self.inner.put_part(bucket, key, upload_id, part, body);
+    async fn put_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        body: Bytes,
+        digests: &Digests,
+    ) -> Result<Copied> {
+        let request = self.inner.put_part(bucket, key, upload_id, part, body, digests);
         self.request("UploadPart", bucket, key, Some(part), request).await
     }
 

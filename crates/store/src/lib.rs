@@ -23,13 +23,13 @@ pub mod conformance;
 pub mod fault;
 
 pub use budget::{Budget, BudgetLimits};
-pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
-pub use disk::{DiskOptions, DiskStore, Symlinks};
+pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
+pub use disk::{DiskOptions, DiskStore, MTIME, Symlinks, read_mtime};
 pub use error::{ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, S3Store};
-pub use store::{ByteStream, ObjectStore, Result};
+pub use store::{ByteStream, Fetched, ObjectStore, Result};
 pub use types::{
-    Attributes, CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest,
-    ListedObject, ObjectMeta, PartInfo, PartsPage, Range, Refusal, UploadInfo, Written,
+    Attributes, CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest,
+    ListedObject, ObjectMeta, PartInfo, PartsPage, PutObject, Range, Refusal, UploadInfo, Written,
 };

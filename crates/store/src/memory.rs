@@ -1,7 +1,8 @@
 //! An object store in memory, as strict as S3: the oracle of the conformance suite and the base of fault tests.
 //!
-//! It computes `ETag`s and checksums from the bytes, keeps CRC64NVME for every object as AWS does, honours conditions, and
-//! has the limits of multipart uploads (the minimum part size is an option, so that tests can be small). It has no versions.
+//! It computes `ETag`s and checksums from the bytes, keeps CRC64NVME as AWS does for every object that came with no other
+//! checksum, checks what senders say of their bytes, honours conditions, and has the limits of multipart uploads (the minimum
+//! part size is an option, so that tests can be small). It has no versions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +12,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use md5::{Digest as _, Md5};
+use sha2::Sha256;
 
-use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme, hex};
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, base64, hex};
 use crate::error::StoreError;
-use crate::store::{ByteStream, ObjectStore, Result};
+use crate::error::classify::code;
+use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta,
-    PartInfo, PartsPage, Range, UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ListedObject,
+    ObjectMeta, PartInfo, PartsPage, PutObject, Range, UploadInfo, Written,
 };
 
 /// See the module.
@@ -26,9 +29,35 @@ pub struct MemoryStore {
     minimum_part: u64,
     page: usize,
     order: fn(&str) -> String,
-    opaque_etags: bool,
+    etags: Etags,
     misread_parts: bool,
+    kind: Kind,
+    checksums: Checksums,
+    ignores_ranges: bool,
     state: Mutex<State>,
+}
+
+/// What its `ETag`s are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Etags {
+    /// Digests.
+    Plain,
+    /// No digests, and said to be none.
+    Opaque,
+    /// No digests, where nothing says so.
+    Odd,
+}
+
+/// Which checksums it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Checksums {
+    All,
+    /// Requests that name another are refused, as some services do.
+    Only(ChecksumAlgorithm),
+    /// Requests that name any are refused, and none is kept.
+    Refused,
+    /// What requests say of them is not even looked at, as services do that have never heard of them.
+    Unheard,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +77,7 @@ struct Object {
     attributes: Attributes,
     tags: Vec<(String, String)>,
     storage_class: Option<String>,
-    checksum: Checksum,
+    checksum: Option<Checksum>,
 }
 
 #[derive(Debug)]
@@ -67,8 +96,18 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }
 
-fn full(body: &[u8]) -> Checksum {
-    Checksum { algorithm: ChecksumAlgorithm::Crc64Nvme, value: crc64nvme(body), kind: ChecksumKind::FullObject }
+fn value(algorithm: ChecksumAlgorithm, body: &[u8]) -> String {
+    base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), body))
+}
+
+fn full(algorithm: ChecksumAlgorithm, body: &[u8]) -> Checksum {
+    Checksum { algorithm, value: value(algorithm, body), kind: ChecksumKind::FullObject }
+}
+
+/// Whether bytes are what their sender says.
+fn are_sent(digests: &Digests, body: &[u8]) -> bool {
+    digests.checksum.as_ref().is_none_or(|(algorithm, sent)| value(*algorithm, body) == *sent)
+        && digests.md5.as_ref().is_none_or(|sent| base64(&Md5::digest(body)) == *sent)
 }
 
 impl Default for MemoryStore {
@@ -84,8 +123,11 @@ impl MemoryStore {
             minimum_part,
             page: 1000,
             order: str::to_owned,
-            opaque_etags: false,
+            etags: Etags::Plain,
             misread_parts: false,
+            kind: Kind::Service,
+            checksums: Checksums::All,
+            ignores_ranges: false,
             state: Mutex::default(),
         }
     }
@@ -107,7 +149,7 @@ impl MemoryStore {
     /// The same, saying of parts that their `ETag`s are no digests, as a bucket does that encrypts with KMS.
     #[must_use]
     pub fn with_opaque_etags(mut self) -> Self {
-        self.opaque_etags = true;
+        self.etags = Etags::Opaque;
         self
     }
 
@@ -116,6 +158,78 @@ impl MemoryStore {
     pub fn with_whole_checksums_of_parts(mut self) -> Self {
         self.misread_parts = true;
         self
+    }
+
+    /// The same, passing for a disk: it keeps no checksum, and its `ETag`s are no digests.
+    #[must_use]
+    pub fn as_disk(mut self) -> Self {
+        (self.kind, self.etags, self.checksums) = (Kind::Disk, Etags::Opaque, Checksums::Unheard);
+        self
+    }
+
+    /// The same, refusing requests that name a checksum other than this one; with None it refuses any, and keeps none.
+    #[must_use]
+    pub fn with_checksums(mut self, known: Option<ChecksumAlgorithm>) -> Self {
+        self.checksums = known.map_or(Checksums::Refused, Checksums::Only);
+        self
+    }
+
+    /// The same, never having heard of checksums: it keeps and answers none.
+    #[must_use]
+    pub fn without_checksums(mut self) -> Self {
+        self.checksums = Checksums::Unheard;
+        self
+    }
+
+    /// The same, with `ETag`s of objects written at once that are no digests.
+    #[must_use]
+    pub fn with_odd_etags(mut self) -> Self {
+        self.etags = Etags::Odd;
+        self
+    }
+
+    /// The same, behind a proxy that drops `Range`.
+    #[must_use]
+    pub fn ignoring_ranges(mut self) -> Self {
+        self.ignores_ranges = true;
+        self
+    }
+
+    fn keeps(&self, checksum: Checksum) -> Option<Checksum> {
+        (!matches!(self.checksums, Checksums::Unheard | Checksums::Refused)).then_some(checksum)
+    }
+
+    fn answered(&self, copied: Copied) -> Copied {
+        let checksum = copied.checksum.filter(|_| self.checksums != Checksums::Unheard);
+        Copied { checksum, opaque_etag: self.etags == Etags::Opaque, ..copied }
+    }
+
+    fn know(&self, operation: &'static str, bucket: &str, key: &str, named: Option<ChecksumAlgorithm>) -> Result<()> {
+        match (self.checksums, named) {
+            (Checksums::Only(known), Some(named)) if known != named => {}
+            (Checksums::Refused, Some(_)) => {}
+            _ => return Ok(()),
+        }
+        Err(StoreError::new(operation, bucket, Some(key), "NotImplemented", Some(501)))
+    }
+
+    fn meta(&self, object: &Object) -> ObjectMeta {
+        let mut attributes = object.attributes.clone();
+        if self.kind == Kind::Disk {
+            attributes.metadata.entry("mtime".to_owned()).or_insert_with(|| format!("{:.6}", object.modified));
+        }
+        ObjectMeta {
+            size: object.body.len() as u64,
+            etag: object.etag.clone(),
+            last_modified: object.modified,
+            storage_class: object.storage_class.clone(),
+            checksum: object.checksum.clone(),
+            attributes,
+            tag_count: u32::try_from(object.tags.len()).ok(),
+            archived: object.is_archived(),
+            opaque_etag: self.kind == Kind::Disk,
+            ..ObjectMeta::default()
+        }
     }
 
     /// Create a bucket.
@@ -148,7 +262,7 @@ impl State {
     }
 
     fn write(&mut self, operation: &'static str, bucket: &str, key: &str, object: Object) -> Result<Written> {
-        let written = Written { etag: object.etag.clone(), version_id: None, checksum: Some(object.checksum.clone()) };
+        let written = Written { etag: object.etag.clone(), version_id: None, checksum: object.checksum.clone() };
         self.buckets
             .get_mut(bucket)
             .ok_or_else(|| StoreError::new(operation, bucket, None, "NoSuchBucket", Some(404)))?
@@ -178,15 +292,17 @@ impl State {
         }
         let copied = Copied {
             etag: md5_hex(&body),
-            checksum: upload
-                .request
-                .checksum
-                .filter(|(a, _)| *a == ChecksumAlgorithm::Crc64Nvme)
-                .map(|_| crc64nvme(&body)),
+            checksum: upload.request.checksum.map(|(algorithm, _)| value(algorithm, &body)),
             opaque_etag: false,
         };
         upload.parts.insert(part, body);
         Ok(copied)
+    }
+}
+
+impl Object {
+    fn is_archived(&self) -> bool {
+        matches!(self.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE"))
     }
 }
 
@@ -198,6 +314,10 @@ fn slice(object: &Object, range: Option<Range>) -> Option<Bytes> {
 
 #[async_trait]
 impl ObjectStore for MemoryStore {
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         self.state().bucket("HeadBucket", bucket).map(|_| ())
     }
@@ -261,43 +381,58 @@ impl ObjectStore for MemoryStore {
                 .get(n as usize - 1)
                 .ok_or_else(|| StoreError::new("HeadObject", bucket, Some(key), "InvalidPartNumber", Some(416)))?,
         };
-        Ok(ObjectMeta {
-            size,
-            etag: object.etag.clone(),
-            last_modified: object.modified,
-            storage_class: object.storage_class.clone(),
-            checksum: Some(object.checksum.clone()),
-            parts_count: part.and(u32::try_from(object.parts.len()).ok()).filter(|n| *n > 0),
-            attributes: object.attributes.clone(),
-            tag_count: u32::try_from(object.tags.len()).ok(),
-            archived: matches!(object.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")),
-            ..ObjectMeta::default()
-        })
+        let parts_count = part.and(u32::try_from(object.parts.len()).ok()).filter(|n| *n > 0);
+        Ok(ObjectMeta { size, parts_count, ..self.meta(object) })
     }
 
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
         let state = self.state();
         let object = state.source("GetObject", source)?;
+        if object.is_archived() {
+            return Err(StoreError::new(
+                "GetObject",
+                &source.bucket,
+                Some(&source.key),
+                "InvalidObjectState",
+                Some(403),
+            ));
+        }
+        if let Some(range) = range
+            && self.ignores_ranges
+            && range.len() < object.body.len() as u64
+        {
+            let error = StoreError::new("GetObject", &source.bucket, Some(&source.key), code::RANGE_IGNORED, None);
+            return Err(error.with_message(format!("{} was asked for, and the whole object came", range.header())));
+        }
         let body = slice(object, range).ok_or_else(|| {
             StoreError::new("GetObject", &source.bucket, Some(&source.key), "InvalidRange", Some(416))
         })?;
         // Several chunks, as a network would bring them.
         let chunks: Vec<Result<Bytes>> = body.chunks(1 << 16).map(|chunk| Ok(body.slice_ref(chunk))).collect();
-        Ok(futures::stream::iter(chunks).boxed())
+        let checksum = object.checksum.clone().filter(|_| range.is_none());
+        let meta = ObjectMeta { checksum, ..self.meta(object) };
+        Ok(Fetched { meta, body: futures::stream::iter(chunks).boxed() })
     }
 
-    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
-        let object = Object {
-            etag: md5_hex(&body),
-            checksum: full(&body),
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+        let named = object.digests.checksum.as_ref().map(|(algorithm, _)| *algorithm);
+        self.know("PutObject", &object.bucket, &object.key, named)?;
+        if !are_sent(&object.digests, &body) {
+            return Err(StoreError::new("PutObject", &object.bucket, Some(&object.key), "BadDigest", Some(400)));
+        }
+        let etag =
+            if self.etags == Etags::Odd { format!("odd-{}", hex(&Sha256::digest(&body))) } else { md5_hex(&body) };
+        let made = Object {
+            etag,
+            checksum: self.keeps(full(named.unwrap_or(ChecksumAlgorithm::Crc64Nvme), &body)),
             body,
             parts: Vec::new(),
             modified: now(),
-            attributes: attributes.clone(),
-            tags: Vec::new(),
-            storage_class: None,
+            attributes: object.attributes.clone(),
+            tags: object.tags.clone(),
+            storage_class: object.storage_class.clone(),
         };
-        self.state().write("PutObject", bucket, key, object)
+        self.state().write("PutObject", &object.bucket, &object.key, made)
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
@@ -332,7 +467,7 @@ impl ObjectStore for MemoryStore {
     ) -> Result<Written> {
         let mut state = self.state();
         let object = state.source("CopyObject", source)?;
-        if matches!(object.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")) {
+        if object.is_archived() {
             return Err(StoreError::new(
                 "CopyObject",
                 &source.bucket,
@@ -351,6 +486,12 @@ impl ObjectStore for MemoryStore {
     }
 
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
+        self.know(
+            "CreateMultipartUpload",
+            &upload.bucket,
+            &upload.key,
+            upload.checksum.map(|(algorithm, _)| algorithm),
+        )?;
         let mut state = self.state();
         state.bucket("CreateMultipartUpload", &upload.bucket)?;
         state.next_upload += 1;
@@ -374,23 +515,36 @@ impl ObjectStore for MemoryStore {
         let object = state.source("UploadPartCopy", source)?;
         let body = slice(object, Some(range))
             .ok_or_else(|| StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidRange", Some(416)))?;
-        let whole = object.checksum.value.clone();
+        let whole = object.checksum.as_ref().map(|sum| sum.value.clone());
         let mut copied = state.put_part("UploadPartCopy", bucket, key, upload_id, part, body)?;
         if self.misread_parts && copied.checksum.is_some() {
-            copied.checksum = Some(whole);
+            copied.checksum = whole;
         }
-        Ok(Copied { opaque_etag: self.opaque_etags, ..copied })
+        Ok(self.answered(copied))
     }
 
-    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
+    async fn put_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        body: Bytes,
+        digests: &Digests,
+    ) -> Result<Copied> {
+        self.know("UploadPart", bucket, key, digests.checksum.as_ref().map(|(algorithm, _)| *algorithm))?;
+        if !are_sent(digests, &body) {
+            return Err(StoreError::new("UploadPart", bucket, Some(key), "BadDigest", Some(400)));
+        }
         let copied = self.state().put_part("UploadPart", bucket, key, upload_id, part, body)?;
-        Ok(Copied { opaque_etag: self.opaque_etags, ..copied })
+        Ok(self.answered(copied))
     }
 
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+        let checksums = self.checksums != Checksums::Unheard;
         let mut state = self.state();
         let upload = state.upload("ListParts", bucket, key, upload_id)?;
-        let checksums = upload.request.checksum.is_some_and(|(a, _)| a == ChecksumAlgorithm::Crc64Nvme);
+        let algorithm = upload.request.checksum.map(|(algorithm, _)| algorithm).filter(|_| checksums);
         let mut parts: Vec<PartInfo> = upload
             .parts
             .iter()
@@ -399,7 +553,7 @@ impl ObjectStore for MemoryStore {
                 number: *number,
                 size: body.len() as u64,
                 etag: md5_hex(body),
-                checksum: checksums.then(|| crc64nvme(body)),
+                checksum: algorithm.map(|algorithm| value(algorithm, body)),
             })
             .collect();
         let more = parts.len() > self.page;
@@ -417,7 +571,7 @@ impl ObjectStore for MemoryStore {
         if upload.parts.is_empty() || upload.parts.windows(2).any(|pair| pair[0].number >= pair[1].number) {
             return bad("InvalidPartOrder");
         }
-        let (mut body, mut digests, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut body, mut digests, mut lengths, mut sums) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (i, part) in upload.parts.iter().enumerate() {
             let Some(bytes) = open.parts.get(&part.number).filter(|bytes| md5_hex(bytes) == part.etag) else {
                 return bad("InvalidPart");
@@ -428,11 +582,19 @@ impl ObjectStore for MemoryStore {
             body.extend_from_slice(bytes);
             digests.extend_from_slice(&Md5::digest(bytes));
             lengths.push(bytes.len() as u64);
+            sums.extend(open.request.checksum.map(|(algorithm, _)| value(algorithm, bytes)));
         }
         if body.len() as u64 != upload.size {
             return bad("InvalidRequest");
         }
-        let checksum = full(&body);
+        let checksum = match open.request.checksum {
+            Some((algorithm, ChecksumKind::Composite)) => {
+                let value = algorithm.composite(sums.iter().map(String::as_str)).unwrap_or_default();
+                Checksum { algorithm, value, kind: ChecksumKind::Composite }
+            }
+            Some((algorithm, ChecksumKind::FullObject)) => full(algorithm, &body),
+            None => full(ChecksumAlgorithm::Crc64Nvme, &body),
+        };
         if upload.whole.as_ref().is_some_and(|expected| expected.agrees(&checksum) == Some(false)) {
             return bad("BadDigest");
         }
@@ -440,7 +602,7 @@ impl ObjectStore for MemoryStore {
         state.uploads.remove(&upload.upload_id);
         let object = Object {
             etag: format!("{}-{}", md5_hex(&digests), lengths.len()),
-            checksum,
+            checksum: self.keeps(checksum),
             body: body.into(),
             parts: lengths,
             modified: now(),

@@ -8,8 +8,8 @@ use futures::stream::BoxStream;
 
 use crate::error::StoreError;
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
-    Range, UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta,
+    PartsPage, PutObject, Range, UploadInfo, Written,
 };
 
 /// Every request ends in one of these.
@@ -17,6 +17,14 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// A body in chunks. A body that ends early yields an error, never a silent end.
 pub type ByteStream = BoxStream<'static, Result<Bytes>>;
+
+/// An answer to GET: facts about the object, and its bytes (or those of the range).
+pub struct Fetched {
+    /// Of the whole object, whatever the range. Its checksum is told only when the whole object was asked for.
+    pub meta: ObjectMeta,
+    /// What was asked for.
+    pub body: ByteStream,
+}
 
 /// An S3-shaped object store: single requests, each made once.
 ///
@@ -39,11 +47,29 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// Facts about an object; with `part`, the size is that of this part (1-based).
     async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta>;
 
-    /// Bytes of an object, only while its `ETag` is `if_match`.
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream>;
+    /// An object and its facts, only while its `ETag` is `if_match`. A range that is answered with anything else is an error
+    /// ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before a byte of it is read.
+    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched>;
+
+    /// The bytes of an object alone.
+    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+        Ok(self.fetch(source, range).await?.body)
+    }
 
     /// Write a whole object.
-    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written>;
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written>;
+
+    /// Write a whole object that carries these attributes and no more.
+    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
+        let object = PutObject {
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            attributes: attributes.clone(),
+            digests: Digests::crc64nvme(&body),
+            ..PutObject::default()
+        };
+        self.put_object(&object, body).await
+    }
 
     /// Remove the current version of an object. An absent one counts as removed.
     async fn delete(&self, bucket: &str, key: &str) -> Result<()>;
@@ -78,8 +104,16 @@ pub trait ObjectStore: Send + Sync + Debug {
         part: u32,
     ) -> Result<Copied>;
 
-    /// Send bytes as a part.
-    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied>;
+    /// Send bytes as a part. Sending the same part again replaces it.
+    async fn put_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        body: Bytes,
+        digests: &Digests,
+    ) -> Result<Copied>;
 
     /// The parts that an upload holds, after part number `after`.
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage>;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
 
 /// What is behind a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -171,7 +171,40 @@ pub struct Written {
     pub checksum: Option<Checksum>,
 }
 
-/// Answer of a part copy.
+/// What the sender knows of the bytes that it sends. A service refuses (`BadDigest`) what arrives otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Digests {
+    /// A checksum, Base64, which the service keeps as well.
+    pub checksum: Option<(ChecksumAlgorithm, String)>,
+    /// MD5, Base64: for services that know no checksum.
+    pub md5: Option<String>,
+}
+
+impl Digests {
+    /// CRC64NVME of these bytes alone.
+    pub fn crc64nvme(bytes: &[u8]) -> Self {
+        Self { checksum: Some((ChecksumAlgorithm::Crc64Nvme, crc64nvme(bytes))), md5: None }
+    }
+}
+
+/// An object to be written at once.
+#[derive(Debug, Clone, Default)]
+pub struct PutObject {
+    /// Bucket name.
+    pub bucket: String,
+    /// Key.
+    pub key: String,
+    /// What it carries besides its bytes.
+    pub attributes: Attributes,
+    /// Its tags.
+    pub tags: Vec<(String, String)>,
+    /// None for the bucket's default.
+    pub storage_class: Option<String>,
+    /// What its bytes must be.
+    pub digests: Digests,
+}
+
+/// Answer of a part that was copied or sent.
 #[derive(Debug, Clone, Default)]
 pub struct Copied {
     /// Without quotes. Opaque: not every service computes it from the part's bytes.

@@ -3,7 +3,8 @@
 //! Best first: equal checksums over the full object; equal composite checksums or equal `ETag`s of copies with the same part
 //! boundaries; equal plain `ETag`s of copies made at once; equal sizes. No choice here costs a second read of the bytes.
 
-use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, ObjectMeta};
+use seqferry_store::checksum::{base64, hex};
+use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ObjectMeta};
 
 use crate::limits::Limits;
 use crate::outcome::Verified;
@@ -98,6 +99,200 @@ pub fn choose(
     let plan = plan_parts(size, wishes.part_size, limits)?;
     let checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
     Ok(Route::Parts(PartsRoute { plan, checksum, whole: None, same_boundaries: false }))
+}
+
+/// What a source promises of its bytes, as far as it can be computed while they are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// What to compute.
+    pub algorithm: DigestAlgorithm,
+    /// Some: the digests of stretches of so many bytes are put together, as multipart `ETag`s and composite checksums are.
+    pub cut: Option<u64>,
+    /// What must come out.
+    pub value: String,
+}
+
+impl Reference {
+    /// The strongest promise of a source of which HEAD or GET told `source`; `first_part` is the length of its part 1 where that
+    /// is known.
+    pub fn of(source: &ObjectMeta, first_part: Option<u64>, limits: &Limits) -> Option<Self> {
+        let cut = first_part
+            .zip(etag_parts(&source.etag))
+            .and_then(|(first, parts)| uniform_part_size(source.size, parts, first, limits))
+            .filter(|_| source.size > 0);
+        match &source.checksum {
+            Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject }) => {
+                let algorithm = DigestAlgorithm::Checksum(*algorithm);
+                return Some(Self { algorithm, cut: None, value: value.clone() });
+            }
+            Some(Checksum { algorithm, value, kind: ChecksumKind::Composite }) if cut.is_some() => {
+                let algorithm = DigestAlgorithm::Checksum(*algorithm);
+                return Some(Self { algorithm, cut, value: value.clone() });
+            }
+            _ => {}
+        }
+        let digest = !source.opaque_etag && (is_digest(&source.etag) || cut.is_some());
+        digest.then(|| Self { algorithm: DigestAlgorithm::Md5, cut, value: source.etag.clone() })
+    }
+
+    /// What the value that came out means.
+    pub fn verdict(&self, computed: &str) -> Verdict {
+        // Some services leave the number of parts out of composite checksums.
+        let base = |value: &str| value.split_once('-').map_or(value, |(base, _)| base).to_owned();
+        let (name, equal) = match self.algorithm {
+            DigestAlgorithm::Md5 => ("ETag", Verified::Etag),
+            DigestAlgorithm::Checksum(algorithm) => (algorithm.name(), Verified::Checksum),
+        };
+        if base(&self.value) == base(computed) {
+            return Verdict::Proven(equal);
+        }
+        let how = format!("the source has {name} {}, and its bytes as they were read give {computed}", self.value);
+        // Not every `ETag` that looks like a digest is one.
+        if equal == Verified::Etag { Verdict::Doubtful(how) } else { Verdict::Differs(how) }
+    }
+}
+
+/// Digests of stretches, put together as S3 does for multipart `ETag`s and composite checksums.
+pub fn assembled<'a>(algorithm: DigestAlgorithm, digests: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut digester = Digester::new(algorithm);
+    let mut count = 0;
+    for digest in digests {
+        digester.update(digest);
+        count += 1;
+    }
+    format!("{}-{count}", shown(algorithm, &digester.finish()))
+}
+
+/// A digest as headers have it: `ETag`s in hexadecimal digits, checksums in Base64.
+pub fn shown(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
+    match algorithm {
+        DigestAlgorithm::Md5 => hex(digest),
+        DigestAlgorithm::Checksum(_) => base64(digest),
+    }
+}
+
+/// Computes what a [`Reference`] asks for from bytes that come in order.
+#[derive(Debug)]
+pub struct Stretches {
+    algorithm: DigestAlgorithm,
+    cut: Option<u64>,
+    digester: Digester,
+    /// Bytes of the present stretch.
+    seen: u64,
+    ended: Vec<Vec<u8>>,
+}
+
+impl Stretches {
+    /// Before the first byte.
+    pub fn new(reference: &Reference) -> Self {
+        let (algorithm, cut) = (reference.algorithm, reference.cut);
+        Self { algorithm, cut, digester: Digester::new(algorithm), seen: 0, ended: Vec::new() }
+    }
+
+    /// These bytes come next.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        let Some(cut) = self.cut else { return self.digester.update(bytes) };
+        while !bytes.is_empty() {
+            if self.seen == cut {
+                self.end();
+            }
+            let room = usize::try_from(cut - self.seen).unwrap_or(usize::MAX);
+            let (here, rest) = bytes.split_at(room.min(bytes.len()));
+            self.digester.update(here);
+            self.seen += here.len() as u64;
+            bytes = rest;
+        }
+    }
+
+    fn end(&mut self) {
+        let ended = std::mem::replace(&mut self.digester, Digester::new(self.algorithm));
+        self.ended.push(ended.finish());
+        self.seen = 0;
+    }
+
+    /// What came out.
+    pub fn finish(mut self) -> String {
+        if self.cut.is_none() {
+            return shown(self.algorithm, &self.digester.finish());
+        }
+        self.end();
+        assembled(self.algorithm, self.ended.iter().map(Vec::as_slice))
+    }
+}
+
+/// How an object is to be streamed in parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamRoute {
+    /// The upload. What its full-object checksum must be is known when all was read.
+    pub parts: PartsRoute,
+    /// What the bytes must be.
+    pub reference: Option<Reference>,
+}
+
+/// Up to which size an object is streamed at once, when `memory` bytes of buffers are there for all.
+pub fn streams_at_once(size: u64, wishes: Wishes, limits: &Limits, memory: u64) -> bool {
+    let wish = wishes.copy_threshold.unwrap_or(limits.stream_threshold);
+    size <= wish.min(limits.maximum_copy).min(memory / 4)
+}
+
+/// Choose how to stream a source of `size` bytes that promises `reference`, when `memory` bytes of buffers are there for all.
+///
+/// The boundaries of the source's own parts are kept where its promise rests on them, so that parts can be read in any order
+/// and the target gets the same `ETag`. The upload has the source's algorithm, so that both can be compared later.
+///
+/// # Errors
+/// When the object is too large to be cut.
+pub fn choose_stream(
+    size: u64,
+    reference: Option<Reference>,
+    wishes: Wishes,
+    limits: &Limits,
+    memory: u64,
+) -> Result<StreamRoute, PlanError> {
+    const STEPS: u64 = 1000;
+    const MIB: u64 = 1 << 20;
+    let boundaries = reference
+        .as_ref()
+        .and_then(|reference| Some((reference.cut?, reference.algorithm)))
+        .filter(|(cut, _)| *cut <= limits.stream_boundaries.min(memory / 4) && wishes.part_size.is_none());
+    let full = |algorithm| Some((algorithm, ChecksumKind::FullObject));
+    let parts = if let Some((part_size, algorithm)) = boundaries {
+        let checksum = match algorithm {
+            DigestAlgorithm::Checksum(algorithm) => Some((algorithm, ChecksumKind::Composite)),
+            DigestAlgorithm::Md5 => full(ChecksumAlgorithm::Crc64Nvme),
+        };
+        PartsRoute { plan: PartPlan { size, part_size }, checksum, whole: None, same_boundaries: true }
+    } else {
+        let grown = size
+            .div_ceil(STEPS)
+            .next_multiple_of(MIB)
+            .clamp(limits.stream_part, limits.stream_part_grown.max(limits.stream_part));
+        let plan = plan_parts(size, Some(wishes.part_size.unwrap_or(grown)), limits)?;
+        let checksum = match reference.as_ref().map(|reference| (reference.algorithm, reference.cut)) {
+            Some((DigestAlgorithm::Checksum(algorithm), None)) if algorithm.spans_parts() => full(algorithm),
+            _ => full(ChecksumAlgorithm::Crc64Nvme),
+        };
+        PartsRoute { plan, checksum, whole: None, same_boundaries: false }
+    };
+    Ok(StreamRoute { parts, reference })
+}
+
+/// The weaker of two verdicts: what a copy rests on that was proven in two steps.
+pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
+    let rank = |verified: Verified| match verified {
+        Verified::No => 0,
+        Verified::Size => 1,
+        Verified::Time => 2,
+        Verified::Etag => 3,
+        Verified::Checksum => 4,
+        Verified::Content => 5,
+    };
+    match (first, second) {
+        (Verdict::Differs(how), _) | (_, Verdict::Differs(how)) => Verdict::Differs(how),
+        (Verdict::Doubtful(how), _) | (_, Verdict::Doubtful(how)) => Verdict::Doubtful(how),
+        (Verdict::Proven(a), Verdict::Proven(b)) => Verdict::Proven(if rank(a) < rank(b) { a } else { b }),
+        (Verdict::Unknown, _) | (_, Verdict::Unknown) => Verdict::Unknown,
+    }
 }
 
 /// What is known of one side of a copy.
@@ -291,6 +486,84 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn every_stream_covers_the_object_in_parts_that_can_be_held(
+            size in prop_oneof![1..100 * MIB, 1..(1u64 << 42)],
+            parts in proptest::option::of((1..10_000u32, 5 * MIB..(6u64 << 30))),
+            full in proptest::option::of(proptest::sample::select(&ChecksumAlgorithm::ALL[..])),
+            composite in any::<bool>(),
+            part_size in proptest::option::of(5 * MIB..5 << 30),
+            memory in (16 * MIB)..(1 << 31),
+        ) {
+            let limits = Limits::default();
+            let (etag, first_part) = match parts {
+                // A source that was made in equal parts.
+                Some((_, part)) => (format!("{PLAIN}-{}", size.div_ceil(part)), Some(part.min(size))),
+                None => (PLAIN.to_owned(), None),
+            };
+            let value = if composite && parts.is_some() { "AAAA-2" } else { "AAAA" };
+            let source = meta(size, &etag, full.map(|algorithm| (algorithm, value)));
+            let reference = Reference::of(&source, first_part, &limits);
+            let wishes = Wishes { part_size, copy_threshold: None };
+
+            let route = choose_stream(size, reference.clone(), wishes, &limits, memory).unwrap();
+
+            let plan = route.parts.plan;
+            prop_assert_eq!(plan.size, size);
+            prop_assert!(plan.count() >= 1 && u64::from(plan.count()) <= limits.maximum_parts);
+            let mut next = 0;
+            for number in [1, 2, plan.count() / 2 + 1, plan.count()] {
+                if let Some(range) = plan.range(number) {
+                    prop_assert!(range.len() <= plan.part_size && range.first == u64::from(number - 1) * plan.part_size);
+                    next = next.max(range.last + 1);
+                }
+            }
+            prop_assert_eq!(next, size);
+            if part_size.is_none() {
+                // Never larger than advised, but for the source's own boundaries and for too many parts.
+                let most = limits.stream_part_grown.max(size.div_ceil(limits.maximum_parts) + MIB);
+                let own = route.parts.same_boundaries && plan.part_size <= (memory / 4).min(limits.stream_boundaries);
+                prop_assert!(own || plan.part_size <= most, "{}", plan.part_size);
+            } else {
+                prop_assert!(!route.parts.same_boundaries);
+            }
+            // A composite checksum is promised only of the source's own parts.
+            if let Some((_, ChecksumKind::Composite)) = route.parts.checksum {
+                prop_assert!(route.parts.same_boundaries);
+            }
+            prop_assert_eq!(route.reference, reference);
+        }
+
+        #[test]
+        fn stretches_come_out_as_the_service_computes_them(
+            body in proptest::collection::vec(any::<u8>(), 1..600),
+            cut in proptest::option::of(1..300_usize),
+            pieces in proptest::collection::vec(1..97_usize, 1..9),
+            which in 0..6_usize,
+        ) {
+            let algorithm =
+                ChecksumAlgorithm::ALL.get(which).map_or(DigestAlgorithm::Md5, |sum| DigestAlgorithm::Checksum(*sum));
+            let reference = Reference { algorithm, cut: cut.map(|cut| cut as u64), value: String::new() };
+
+            let mut stretches = Stretches::new(&reference);
+            let (mut rest, mut next) = (&body[..], pieces.iter().cycle());
+            while !rest.is_empty() {
+                let (piece, left) = rest.split_at((*next.next().unwrap()).min(rest.len()));
+                stretches.update(piece);
+                rest = left;
+            }
+
+            let expected = match cut {
+                None => shown(algorithm, &Digester::of(algorithm, &body)),
+                Some(cut) => {
+                    let digests: Vec<Vec<u8>> = body.chunks(cut).map(|part| Digester::of(algorithm, part)).collect();
+                    let whole = Digester::of(algorithm, &digests.concat());
+                    format!("{}-{}", shown(algorithm, &whole), digests.len())
+                }
+            };
+            prop_assert_eq!(stretches.finish(), expected);
+        }
+
         #[test]
         fn every_route_covers_the_object(
             size in 0..(1u64 << 45),

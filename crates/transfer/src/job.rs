@@ -175,6 +175,11 @@ impl Job {
         self.shared.counters.snapshot()
     }
 
+    /// What a person should know of the job as a whole: ways round what a service gets wrong.
+    pub fn notes(&self) -> Vec<String> {
+        self.shared.counters.notes()
+    }
+
     /// The uploads of these items are on disk.
     pub fn acknowledge(&self, ids: &[u64]) {
         let mut waiting = locked(&self.shared.acknowledged);

@@ -19,7 +19,7 @@ pub mod requests;
 
 pub use job::{Event, Failure, Job, Stop};
 pub use limits::Limits;
-pub use object::{IfExists, Item, Policy, Verify};
+pub use object::{IfExists, Item, Policy, Verify, Way};
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};

@@ -21,6 +21,17 @@ pub struct Limits {
     /// Part size where nothing else decides: one part copy runs at 70-90 MiB/s plus a fixed cost, and requests are limited
     /// per second and prefix, so that big parts are both faster and cheaper.
     pub part_size: u64,
+    /// Up to here an object that is streamed goes at once: below 16 MiB the requests around an upload in parts cost more than
+    /// parts side by side save.
+    pub stream_threshold: u64,
+    /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises reads of
+    /// 8-16 MB, each side by side with others, and a part is held in memory from its first byte read to its last one written.
+    pub stream_part: u64,
+    /// Where growing ends, but for objects that would need too many parts.
+    pub stream_part_grown: u64,
+    /// A source's own boundaries, which make an `ETag` or a composite checksum comparable part by part, are kept up to here:
+    /// larger parts would leave room in memory for too few.
+    pub stream_boundaries: u64,
 }
 
 const MIB: u64 = 1 << 20;
@@ -37,6 +48,10 @@ impl Default for Limits {
             copy_threshold: 128 * MIB,
             etag_copy: GIB,
             part_size: 128 * MIB,
+            stream_threshold: 16 * MIB,
+            stream_part: 8 * MIB,
+            stream_part_grown: 16 * MIB,
+            stream_boundaries: 64 * MIB,
         }
     }
 }

@@ -4,28 +4,31 @@
 //!    is not copied again.
 //! 2. **Choose** the route ([`crate::evidence`]). A small object with a plain `ETag` needs no look at its source at all: one
 //!    request copies it, pinned, and the answer proves it.
-//! 3. **Copy**, pinned to the `ETag` that was listed: at once here, in parts in [`parts`]. A source that changes meanwhile is
-//!    started over once, from what it is now.
+//! 3. **Copy**, pinned to the `ETag` that was listed: at once here, in parts in [`parts`], or through this process in
+//!    [`stream`]. A source that changes meanwhile is started over once, from what it is now.
 //! 4. **Verify**. Proven different means failed, and the target is removed: it must not look whole.
 
 mod content;
+mod disk;
 mod parts;
+mod stream;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use seqferry_store::{CopySource, ErrorClass, ObjectMeta, Scope, StoreError, Written};
+use seqferry_store::{ChecksumAlgorithm, ChecksumKind, CopySource, ErrorClass, ObjectMeta, Scope, StoreError, Written};
 
 use tokio_util::task::TaskTracker;
 
 use crate::evidence::{self, Route, Side, Verdict, Wishes, compare};
 use crate::limits::Limits;
 use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
-use crate::plan::etag_parts;
+use crate::plan::{PlanError, etag_parts};
 use crate::progress::Active;
 use crate::requests::{Call, Interrupted, Requests};
 use content::Compared;
+pub use stream::Way;
 
 /// Clocks of the service and of this machine may differ by so many seconds.
 const CLOCK_SLACK: f64 = 15.0 * 60.0;
@@ -67,6 +70,8 @@ pub struct Policy {
     pub source_prefix: String,
     /// What the transfer writes below; empty: anything in the bucket.
     pub target_prefix: String,
+    /// Which way the bytes go.
+    pub way: Way,
     /// What to do where the target exists.
     pub if_exists: IfExists,
     /// How strong the proof must be.
@@ -120,6 +125,12 @@ pub(crate) enum Trouble {
     Again(ObjectFailure),
     /// The service answers part copies with wrong checksums, or misses those that it never told: worth an upload without.
     UselessPartChecksums,
+    /// The target's service cannot copy from the source, and this process can read it.
+    StreamInstead,
+    /// Ranges are answered with something else, which is known by now. The upload is in order.
+    RangesIgnored,
+    /// The target's service does not know this checksum.
+    UnknownChecksum(ChecksumAlgorithm),
     /// For good.
     Failed(ObjectFailure),
 }
@@ -195,6 +206,17 @@ impl<J: Journal> Object<'_, J> {
                     self.active.reset();
                     self.drop_upload(false).await;
                 }
+                Err(Trouble::StreamInstead) => {
+                    self.active.reset();
+                    self.drop_upload(false).await;
+                }
+                Err(Trouble::RangesIgnored) => self.active.reset(),
+                // Comes at most twice: from then on no checksum is sent.
+                Err(Trouble::UnknownChecksum(refused)) => {
+                    self.target.quirks().learn_refused_sum(refused);
+                    self.active.reset();
+                    self.drop_upload(false).await;
+                }
                 Err(Trouble::Again(failure)) if attempts == 1 => {
                     attempts += 1;
                     self.again = true;
@@ -267,7 +289,12 @@ impl<J: Journal> Object<'_, J> {
             if self.policy.resumed {
                 self.drop_stale_uploads(None).await?;
             }
-            if evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits) {
+            if self.streams() {
+                if self.streams_at_once() {
+                    return self.stream_at_once().await;
+                }
+            } else if evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits)
+            {
                 return self.copy_at_once(None, looked).await;
             }
         }
@@ -275,6 +302,12 @@ impl<J: Journal> Object<'_, J> {
             Some(source) => source,
             None => self.head_source().await?,
         };
+        if self.streams() {
+            if source.archived {
+                return Err(self.archived(&source));
+            }
+            return self.stream_in_parts(&source).await;
+        }
         match self.route(&source).await? {
             Route::Copy(checksum) => {
                 self.drop_upload(false).await;
@@ -339,13 +372,16 @@ impl<J: Journal> Object<'_, J> {
         if self.policy.if_exists == IfExists::Skip {
             return Ok(Some(Copy::found(State::Skipped, Method::None, &target, Verified::No)));
         }
-        let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag: false, checksum: None };
+        let opaque_etag = self.has_disk();
+        let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
         let mut verdict = compare(listed, Side::from(&target), false);
-        // What the listing tells is not enough to compare checksums.
-        let hopeless = self.item.size != target.size || target.checksum.is_none();
+        // What the listing tells is not enough to compare checksums, nor times.
+        let hopeless = self.item.size != target.size || target.checksum.is_none() && !opaque_etag;
         if !matches!(verdict, Verdict::Proven(_)) && !hopeless {
             let source = self.head_source().await?;
-            verdict = compare(Side::from(&source), Side::from(&target), false);
+            // A time says nothing of what an earlier run of ours has written: it may have been cut off.
+            let trust_times = self.policy.verify == Verify::Auto && !self.may_be_ours();
+            verdict = self.compare_sides(&source, &target, false, trust_times).await?;
             *looked = Some(source);
         }
         if matches!(verdict, Verdict::Proven(_)) && self.policy.verify == Verify::Content {
@@ -429,49 +465,65 @@ impl<J: Journal> Object<'_, J> {
 
     async fn route(&self, source: &ObjectMeta) -> Result<Route, Trouble> {
         if source.archived {
-            let error = StoreError::new(
-                "HeadObject",
-                &self.policy.source_bucket,
-                Some(&self.item.source_key),
-                "InvalidObjectState",
-                None,
-            )
+            return Err(self.archived(source));
+        }
+        let first_part = if self.policy.wishes.part_size.is_none() { self.first_part(source).await? } else { None };
+        evidence::choose(source, first_part, self.policy.wishes, &self.policy.limits)
+            .map_err(|error| self.too_large(&error))
+    }
+
+    fn archived(&self, source: &ObjectMeta) -> Trouble {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let error = StoreError::new("HeadObject", bucket, Some(key), "InvalidObjectState", None)
             .with_message(format!("storage class {}", source.storage_class.as_deref().unwrap_or("archive")));
-            return Err(Trouble::Failed(error.into()));
+        Trouble::Failed(error.into())
+    }
+
+    fn too_large(&self, error: &PlanError) -> Trouble {
+        let message = format!(
+            "s3://{}/{}: {error}. Choose another --part-size, or leave it out.",
+            self.policy.source_bucket, self.item.source_key
+        );
+        Trouble::Failed(ObjectFailure::new(
+            FailureClass::Store(ErrorClass::Object),
+            "EntityTooLarge",
+            "CreateMultipartUpload",
+            message,
+        ))
+    }
+
+    /// The length of the source's first part, where its evidence rests on the boundaries of its parts.
+    async fn first_part(&self, source: &ObjectMeta) -> Result<Option<u64>, Trouble> {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        self.first_part_of(self.source, bucket, key, self.item.version_id.as_deref(), source).await
+    }
+
+    /// The same of any side.
+    async fn first_part_of(
+        &self,
+        side: &Requests,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+        meta: &ObjectMeta,
+    ) -> Result<Option<u64>, Trouble> {
+        let by_boundaries = etag_parts(&meta.etag).is_some()
+            && !meta.opaque_etag
+            && meta.checksum.as_ref().is_none_or(|sum| sum.kind == ChecksumKind::Composite);
+        if !by_boundaries {
+            return Ok(None);
         }
-        let by_boundaries = etag_parts(&source.etag).is_some()
-            && self.policy.wishes.part_size.is_none()
-            && !source.opaque_etag
-            && source.checksum.as_ref().is_none_or(|sum| sum.kind == seqferry_store::ChecksumKind::Composite);
-        let mut first_part = None;
-        if by_boundaries {
-            let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
-            let version = self.item.version_id.as_deref();
-            let part = self
-                .source
-                .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
-                    store.head(bucket, key, version, Some(1)).await
-                })
-                .await;
-            match part {
-                Ok(part) if part.etag == source.etag => first_part = Some(part.size),
-                // A service that cannot tell parts leaves us without boundaries, which is no failure.
-                Ok(_) | Err(Interrupted::Failed(_)) => {}
-                Err(other) => return Err(other.into()),
-            }
+        let part = side
+            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+                store.head(bucket, key, version, Some(1)).await
+            })
+            .await;
+        match part {
+            Ok(part) if part.etag == meta.etag => Ok(Some(part.size)),
+            // A service that cannot tell parts leaves us without boundaries, which is no failure.
+            Ok(_) | Err(Interrupted::Failed(_)) => Ok(None),
+            Err(other) => Err(other.into()),
         }
-        evidence::choose(source, first_part, self.policy.wishes, &self.policy.limits).map_err(|error| {
-            let message = format!(
-                "s3://{}/{}: {error}. Choose another --part-size, or leave it out.",
-                self.policy.source_bucket, self.item.source_key
-            );
-            Trouble::Failed(ObjectFailure::new(
-                FailureClass::Store(ErrorClass::Object),
-                "EntityTooLarge",
-                "CreateMultipartUpload",
-                message,
-            ))
-        })
     }
 
     /// The source, pinned to what was listed.
@@ -514,7 +566,7 @@ impl<J: Journal> Object<'_, J> {
             .await;
         let written = match written {
             Ok(written) => written,
-            Err(Interrupted::Failed(error)) => return Err(self.copy_trouble(error)),
+            Err(Interrupted::Failed(error)) => return Err(self.refused_copy(error).await),
             Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
         };
         self.active.add(self.item.size);
@@ -532,11 +584,16 @@ impl<J: Journal> Object<'_, J> {
     ) -> Result<Copy, Trouble> {
         let etag = written.etag.clone();
         let proven = self.prove(method, written, source, same_boundaries).await;
+        self.without_strays(proven, &etag).await
+    }
+
+    /// What was proven; when the source turned out to be no more, the target that was written with this `ETag` is removed.
+    async fn without_strays(&self, proven: Result<Copy, Trouble>, etag: &str) -> Result<Copy, Trouble> {
         if let Err(Trouble::Again(failure) | Trouble::Failed(failure)) = &proven
             && failure.class == FailureClass::SourceChanged
         {
             // Made of a source that is no more, perhaps of two of them.
-            self.remove_ours(&etag).await;
+            self.remove_ours(etag).await;
         }
         proven
     }
@@ -561,11 +618,17 @@ impl<J: Journal> Object<'_, J> {
             if target.etag != written.etag {
                 return Err(self.target_changed("holds something else"));
             }
-            verdict = source
-                .as_ref()
-                .map_or(Verdict::Unknown, |s| compare(Side::from(s), Side::from(&target), same_boundaries));
+            verdict = match source.as_ref() {
+                Some(source) => self.compare_sides(source, &target, same_boundaries, false).await?,
+                None => Verdict::Unknown,
+            };
             written.checksum = target.checksum.or(written.checksum);
         }
+        self.conclude(method, verdict, written).await
+    }
+
+    /// What a verdict means to the policy: done, a mismatch, or both sides must be read.
+    async fn conclude(&mut self, method: Method, verdict: Verdict, written: Written) -> Result<Copy, Trouble> {
         let must_read = match (&verdict, self.policy.verify) {
             (Verdict::Differs(_), _) => false,
             (Verdict::Doubtful(_), _) | (_, Verify::Content) | (Verdict::Unknown, Verify::Checksum) => true,

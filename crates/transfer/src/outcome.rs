@@ -38,6 +38,8 @@ pub enum Method {
     Copy,
     /// Parts.
     Multipart,
+    /// Read and written by this process.
+    Stream,
 }
 
 impl Method {
@@ -47,6 +49,7 @@ impl Method {
             Self::None => "none",
             Self::Copy => "copy",
             Self::Multipart => "multipart",
+            Self::Stream => "stream",
         }
     }
 }
@@ -58,6 +61,8 @@ pub enum Verified {
     No,
     /// Same size, and every part was answered for.
     Size,
+    /// Same size, and a file's time is the one that is kept with the object.
+    Time,
     /// Equal `ETag`s that are digests of the content.
     Etag,
     /// Equal checksums.
@@ -72,6 +77,7 @@ impl Verified {
         match self {
             Self::No => "none",
             Self::Size => "size",
+            Self::Time => "time",
             Self::Etag => "etag",
             Self::Checksum => "checksum",
             Self::Content => "content",

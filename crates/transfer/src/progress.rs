@@ -61,7 +61,11 @@ pub struct Counters {
     pub(crate) retries: AtomicU64,
     pub(crate) throttled: AtomicU64,
     active: Mutex<HashMap<u64, Arc<Active>>>,
+    notes: Mutex<Vec<String>>,
 }
+
+/// More is not said of a job.
+const NOTES: usize = 16;
 
 /// Progress of one object.
 #[derive(Debug)]
@@ -106,6 +110,19 @@ impl Counters {
             Some(State::Failed) => _ = self.failed.fetch_add(1, Ordering::Relaxed),
             Some(State::Cancelled) | None => {}
         }
+    }
+
+    /// Something that a person should know of the job, said once.
+    pub fn note(&self, text: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < NOTES && !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+
+    /// What a person should know of the job.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A snapshot.

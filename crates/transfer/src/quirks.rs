@@ -1,10 +1,25 @@
 //! What a service turned out to get wrong, remembered for as long as the process talks to it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, PoisonError};
 
-use seqferry_store::ObjectStore;
+use seqferry_store::{ChecksumAlgorithm, Kind, ObjectStore};
 use tokio::sync::{Mutex, MutexGuard};
+
+/// So many buckets that cannot be copied from are remembered; then what was learned is learned anew.
+const UNCOPYABLE: usize = 1000;
+
+/// Which checksum may be sent with bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sums {
+    /// Any, as far as is known.
+    Any,
+    /// No newer one than CRC32C.
+    Crc32C,
+    /// None: MD5 instead.
+    Md5,
+}
 
 /// Learned while working; every entry has a way round it.
 #[derive(Debug, Default)]
@@ -19,6 +34,19 @@ pub struct Quirks {
     trial: Mutex<()>,
     /// The same part of the same bytes got two `ETag`s. Way round: never have the same part under way twice.
     changing_part_etags: AtomicBool,
+    /// Ranged reads are answered with something else, by the service or by a proxy before it. Way round: one read of the whole
+    /// object, in order.
+    ignored_ranges: AtomicBool,
+    /// They were answered rightly at least once.
+    ranges_tried: AtomicBool,
+    /// Held by the one who is about to find out.
+    range_trial: Mutex<()>,
+    /// Writes that name a checksum are refused (see [`Sums`], as a number). Way round: an older one, or MD5.
+    refused_sums: AtomicU8,
+    /// Parts are answered without the checksum that came with them: the service has never heard of it. Way round: MD5 as well.
+    silent_sums: AtomicBool,
+    /// Source connections (by their quirks' address) and buckets that this service cannot copy from. Way round: streaming.
+    uncopyable: std::sync::Mutex<HashSet<(usize, String)>>,
 }
 
 impl Quirks {
@@ -53,6 +81,81 @@ impl Quirks {
     pub fn learn_changing_part_etags(&self) {
         self.changing_part_etags.store(true, Ordering::Relaxed);
     }
+
+    /// Whether ranged reads are known to be answered with something else.
+    pub fn ignores_ranges(&self) -> bool {
+        self.ignored_ranges.load(Ordering::Relaxed)
+    }
+
+    /// A ranged read was answered with something else. True: nobody knew.
+    pub fn learn_ignored_ranges(&self) -> bool {
+        !self.ignored_ranges.swap(true, Ordering::Relaxed)
+    }
+
+    /// Before the first ranged read: waits for whoever is finding out what the answer is. Some: it is for the caller to find
+    /// out, with one read. None: it is known.
+    pub async fn try_ranges(&self) -> Option<RangeTrial<'_>> {
+        let known = || self.ignores_ranges() || self.ranges_tried.load(Ordering::Relaxed);
+        if known() {
+            return None;
+        }
+        let turn = self.range_trial.lock().await;
+        (!known()).then_some(RangeTrial { quirks: self, _turn: turn })
+    }
+
+    /// Which checksum may be sent with bytes.
+    pub fn sums(&self) -> Sums {
+        match self.refused_sums.load(Ordering::Relaxed) {
+            0 => Sums::Any,
+            1 => Sums::Crc32C,
+            _ => Sums::Md5,
+        }
+    }
+
+    /// A checksum of this kind was refused.
+    pub fn learn_refused_sum(&self, refused: ChecksumAlgorithm) {
+        let level = if refused == ChecksumAlgorithm::Crc32C { 2 } else { 1 };
+        self.refused_sums.fetch_max(level, Ordering::Relaxed);
+    }
+
+    /// Whether checksums that come with parts are known to be passed over.
+    pub fn silent_sums(&self) -> bool {
+        self.silent_sums.load(Ordering::Relaxed)
+    }
+
+    /// A part was answered without the checksum that came with it.
+    pub fn learn_silent_sums(&self) {
+        self.silent_sums.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this service is known to be unable to copy from a bucket of that connection.
+    pub fn cannot_copy_from(&self, source: &Connection, bucket: &str) -> bool {
+        let known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
+        !known.is_empty() && known.contains(&(source.id(), bucket.to_owned()))
+    }
+
+    /// A copy from that bucket was refused, which can be read all the same.
+    pub fn learn_uncopyable(&self, source: &Connection, bucket: &str) {
+        let mut known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= UNCOPYABLE {
+            known.clear();
+        }
+        known.insert((source.id(), bucket.to_owned()));
+    }
+}
+
+/// The right to make the first ranged read alone. Dropped without a finding, it leaves that to the next.
+#[derive(Debug)]
+pub struct RangeTrial<'a> {
+    quirks: &'a Quirks,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl RangeTrial<'_> {
+    /// The range came.
+    pub fn kept(self) {
+        self.quirks.ranges_tried.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The right to find out alone. Dropped without a finding, it leaves that to the next.
@@ -86,5 +189,20 @@ impl Connection {
     /// A store of which nothing is known yet.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
         Self { store, quirks: Arc::default() }
+    }
+
+    /// Whether it is a disk.
+    pub fn is_disk(&self) -> bool {
+        self.store.kind() == Kind::Disk
+    }
+
+    /// Whether both talk to the same service with the same credentials.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.quirks, &other.quirks)
+    }
+
+    /// What tells it from others for as long as the process runs.
+    fn id(&self) -> usize {
+        Arc::as_ptr(&self.quirks) as usize
     }
 }

@@ -176,6 +176,23 @@ impl Requests {
         &self.connection.quirks
     }
 
+    /// Say something about the service, once for the job.
+    pub fn note(&self, text: String) {
+        self.counters.note(text);
+    }
+
+    /// Remember that ranges are ignored, and say so once.
+    pub fn note_ignored_ranges(&self, error: &StoreError) {
+        if self.quirks().learn_ignored_ranges() {
+            self.note(format!(
+                "s3://{}: {}. From now on each object there is read as one stream, which is slower. {}",
+                error.bucket,
+                error.message,
+                error.advice()
+            ));
+        }
+    }
+
     /// The token that stops them.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel

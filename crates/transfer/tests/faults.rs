@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
-use seqferry_store::{Attributes, Budget, BudgetLimits, CreateUpload, MemoryStore, ObjectStore as _};
+use seqferry_store::{Attributes, Budget, BudgetLimits, CreateUpload, Digests, MemoryStore, ObjectStore as _};
 use seqferry_transfer::{Event, FailureClass, IfExists, Item, Policy, State, Stop, Verified, Verify};
 
 const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
@@ -68,7 +68,7 @@ async fn what_never_passes_fails_with_its_class_and_leaves_no_upload() {
         ("UploadPartCopy", "InternalError", 500, "retry"),
         ("UploadPartCopy", "SlowDown", 503, "throttle"),
         ("UploadPartCopy", "AccessDenied", 403, "person"),
-        ("UploadPartCopy", "NotImplemented", 501, "capability"),
+        ("CreateMultipartUpload", "NotImplemented", 501, "capability"),
         ("CompleteMultipartUpload", "InternalError", 500, "retry"),
         ("CompleteMultipartUpload", "InvalidPart", 400, "object"),
         ("CreateMultipartUpload", "AccessDenied", 403, "person"),
@@ -461,7 +461,11 @@ async fn cleaning_aborts_what_is_open_and_copies_nothing() {
         async move { memory.create_upload(&upload).await.unwrap() }
     };
     let recorded = create("copy/recorded").await;
-    world.memory.put_part(TARGET, "copy/recorded", &recorded, 1, Bytes::from_static(b"part of ours")).await.unwrap();
+    world
+        .memory
+        .put_part(TARGET, "copy/recorded", &recorded, 1, Bytes::from_static(b"part of ours"), &Digests::default())
+        .await
+        .unwrap();
     create("copy/unrecorded").await;
     let [first, second, third] = items;
     let items = vec![Item { upload: Some((recorded, 50)), ..first }, second, third];
@@ -538,7 +542,11 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
     create().await;
     // Somebody else's upload to the same key, at work: it holds a part.
     let theirs = create().await;
-    world.memory.put_part(TARGET, "copy/large", &theirs, 1, Bytes::from_static(b"part")).await.unwrap();
+    world
+        .memory
+        .put_part(TARGET, "copy/large", &theirs, 1, Bytes::from_static(b"part"), &Digests::default())
+        .await
+        .unwrap();
 
     let resumed = Policy { resumed: true, ..policy() };
     let outcomes = world.run(resumed, vec![Item { upload: Some((lost, 50)), ..item }]).await;

@@ -14,10 +14,19 @@ use common::{SOURCE, TARGET, World, bytes, policy, quick};
 use proptest::prelude::*;
 use seqferry_store::ObjectStore;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
-use seqferry_transfer::{Connection, Event, IfExists, Item, Job, Policy, State};
+use seqferry_transfer::{Connection, Event, IfExists, Item, Job, Policy, State, Way};
 
-const OPERATIONS: [&str; 6] =
-    ["HeadObject", "CopyObject", "CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload", "ListParts"];
+const OPERATIONS: [&str; 9] = [
+    "HeadObject",
+    "CopyObject",
+    "CreateMultipartUpload",
+    "UploadPartCopy",
+    "CompleteMultipartUpload",
+    "ListParts",
+    "GetObject",
+    "PutObject",
+    "UploadPart",
+];
 
 /// One life of the process: where it is killed.
 #[derive(Debug, Clone)]
@@ -122,6 +131,7 @@ proptest! {
         sizes in proptest::collection::vec(prop_oneof![0..100_usize, 101..900_usize], 1..6),
         lives in proptest::collection::vec(life(), 0..5),
         overwrite in any::<bool>(),
+        stream in any::<bool>(),
     ) {
         let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let world = World::new();
@@ -136,7 +146,8 @@ proptest! {
 
         let mut first = true;
         for fate in lives.iter().map(Some).chain([None]) {
-            let policy = Policy { resumed: !first, if_exists, ..policy() };
+            let way = if stream { Way::Stream } else { Way::Copy };
+            let policy = Policy { resumed: !first, if_exists, way, ..policy() };
             let survived = live(&world, &performed, &mut model, &items, policy, fate);
             first = false;
             if survived {
@@ -156,7 +167,8 @@ proptest! {
             *times.entry((call.operation, call.key, call.part)).or_default() += 1;
         }
         for ((operation, key, part), count) in times {
-            if matches!(operation, "CopyObject" | "UploadPartCopy" | "CompleteMultipartUpload") {
+            let once = ["CopyObject", "UploadPartCopy", "PutObject", "UploadPart", "CompleteMultipartUpload"];
+            if once.contains(&operation) {
                 prop_assert_eq!(count, 1, "{} {} {:?}", operation, key, part);
             }
         }

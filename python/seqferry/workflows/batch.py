@@ -112,6 +112,8 @@ def _copy(
         _record_until_finished(runtime, running)
         if running.suspended:
             raise Suspended
+    for note in job.notes():
+        log.warning("transfer %s: %s", run.transfer_id, note)
     failure = job.failure()
     told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
     return told, running.cancelled

@@ -5,7 +5,9 @@ use bytes::Bytes;
 use super::{Bench, CopiedPartChecksums, attributes, composite_etag, md5_of, refused, sorted, tags};
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::error::ErrorClass;
-use crate::types::{CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, PartInfo, Range, Written};
+use crate::types::{
+    CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, PartInfo, Range, Written,
+};
 
 const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
 
@@ -32,8 +34,11 @@ async fn create(bench: &Bench<'_>, key: &str) -> String {
 }
 
 async fn send(bench: &Bench<'_>, key: &str, id: &str, number: u32, body: &Bytes) -> CompletedPart {
-    let Copied { etag, checksum, .. } =
-        bench.store.put_part(bench.bucket, key, id, number, body.clone()).await.expect("a part");
+    let Copied { etag, checksum, .. } = bench
+        .store
+        .put_part(bench.bucket, key, id, number, body.clone(), &Digests::crc64nvme(body))
+        .await
+        .expect("a part");
     bench.check_etag(&etag, &md5_of(body), key);
     assert_eq!(checksum, Some(crc64nvme(body)));
     CompletedPart { number, etag, checksum }
@@ -358,7 +363,7 @@ pub(super) async fn an_aborted_upload_is_gone(bench: &Bench<'_>) {
     let again = bench.quirks.abort_tells_absence.then(|| refused(again, gone, "abort"));
     let errors = [
         refused(store.list_parts(bucket, &key, &id, None).await, gone, "list parts"),
-        refused(store.put_part(bucket, &key, &id, 2, body[0].clone()).await, gone, "send a part"),
+        refused(store.put_part(bucket, &key, &id, 2, body[0].clone(), &Digests::default()).await, gone, "send a part"),
         refused(store.complete_upload(&completion(bench, &key, &id, vec![part], &body)).await, gone, "complete"),
     ];
     for error in errors.into_iter().chain(again) {

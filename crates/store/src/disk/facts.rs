@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Stat, Timespec};
 use crate::types::{Attributes, ObjectMeta};
 
 /// Metadata key of the time of the last change.
-pub(super) const MTIME: &str = "mtime";
+pub const MTIME: &str = "mtime";
 /// Metadata key of type and permissions.
 pub(super) const MODE: &str = "mode";
 
@@ -126,7 +126,7 @@ fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
 }
 
 /// Exact to the nanosecond, which a floating point number would not be.
-pub(super) fn read_mtime(text: &str) -> Option<(i64, u32)> {
+pub fn read_mtime(text: &str) -> Option<(i64, u32)> {
     let (negative, digits) = text.trim().strip_prefix('-').map_or((false, text.trim()), |rest| (true, rest));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -16,7 +16,7 @@ use super::facts::{Pin, file_type, meta};
 use super::fail::{Fail, Result};
 use super::names::{Place, place};
 use super::{Disk, Symlinks, folders};
-use crate::store::ByteStream;
+use crate::store::{ByteStream, Fetched};
 use crate::types::{CopySource, ObjectMeta, Range};
 
 /// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
@@ -80,20 +80,21 @@ struct Body {
 }
 
 /// Open a file and read its first chunk.
-pub(super) fn get(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+pub(super) fn fetch(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
     let place = readable(&source.key)?;
     let follow = disk.options.symlinks == Symlinks::Follow;
     let folder = folders::descend(folders::root(&source.bucket)?, &place.folders, follow)?;
     let Some(name) = place.name else {
-        pinned(&Pin::of(&rustix::fs::fstat(&folder)?), source)?;
-        return whole(Bytes::new(), range);
+        let stat = rustix::fs::fstat(&folder)?;
+        pinned(&Pin::of(&stat), source)?;
+        return Ok(Fetched { meta: meta(&stat, ""), body: whole(Bytes::new(), range)? });
     };
     let file = match open(&folder, name, disk.options.symlinks) {
         Err(_) if disk.options.symlinks == Symlinks::Keep => {
             let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
             pinned(&Pin::of(&stat), source)?;
             let text = rustix::fs::readlinkat(&folder, name, Vec::new())?;
-            return whole(text.into_bytes().into(), range);
+            return Ok(Fetched { meta: meta(&stat, name), body: whole(text.into_bytes().into(), range)? });
         }
         other => other?,
     };
@@ -108,16 +109,17 @@ pub(super) fn get(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>) -
         Some(range) if range.last >= pin.size => return Err(outside(range, pin.size)),
         Some(range) => (range.first, range.last + 1),
     };
+    let meta = meta(&stat, name);
     let mut body = Body { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end };
     if at == end {
-        return Ok(futures::stream::empty().boxed());
+        return Ok(Fetched { meta, body: futures::stream::empty().boxed() });
     }
     let first = body.chunk()?;
     let first = futures::stream::once(async move { Ok(first) });
     if body.at == body.end {
-        return Ok(first.boxed());
+        return Ok(Fetched { meta, body: first.boxed() });
     }
-    Ok(first.chain(rest(body)).boxed())
+    Ok(Fetched { meta, body: first.chain(rest(body)).boxed() })
 }
 
 fn pinned(pin: &Pin, source: &CopySource) -> Result<()> {

@@ -200,11 +200,11 @@ impl Uploads {
         boot: Option<&str>,
         (bucket, key, id): (&str, &str, &str),
         number: u32,
-        body: &[u8],
+        (body, crc64): (&[u8], u64),
     ) -> Result<Copied> {
         let open = self.find(boot, bucket, key, id)?;
         let _under_way = open.gate.read().unwrap_or_else(PoisonError::into_inner);
-        let part = Part { size: body.len() as u64, crc64: crc64(body) };
+        let part = Part { size: body.len() as u64, crc64 };
         let offset = {
             let mut state = lock(&open.state);
             if state.over {

@@ -13,7 +13,7 @@ use super::facts::{Pin, Wanted, file_type, timespec};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{Unfinished, fresh_id, place};
-use super::{Symlinks, crc64, full};
+use super::{Symlinks, full};
 use crate::error::classify::code;
 use crate::types::{Attributes, Written};
 
@@ -107,7 +107,7 @@ pub(super) fn put(
     options: &DiskOptions,
     bucket: &str,
     key: &str,
-    body: &[u8],
+    (body, crc64): (&[u8], u64),
     attributes: &Attributes,
 ) -> Result<Written> {
     let place = place(key)?;
@@ -119,7 +119,7 @@ pub(super) fn put(
         }
         let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
         let etag = Pin::of(&rustix::fs::fstat(&folder)?).etag();
-        return Ok(Written { etag, version_id: None, checksum: Some(full(crc64(b""))) });
+        return Ok(Written { etag, version_id: None, checksum: Some(full(crc64)) });
     };
     let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
     let wanted = Wanted::of(attributes);
@@ -137,7 +137,7 @@ pub(super) fn put(
     if options.durable {
         folders.sync(&folder).map_err(Fail::of_write)?;
     }
-    Ok(Written { etag: pin.etag(), version_id: None, checksum: Some(full(crc64(body))) })
+    Ok(Written { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)) })
 }
 
 fn put_link(

@@ -124,6 +124,7 @@ pub const TABLE: &[Row] = &[
     (code::SYMLINK_DANGLING, Object, Scope::Object),
     (code::SYMLINK_LOOP, Object, Scope::Object),
     // Not offered here.
+    (code::RANGE_IGNORED, Capability, Scope::Object),
     ("NotImplemented", Capability, Scope::Object),
     ("MethodNotAllowed", Capability, Scope::Object),
     ("UnsupportedOperation", Capability, Scope::Object),
@@ -139,6 +140,8 @@ pub mod code {
     pub const TRUNCATED: &str = "TruncatedBody";
     /// A success that lacks what a success must hold.
     pub const MALFORMED: &str = "MalformedResponse";
+    /// A part of an object was asked for, and something else came: a proxy has dropped the `Range` header.
+    pub const RANGE_IGNORED: &str = "RangeIgnored";
     /// The credential chain has nothing to offer.
     pub const NO_CREDENTIALS: &str = "NoCredentials";
 
@@ -284,6 +287,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         }
         code::SYMLINK_DANGLING => "Put the link right or remove it, or choose --symlinks keep to copy the link itself.",
         code::SYMLINK_LOOP => "Remove the link, or choose --symlinks keep to copy the link itself.",
+        code::RANGE_IGNORED => {
+            "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."
+        }
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
         "RequestTimeTooSkewed" => "Set this machine's clock, then run the same command again.",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::operation::RequestId;
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::{ChecksumType, CompletedPart as SdkCompletedPart, ServerSideEncryption};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
@@ -15,7 +16,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
-use crate::types::{Attributes, CompletedPart, CopySource, ObjectMeta};
+use crate::types::{Attributes, CompletedPart, CopySource, ObjectMeta, Range};
 
 /// RFC 3986 unreserved characters stay; everything else in a query is encoded.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -124,47 +125,70 @@ pub(super) fn opaque_etag(customer_algorithm: Option<&str>, encryption: Option<&
     customer_algorithm.is_some() || encryption.is_some_and(|sse| sse.as_str().starts_with("aws:kms"))
 }
 
+/// What the answers to HEAD and GET have in common. Not whether the object is archived, which GET says by failing.
+macro_rules! facts {
+    ($output:expr) => {{
+        let output = $output;
+        // Some services leave the transport's token in what they store; it says nothing of the object.
+        let encoding = output.content_encoding().map(|encoding| {
+            let kept: Vec<&str> =
+                encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
+            kept.join(", ")
+        });
+        let own = |value: Option<&str>| value.filter(|v| !v.is_empty()).map(str::to_owned);
+        ObjectMeta {
+            size: size(output.content_length()),
+            etag: unquoted(output.e_tag()),
+            last_modified: seconds(output.last_modified()),
+            version_id: own(output.version_id()).filter(|id| id != "null"),
+            storage_class: output.storage_class().map(|class| class.as_str().to_owned()),
+            checksum: checksum(strongest!(output), output.checksum_type()),
+            parts_count: output.parts_count().and_then(|n| u32::try_from(n).ok()),
+            attributes: Attributes {
+                content_type: own(output.content_type()),
+                content_encoding: encoding.filter(|e| !e.is_empty()),
+                content_language: own(output.content_language()),
+                content_disposition: own(output.content_disposition()),
+                cache_control: own(output.cache_control()),
+                expires: own(output.expires_string()),
+                website_redirect: own(output.website_redirect_location()),
+                metadata: output
+                    .metadata()
+                    .map(|m| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect())
+                    .unwrap_or_default(),
+            },
+            tag_count: output.tag_count().and_then(|n| u32::try_from(n).ok()),
+            missing_metadata: output.missing_meta().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
+            opaque_etag: opaque_etag(output.sse_customer_algorithm(), output.server_side_encryption()),
+            archived: false,
+        }
+    }};
+}
+
 /// Facts of HEAD.
 pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
-    // Some services leave the transport's token in what they store; it says nothing of the object.
-    let encoding = head.content_encoding().map(|encoding| {
-        let kept: Vec<&str> =
-            encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
-        kept.join(", ")
-    });
-    let own = |value: Option<&str>| value.filter(|v| !v.is_empty()).map(str::to_owned);
-    let class = head.storage_class().map(|class| class.as_str().to_owned());
+    let mut meta = facts!(head);
     // An archived object can be read only while a restored copy is there.
     let restored = head.restore().is_some_and(|restore| restore.contains("ongoing-request=\"false\""));
-    let opaque_etag = opaque_etag(head.sse_customer_algorithm(), head.server_side_encryption());
-    let archived =
-        (matches!(class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE")) || head.archive_status().is_some()) && !restored;
-    ObjectMeta {
-        size: size(head.content_length()),
-        etag: unquoted(head.e_tag()),
-        last_modified: seconds(head.last_modified()),
-        version_id: own(head.version_id()).filter(|id| id != "null"),
-        storage_class: class,
-        checksum: checksum(strongest!(head), head.checksum_type()),
-        parts_count: head.parts_count().and_then(|n| u32::try_from(n).ok()),
-        attributes: Attributes {
-            content_type: own(head.content_type()),
-            content_encoding: encoding.filter(|e| !e.is_empty()),
-            content_language: own(head.content_language()),
-            content_disposition: own(head.content_disposition()),
-            cache_control: own(head.cache_control()),
-            expires: own(head.expires_string()),
-            website_redirect: own(head.website_redirect_location()),
-            metadata: head
-                .metadata()
-                .map(|m| m.iter().map(|(k, v)| (k.clone(), v.clone())).collect())
-                .unwrap_or_default(),
-        },
-        tag_count: head.tag_count().and_then(|n| u32::try_from(n).ok()),
-        missing_metadata: head.missing_meta().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
-        opaque_etag,
-        archived,
-    }
+    meta.archived = (matches!(meta.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE"))
+        || head.archive_status().is_some())
+        && !restored;
+    meta
+}
+
+/// Facts of GET.
+pub(super) fn fetched_meta(answer: &GetObjectOutput) -> ObjectMeta {
+    facts!(answer)
+}
+
+/// The size of the whole object, if an answer is what was asked for. Without `Content-Range` the length has to tell: a body as
+/// long as the range is the range, or an object no longer than that.
+pub(super) fn answers_range(range: Range, content_range: Option<&str>, length: u64) -> Option<u64> {
+    let Some(told) = content_range else { return (length == range.len()).then_some(range.last + 1) };
+    let (span, whole) = told.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
+    let (first, last) = span.split_once('-')?;
+    let same = first.trim().parse() == Ok(range.first) && last.trim().parse() == Ok(range.last);
+    (same && length == range.len()).then(|| whole.trim().parse().unwrap_or(range.last + 1))
 }
 
 /// Classify what the SDK says of a failed request.
@@ -320,6 +344,23 @@ mod tests {
     #[test]
     fn a_plus_in_a_listing_is_a_space() {
         assert_eq!(decoded("a+b%20c%2Bd%0Ae%C3%BC"), "a b c+d\ne\u{fc}");
+    }
+
+    #[test]
+    fn only_the_range_that_was_asked_for_answers_it() {
+        let range = Range { first: 10, last: 19 };
+        for (content_range, length, whole) in [
+            (Some("bytes 10-19/100"), 10, Some(100)),
+            (Some("bytes 10-19/*"), 10, Some(20)),
+            (Some("bytes 0-9/100"), 10, None),
+            (Some("bytes 10-19/100"), 100, None),
+            (Some("bytes 10-29/100"), 20, None),
+            (Some("10-19"), 10, None),
+            (None, 10, Some(20)),
+            (None, 100, None),
+        ] {
+            assert_eq!(answers_range(range, content_range, length), whole, "{content_range:?}, {length} bytes");
+        }
     }
 
     proptest::proptest! {

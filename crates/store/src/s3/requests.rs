@@ -11,18 +11,17 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 
 use super::convert::{
-    checksum, completed_part, copy_source, decoded, failure, object_meta, opaque_etag, quoted, sdk_algorithm, sdk_kind,
-    seconds, size, strongest, tagging, unquoted,
+    answers_range, checksum, completed_part, copy_source, decoded, failure, fetched_meta, object_meta, opaque_etag,
+    quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
 };
 use super::{S3Store, time_limit};
 use crate::ChecksumAlgorithm;
-use crate::checksum::crc64nvme;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{ByteStream, ObjectStore, Result};
+use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, ListPage, ListRequest, ListedObject, ObjectMeta,
-    PartInfo, PartsPage, Range, UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Digests, ListPage, ListRequest, ListedObject,
+    ObjectMeta, PartInfo, PartsPage, PutObject, Range, UploadInfo, Written,
 };
 
 /// For requests that move no object bytes.
@@ -55,6 +54,23 @@ macro_rules! with_attributes {
             .set_website_redirect_location($attributes.website_redirect.clone())
             .set_metadata(Some($attributes.metadata.clone().into_iter().collect()))
     };
+}
+
+/// The request with what its body must be.
+macro_rules! with_digests {
+    ($request:expr, $digests:expr) => {{
+        let digests: &Digests = $digests;
+        let of = |wanted| {
+            digests.checksum.as_ref().filter(|(algorithm, _)| *algorithm == wanted).map(|(_, value)| value.clone())
+        };
+        $request
+            .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
+            .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
+            .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))
+            .set_checksum_sha256(of(ChecksumAlgorithm::Sha256))
+            .set_checksum_sha1(of(ChecksumAlgorithm::Sha1))
+            .set_content_md5(digests.md5.clone())
+    }};
 }
 
 /// HEAD errors carry no body, hence no code.
@@ -194,7 +210,7 @@ impl ObjectStore for S3Store {
         }
     }
 
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
         let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
         let answer = self
             .at_home("GetObject", bucket, Some(key), SHORT, async |client| {
@@ -205,17 +221,28 @@ impl ObjectStore for S3Store {
                     .set_version_id(source.version_id.clone())
                     .set_if_match(source.if_match.as_deref().map(quoted))
                     .set_range(range.map(|range| range.header()))
+                    .customize()
+                    .mutate_request(move |http| {
+                        // As a header: asked in its own words the SDK would compute the checksum over the body as well, which
+                        // is done by whoever wants to know. Of a range none is told.
+                        if range.is_none() {
+                            http.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
+                        }
+                    })
                     .send()
                     .await
                     .map_err(|e| failure("GetObject", bucket, Some(key), &e))
             })
             .await?;
         let expected = size(answer.content_length());
-        if let Some(range) = range
-            && expected != range.len()
-        {
-            // A proxy that drops Range answers with the whole object.
-            return Err(malformed("GetObject", bucket, key, "content of the range that was asked for"));
+        let mut meta = fetched_meta(&answer);
+        if let Some(range) = range {
+            let Some(whole) = answers_range(range, answer.content_range(), expected) else {
+                let came = answer.content_range().unwrap_or("the whole object");
+                return Err(StoreError::new("GetObject", bucket, Some(key), code::RANGE_IGNORED, None)
+                    .with_message(format!("{} was asked for, and {came} came, {expected} bytes", range.header())));
+            };
+            (meta.size, meta.checksum) = (whole, None);
         }
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
         let chunks = futures::stream::unfold((answer.body, 0_u64, false), move |(mut body, seen, ended)| {
@@ -241,17 +268,18 @@ impl ObjectStore for S3Store {
                 }
             }
         });
-        Ok(chunks.boxed())
+        Ok(Fetched { meta, body: chunks.boxed() })
     }
 
-    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
-        let sum = crc64nvme(&body);
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+        let (bucket, key, attributes) = (object.bucket.as_str(), object.key.as_str(), &object.attributes);
         let answer = self
             .at_home("PutObject", bucket, Some(key), time_limit(body.len() as u64), async |client| {
-                with_attributes!(client.put_object(), attributes)
+                with_digests!(with_attributes!(client.put_object(), attributes), &object.digests)
                     .bucket(bucket)
                     .key(key)
-                    .checksum_crc64_nvme(&sum)
+                    .set_tagging(tagging(&object.tags))
+                    .set_storage_class(object.storage_class.as_deref().map(StorageClass::from))
                     .body(SdkStream::from(body.clone()))
                     .customize()
                     // The checksum covers the body: hashing it once more for the signature would cost ten times as much.
@@ -415,17 +443,22 @@ impl ObjectStore for S3Store {
         })
     }
 
-    async fn put_part(&self, bucket: &str, key: &str, upload_id: &str, part: u32, body: Bytes) -> Result<Copied> {
-        let sum = crc64nvme(&body);
+    async fn put_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        body: Bytes,
+        digests: &Digests,
+    ) -> Result<Copied> {
         let answer = self
             .at_home("UploadPart", bucket, Some(key), time_limit(body.len() as u64), async |client| {
-                client
-                    .upload_part()
+                with_digests!(client.upload_part(), digests)
                     .bucket(bucket)
                     .key(key)
                     .upload_id(upload_id)
                     .part_number(part_number(part))
-                    .checksum_crc64_nvme(&sum)
                     .body(SdkStream::from(body.clone()))
                     .customize()
                     .disable_payload_signing()

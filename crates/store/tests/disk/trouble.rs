@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use seqferry_store::{Attributes, CompletedPart, ErrorClass, ObjectStore as _, Scope, checksum};
+use seqferry_store::{Attributes, CompletedPart, Digests, ErrorClass, ObjectStore as _, Scope, checksum};
 
 use super::{Scratch, code, completion, creation, failure, pattern, put, read, store};
 
@@ -90,7 +90,10 @@ async fn an_upload_goes_on_when_there_is_room_again() {
     let mut sent = 0;
     let error = loop {
         let part = Bytes::copy_from_slice(&body[sent * 100_000..(sent + 1) * 100_000]);
-        match first.put_part(scratch.bucket(), "k", &id, u32::try_from(sent + 1).unwrap(), part).await {
+        match first
+            .put_part(scratch.bucket(), "k", &id, u32::try_from(sent + 1).unwrap(), part, &Digests::default())
+            .await
+        {
             Ok(_) => sent += 1,
             Err(error) => break error,
         }
@@ -108,7 +111,7 @@ async fn an_upload_goes_on_when_there_is_room_again() {
     for number in sent + 1..=7 {
         let part = Bytes::copy_from_slice(&body[(number - 1) * 100_000..number * 100_000]);
         let number = u32::try_from(number).unwrap();
-        let copied = second.put_part(scratch.bucket(), "k", &id, number, part).await.unwrap();
+        let copied = second.put_part(scratch.bucket(), "k", &id, number, part, &Digests::default()).await.unwrap();
         parts.push(CompletedPart { number, etag: copied.etag, checksum: None });
     }
     second.complete_upload(&completion(scratch, "k", &id, parts, 700_000)).await.unwrap();
@@ -235,7 +238,7 @@ async fn finish(store: &seqferry_store::DiskStore, bucket: &str, id: &str, body:
     for (number, piece) in (1_u32..).zip(body.chunks(PART)) {
         if !parts.iter().any(|part| part.number == number) {
             let piece = Bytes::copy_from_slice(piece);
-            let copied = store.put_part(bucket, "large", id, number, piece.clone()).await.unwrap();
+            let copied = store.put_part(bucket, "large", id, number, piece.clone(), &Digests::default()).await.unwrap();
             let (etag, checksum) = (copied.etag, copied.checksum);
             parts.push(seqferry_store::PartInfo { number, size: piece.len() as u64, etag, checksum });
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use proptest::prelude::*;
 use seqferry_store::{
-    Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DiskOptions, DiskStore, ErrorClass, ObjectStore as _,
-    checksum,
+    Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, Digests, DiskOptions, DiskStore, ErrorClass,
+    ObjectStore as _, checksum,
 };
 
 use super::{Scratch, code, completion, creation, failure, mode, mtime, pattern, store, with};
@@ -14,7 +14,10 @@ use super::{Scratch, code, completion, creation, failure, mode, mtime, pattern, 
 const PART: usize = 1000;
 
 async fn send(store: &DiskStore, scratch: &Scratch, key: &str, id: &str, number: u32, body: &[u8]) -> CompletedPart {
-    let copied = store.put_part(scratch.bucket(), key, id, number, Bytes::copy_from_slice(body)).await.unwrap();
+    let copied = store
+        .put_part(scratch.bucket(), key, id, number, Bytes::copy_from_slice(body), &Digests::default())
+        .await
+        .unwrap();
     assert_eq!(copied.checksum, Some(checksum::crc64nvme(body)));
     CompletedPart { number, etag: copied.etag, checksum: copied.checksum }
 }
@@ -85,11 +88,15 @@ async fn parts_that_do_not_make_the_file_are_refused_and_it_can_still_be_made() 
         assert_eq!((error.code.as_str(), error.class), (wanted, ErrorClass::Object));
     }
     for number in [0, 10_001] {
-        let answer = store.put_part(scratch.bucket(), "k", &id, number, Bytes::from_static(b"x")).await;
+        let answer =
+            store.put_part(scratch.bucket(), "k", &id, number, Bytes::from_static(b"x"), &Digests::default()).await;
         assert_eq!(code(answer), "InvalidArgument");
     }
     let large = Bytes::from(vec![0; PART + 1]);
-    assert_eq!(code(store.put_part(scratch.bucket(), "k", &id, 1, large).await), "InvalidArgument");
+    assert_eq!(
+        code(store.put_part(scratch.bucket(), "k", &id, 1, large, &Digests::default()).await),
+        "InvalidArgument"
+    );
 
     store.complete_upload(&completion(&scratch, "k", &id, done, size)).await.unwrap();
     assert_eq!(scratch.files(), [("k".to_owned(), body)].into());
@@ -119,7 +126,10 @@ async fn an_upload_belongs_to_its_key_and_ends_once() {
 
     assert!(scratch.keys().is_empty());
     assert_eq!(code(store.abort_upload(scratch.bucket(), "f/k", &id).await), "NoSuchUpload");
-    assert_eq!(code(store.put_part(scratch.bucket(), "f/k", &id, 1, Bytes::from_static(b"x")).await), "NoSuchUpload");
+    assert_eq!(
+        code(store.put_part(scratch.bucket(), "f/k", &id, 1, Bytes::from_static(b"x"), &Digests::default()).await),
+        "NoSuchUpload"
+    );
     let request = completion(&scratch, "f/k", &id, vec![part], 10);
     assert_eq!(code(store.complete_upload(&request).await), "NoSuchUpload");
 }

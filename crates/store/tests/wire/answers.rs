@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{Attributes, CreateUpload, ErrorClass, ListRequest, ObjectStore as _, Range};
+use seqferry_store::{Attributes, CreateUpload, Digests, ErrorClass, ListRequest, ObjectStore as _, Range};
 
 use crate::server::{Reply, Wire, error_body};
 use crate::{Write, get, object, store_at};
@@ -95,7 +95,8 @@ async fn a_part_without_an_etag_is_malformed() {
     let server = Wire::always(Reply::new(200, &[], ""));
     let store = store_at(&server.url()).await;
 
-    let part = store.put_part("bucket", "key", "upload", 1, "body".into()).await.expect_err("an error");
+    let part =
+        store.put_part("bucket", "key", "upload", 1, "body".into(), &Digests::default()).await.expect_err("an error");
     let whole = store.put("bucket", "key", "body".into(), &Attributes::default()).await.expect_err("an error");
 
     assert_eq!((part.code.as_str(), whole.code.as_str()), (code::MALFORMED, code::MALFORMED));
@@ -111,12 +112,17 @@ async fn a_listing_that_goes_on_without_a_token_is_malformed() {
 }
 
 #[tokio::test]
-async fn a_range_that_is_answered_with_the_whole_object_is_malformed() {
-    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], "the whole object"));
-    let range = Some(Range { first: 4, last: 8 });
-    let error = store_at(&server.url()).await.get(&object("key"), range).await.err().expect("an error");
+async fn a_range_that_is_answered_with_something_else_is_said_to_be_ignored() {
+    for (status, headers) in
+        [(200, vec![("etag", "\"e\"")]), (206, vec![("etag", "\"e\""), ("content-range", "bytes 0-15/16")])]
+    {
+        let server = Wire::always(Reply::new(status, &headers, "the whole object"));
+        let range = Some(Range { first: 4, last: 8 });
+        let error = store_at(&server.url()).await.get(&object("key"), range).await.err().expect("an error");
 
-    assert_eq!((error.code.as_str(), error.class), (code::MALFORMED, ErrorClass::Retry));
+        assert_eq!((error.code.as_str(), error.class), (code::RANGE_IGNORED, ErrorClass::Capability));
+        assert!(error.message.contains("16 bytes"), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use proptest::test_runner::{Config, FileFailurePersistence};
 use seqferry_store::checksum::crc64nvme;
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CopySource, CreateUpload,
-    ErrorClass, ListRequest, ObjectStore as _, Range, S3Store, Scope,
+    Digests, ErrorClass, ListRequest, ObjectStore as _, Range, S3Store, Scope,
 };
 
 use crate::server::{Reply, Request, Wire};
@@ -132,7 +132,7 @@ async fn keys_go_out_byte_for_byte() {
         store.copy(&object("source"), "bucket", &key, None, None).await.unwrap();
         store.create_upload(&create).await.unwrap();
         store.copy_part(&object("source"), part, "bucket", &key, "upload", 1).await.unwrap();
-        store.put_part("bucket", &key, "upload", 1, Bytes::from("body")).await.unwrap();
+        store.put_part("bucket", &key, "upload", 1, Bytes::from("body"), &Digests::default()).await.unwrap();
         store.complete_upload(&complete).await.unwrap();
         store.abort_upload("bucket", &key, "upload").await.unwrap();
 
@@ -194,7 +194,8 @@ async fn bodies_are_checksummed_instead_of_hashed() {
         let body = Bytes::from(seqferry_testkit::data::bytes(size as u64, size));
         store.put("bucket", "key", body.clone(), &Attributes::default()).await.unwrap();
         let whole = last(&server);
-        store.put_part("bucket", "key", "upload", 1, body.clone()).await.unwrap();
+        let digests = Digests::crc64nvme(&body);
+        store.put_part("bucket", "key", "upload", 1, body.clone(), &digests).await.unwrap();
         let part = last(&server);
 
         for request in [whole, part] {

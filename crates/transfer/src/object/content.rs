@@ -1,10 +1,13 @@
-//! Reading both sides and comparing them, range by range, in bounded memory.
+//! Reading both sides and comparing them, range by range, in bounded memory. Where ranges are ignored each side is read once,
+//! in order.
 
 use futures::stream::{self, StreamExt as _};
-use seqferry_store::{CopySource, ErrorClass, ObjectStore, Range, StoreError, Written};
+use seqferry_store::error::classify::code;
+use seqferry_store::{CopySource, ErrorClass, Range, Written};
 
+use super::stream::reading::{Piece, Reader, is_pinned};
 use super::{Journal, Object, Trouble};
-use crate::requests::{Call, Interrupted};
+use crate::requests::{Call, Interrupted, Requests};
 
 /// What is compared at a time: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
@@ -33,15 +36,19 @@ impl<J: Journal> Object<'_, J> {
             bytes: RANGE,
         };
         let source = self.pinned(RANGE);
-        let ranges =
-            (0..size.div_ceil(RANGE)).map(|n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 });
-        let mut compared = stream::iter(ranges)
+        let in_order = || self.source.quirks().ignores_ranges() || self.target.quirks().ignores_ranges();
+        if size > RANGE && in_order() {
+            return self.compare_in_order(&source, &target).await;
+        }
+        let mut compared = stream::iter(ranges(size))
             .map(|range| self.compare_range(&source, &target, range))
             .buffer_unordered(SIDE_BY_SIDE);
         while let Some(range) = compared.next().await {
-            match range? {
-                Compared::Equal => {}
-                different => return Ok(different),
+            match range {
+                Ok(Compared::Equal) => {}
+                Ok(different) => return Ok(different),
+                Err(Trouble::RangesIgnored) => return self.compare_in_order(&source, &target).await,
+                Err(trouble) => return Err(trouble),
             }
         }
         Ok(Compared::Equal)
@@ -49,47 +56,107 @@ impl<J: Journal> Object<'_, J> {
 
     async fn compare_range(&self, source: &CopySource, target: &CopySource, range: Range) -> Result<Compared, Trouble> {
         let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
-        let theirs = self
-            .source
-            .call(get(&source.bucket, range), &self.retries, async |store| read(store.as_ref(), source, range).await)
-            .await;
-        let theirs = match theirs {
-            Ok(bytes) => bytes,
-            Err(Interrupted::Failed(error)) => return Err(self.copy_trouble(error)),
-            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
-        };
-        let ours = self
-            .target
-            .call(get(&target.bucket, range), &self.retries, async |store| read(store.as_ref(), target, range).await)
-            .await;
-        let ours = match ours {
-            Ok(bytes) => bytes,
-            // Overwritten or removed since we wrote it: not our copy any more.
-            Err(Interrupted::Failed(error))
-                if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) =>
-            {
-                return Ok(Compared::Gone);
-            }
-            Err(other) => return Err(other.into()),
-        };
-        let at = theirs.iter().zip(&ours).position(|(a, b)| a != b).or((theirs.len() != ours.len()).then_some(0));
-        Ok(match at {
-            None => Compared::Equal,
-            Some(at) => Compared::Differs(format!("the bytes differ at offset {}", range.first + at as u64)),
+        let theirs = self.read_pinned(self.source, source, range).await;
+        let theirs = theirs.map_err(|error| self.source_trouble(error))?;
+        Ok(match self.read_pinned(self.target, target, range).await {
+            Ok(ours) => difference(&theirs, &ours, range),
+            Err(error) => target_gone(error)?,
         })
     }
-}
 
-/// Never two at a time: the second would fill buffers that were not reserved.
-fn get(bucket: &str, range: Range) -> Call<'_> {
-    Call::read("GetObject", bucket).bytes(range.len()).hedged(false)
-}
-
-async fn read(store: &dyn ObjectStore, from: &CopySource, range: Range) -> Result<Vec<u8>, StoreError> {
-    let mut body = store.get(from, Some(range)).await?;
-    let mut bytes = Vec::with_capacity(usize::try_from(range.len()).unwrap_or_default());
-    while let Some(chunk) = body.next().await {
-        bytes.extend_from_slice(&chunk?);
+    /// The same with one read of each side that ignores ranges.
+    async fn compare_in_order(&self, source: &CopySource, target: &CopySource) -> Result<Compared, Trouble> {
+        let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_trouble(error))?;
+        let mut ours = match self.whole(self.target, target).await {
+            Ok(ours) => ours,
+            Err(error) => return target_gone(error),
+        };
+        for range in ranges(self.item.size) {
+            let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
+            let read = self.next(self.source, source, &mut theirs, range).await;
+            let theirs = read.map_err(|error| self.source_trouble(error))?;
+            match self.next(self.target, target, &mut ours, range).await {
+                Ok(ours) => match difference(&theirs, &ours, range) {
+                    Compared::Equal => {}
+                    different => return Ok(different),
+                },
+                Err(error) => return target_gone(error),
+            }
+        }
+        Ok(Compared::Equal)
     }
-    Ok(bytes)
+
+    /// A side that ignores ranges from its first byte; None for one that can be asked for any.
+    async fn whole<'s>(&self, side: &Requests, from: &'s CopySource) -> Result<Option<Reader<'s>>, Interrupted> {
+        if !side.quirks().ignores_ranges() {
+            return Ok(None);
+        }
+        let call = Call::read("GetObject", &from.bucket).bytes(self.item.size).hedged(false);
+        let fetched = side.call(call, &self.retries, async |store| store.fetch(from, None).await).await?;
+        is_pinned(from, &fetched.meta)?;
+        Ok(Some(Reader::new(fetched.body, from)))
+    }
+
+    async fn next(
+        &self,
+        side: &Requests,
+        from: &CopySource,
+        reader: &mut Option<Reader<'_>>,
+        range: Range,
+    ) -> Result<Piece, Interrupted> {
+        let Some(reader) = reader else { return self.read_pinned(side, from, range).await };
+        tokio::select! {
+            biased;
+            () = side.cancel().cancelled() => Err(Interrupted::Cancelled),
+            piece = reader.take(range.len(), &[]) => Ok(piece?),
+        }
+    }
+
+    async fn read_pinned(&self, side: &Requests, from: &CopySource, range: Range) -> Result<Piece, Interrupted> {
+        // Never two at a time: the second would fill buffers that were not reserved.
+        let call = Call::read("GetObject", &from.bucket).bytes(range.len()).hedged(false);
+        let read = side
+            .call(call, &self.retries, async |store| {
+                let fetched = store.fetch(from, Some(range)).await?;
+                Reader::new(fetched.body, from).take(range.len(), &[]).await
+            })
+            .await;
+        if let Err(Interrupted::Failed(error)) = &read
+            && error.code == code::RANGE_IGNORED
+        {
+            side.note_ignored_ranges(error);
+        }
+        read
+    }
+
+    fn source_trouble(&self, why: Interrupted) -> Trouble {
+        match why {
+            Interrupted::Failed(error) if error.code == code::RANGE_IGNORED => Trouble::RangesIgnored,
+            Interrupted::Failed(error) => self.copy_trouble(error),
+            Interrupted::Cancelled => Trouble::Cancelled,
+        }
+    }
+}
+
+fn target_gone(why: Interrupted) -> Result<Compared, Trouble> {
+    match why {
+        Interrupted::Failed(error) if error.code == code::RANGE_IGNORED => Err(Trouble::RangesIgnored),
+        // Overwritten or removed since we wrote it: not our copy any more.
+        Interrupted::Failed(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
+            Ok(Compared::Gone)
+        }
+        other => Err(other.into()),
+    }
+}
+
+fn ranges(size: u64) -> impl Iterator<Item = Range> {
+    (0..size.div_ceil(RANGE)).map(move |n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 })
+}
+
+fn difference(theirs: &Piece, ours: &Piece, range: Range) -> Compared {
+    let at = theirs.bytes.iter().zip(&ours.bytes).position(|(a, b)| a != b);
+    match at {
+        None => Compared::Equal,
+        Some(at) => Compared::Differs(format!("the bytes differ at offset {}", range.first + at as u64)),
+    }
 }

@@ -16,10 +16,10 @@ use seqferry_store::budget::RequestPermit;
 use seqferry_store::{
     CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, Range, StoreError, Written,
 };
-use tokio::task::JoinHandle;
+use tokio::task::JoinError;
 
 use super::{Copy, Journal, Object, Trouble, Verify};
-use crate::evidence::{PartsRoute, Side, Verdict, compare};
+use crate::evidence::{PartsRoute, Verdict};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
 use crate::quirks::Trial;
@@ -33,7 +33,15 @@ const LINGER: Duration = Duration::from_mins(1);
 /// How often an upload is aborted until the service has forgotten it.
 const ABORTS: usize = 10;
 
-type Done = BTreeMap<u32, CompletedPart>;
+pub(super) type Done = BTreeMap<u32, CompletedPart>;
+
+/// Where an object in parts stands.
+pub(super) enum Opened {
+    /// An upload is open and recorded, and holds these parts.
+    Upload(String, Done),
+    /// A run that was cut off has completed it.
+    Completed(Written),
+}
 
 /// A part that may be copied now.
 struct Reserved {
@@ -48,35 +56,15 @@ impl<'a, J: Journal> Object<'a, J> {
         if self.target.quirks().useless_part_checksums() {
             (route.checksum, route.whole) = (None, None);
         }
-        let recorded = self.item.upload.clone();
-        let (upload_id, done) = match recorded {
-            Some((upload_id, part_size)) => {
-                let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
-                if let Some(done) = self.parts_there(&upload_id, plan).await? {
-                    if done.values().any(|part| is_wrong(part.checksum.as_deref(), source, plan)) {
-                        return Err(Trouble::UselessPartChecksums);
-                    }
-                    route.same_boundaries &= route.plan.part_size == part_size;
-                    route.plan = plan;
-                    self.note_uncarried(source).await?;
-                    (upload_id, done)
-                } else {
-                    self.item.upload = None;
-                    if let Some(written) = self.completed_before(&route, source, part_size).await? {
-                        self.note_uncarried(source).await?;
-                        return self
-                            .verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries)
-                            .await;
-                    }
-                    // The run that lost this upload may have begun another and died before that was recorded.
-                    if self.policy.resumed {
-                        self.drop_stale_uploads(None).await?;
-                    }
-                    (self.begin(&mut route, source).await?, Done::new())
-                }
+        let (upload_id, done) = match self.open_upload(&mut route, source).await? {
+            Opened::Upload(upload_id, done) => (upload_id, done),
+            Opened::Completed(written) => {
+                return self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await;
             }
-            None => (self.begin(&mut route, source).await?, Done::new()),
         };
+        if done.values().any(|part| is_wrong(part.checksum.as_deref(), source, route.plan)) {
+            return Err(Trouble::UselessPartChecksums);
+        }
         let copied: u64 = done.keys().filter_map(|n| route.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(copied);
         let done = self.copy_missing(&route, source, &upload_id, done, trial).await?;
@@ -84,6 +72,29 @@ impl<'a, J: Journal> Object<'a, J> {
         self.item.upload = None;
         self.see_off(upload_id);
         self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await
+    }
+
+    /// The upload to go on with: the recorded one, whose part size wins over the route's, or a new one.
+    pub(super) async fn open_upload(&mut self, route: &mut PartsRoute, source: &ObjectMeta) -> Result<Opened, Trouble> {
+        if let Some((upload_id, part_size)) = self.item.upload.clone() {
+            let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
+            if let Some(done) = self.parts_there(&upload_id, plan).await? {
+                route.same_boundaries &= route.plan.part_size == part_size;
+                route.plan = plan;
+                self.note_uncarried(source).await?;
+                return Ok(Opened::Upload(upload_id, done));
+            }
+            self.item.upload = None;
+            if let Some(written) = self.completed_before(route, source, part_size).await? {
+                self.note_uncarried(source).await?;
+                return Ok(Opened::Completed(written));
+            }
+            // The run that lost this upload may have begun another and died before that was recorded.
+            if self.policy.resumed {
+                self.drop_stale_uploads(None).await?;
+            }
+        }
+        Ok(Opened::Upload(self.begin(route, source).await?, Done::new()))
     }
 
     /// Whether this object has to find out if part checksums are of use, so that not every object begins twice where they are
@@ -108,7 +119,7 @@ impl<'a, J: Journal> Object<'a, J> {
         let request = CreateUpload {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
-            attributes: source.attributes.clone(),
+            attributes: self.carried(source),
             tags,
             storage_class: self.policy.storage_class.clone(),
             checksum: route.checksum,
@@ -128,7 +139,13 @@ impl<'a, J: Journal> Object<'a, J> {
                 ended(sent, "CreateMultipartUpload")
             })
             .await;
-        let upload_id = created?;
+        let upload_id = match created {
+            Ok(upload_id) => upload_id,
+            Err(Interrupted::Failed(error)) if self.streams() => {
+                return Err(self.refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)));
+            }
+            Err(other) => return Err(other.into()),
+        };
         self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.item.upload = Some((upload_id.clone(), route.plan.part_size));
         if self.retries.load(Ordering::Relaxed) > retries {
@@ -143,13 +160,18 @@ impl<'a, J: Journal> Object<'a, J> {
         Err(Trouble::Cancelled)
     }
 
-    /// Note what an upload cannot carry of the source; the tags that it can.
-    async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, Trouble> {
+    /// Note what cannot be carried of the source to a target that is written anew; the tags that can.
+    pub(super) async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, Trouble> {
         if source.missing_metadata > 0 {
             self.not_carried
                 .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
         }
-        if source.tag_count == Some(0) {
+        // Files have no tags.
+        if source.tag_count == Some(0) || self.source.connection().is_disk() {
+            return Ok(Vec::new());
+        }
+        if self.target.connection().is_disk() {
+            self.not_carried.extend(source.tag_count.map(|count| format!("{count} tags, which files do not have")));
             return Ok(Vec::new());
         }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
@@ -289,12 +311,12 @@ impl<'a, J: Journal> Object<'a, J> {
             Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
                 Err(Trouble::Again(self.upload_lost(&error)))
             }
-            Err(Interrupted::Failed(error)) => Err(self.copy_trouble(error)),
+            Err(Interrupted::Failed(error)) => Err(self.refused_copy(error).await),
             Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
         }
     }
 
-    fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
+    pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
             "{} s3://{}/{}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
             error.operation, self.policy.target_bucket, self.item.target_key, error.code
@@ -302,7 +324,7 @@ impl<'a, J: Journal> Object<'a, J> {
         ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
     }
 
-    async fn complete(
+    pub(super) async fn complete(
         &mut self,
         route: &PartsRoute,
         source: &ObjectMeta,
@@ -370,7 +392,7 @@ impl<'a, J: Journal> Object<'a, J> {
         part_size: u64,
     ) -> Result<Option<Written>, Trouble> {
         let Some(target) = self.head_target().await? else { return Ok(None) };
-        let ours = match compare(Side::from(source), Side::from(&target), route.same_boundaries) {
+        let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
             Verdict::Proven(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
             // No common evidence: made of as many parts as ours, as long, and after this transfer was begun. Where more is
@@ -389,8 +411,11 @@ impl<'a, J: Journal> Object<'a, J> {
     /// Drop the uploads that an interrupted run created but did not live to record. They hold no part, since no part starts
     /// before its upload is recorded; an upload of somebody else that is at work does hold one. `except` is in use.
     pub(super) async fn drop_stale_uploads(&self, except: Option<&str>) -> Result<(), Trouble> {
-        let small =
-            crate::evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits);
+        let small = if self.streams() {
+            self.streams_at_once()
+        } else {
+            crate::evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits)
+        };
         if small {
             return Ok(());
         }
@@ -425,7 +450,7 @@ impl<'a, J: Journal> Object<'a, J> {
 
     /// After an upload was completed while a part of it was under way a second time: see to it that a service which takes
     /// that part for a new upload keeps nothing of it. Best effort, and nobody waits for it.
-    fn see_off(&self, upload_id: String) {
+    pub(super) fn see_off(&self, upload_id: String) {
         if self.under_way.is_empty() {
             return;
         }
@@ -484,7 +509,10 @@ impl<'a, J: Journal> Object<'a, J> {
 }
 
 /// The answer to a request that goes on when nobody waits for it any more.
-async fn ended<T>(sent: JoinHandle<Result<T, StoreError>>, operation: &'static str) -> Result<T, StoreError> {
+pub(super) async fn ended<T>(
+    sent: impl Future<Output = Result<Result<T, StoreError>, JoinError>>,
+    operation: &'static str,
+) -> Result<T, StoreError> {
     // It cannot be waited for only when the runtime is being torn down.
     sent.await.unwrap_or_else(|_| Err(StoreError::new(operation, "", None, "Cancelled", None)))
 }

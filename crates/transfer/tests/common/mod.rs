@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqferry_store::fault::FaultStore;
 use seqferry_store::{Attributes, Budget, BudgetLimits, CopySource, MemoryStore, ObjectMeta, ObjectStore};
-use seqferry_transfer::{Connection, Event, Item, Job, Limits, Outcome, Policy, RetryPolicy};
+use seqferry_transfer::{Connection, Event, Item, Job, Limits, Outcome, Policy, RetryPolicy, Way};
 use tokio::runtime::Handle;
 
 /// Bucket to read from.
@@ -28,12 +28,21 @@ pub fn small_limits() -> Limits {
         copy_threshold: 100,
         etag_copy: 100,
         part_size: 50,
+        stream_threshold: 100,
+        stream_part: 50,
+        stream_part_grown: 50,
+        stream_boundaries: 200,
     }
 }
 
 /// A policy with small limits.
 pub fn policy() -> Policy {
     Policy { source_bucket: SOURCE.into(), target_bucket: TARGET.into(), limits: small_limits(), ..Policy::default() }
+}
+
+/// The same for what passes through this process.
+pub fn streaming() -> Policy {
+    Policy { way: Way::Stream, ..policy() }
 }
 
 /// Retries that take no time to speak of.
@@ -114,6 +123,48 @@ impl World {
 
     pub async fn open_uploads(&self) -> usize {
         self.memory.list_uploads(TARGET, "").await.unwrap().len()
+    }
+}
+
+/// Two services that know nothing of each other, within one budget.
+pub struct Apart {
+    pub from: World,
+    pub to: World,
+}
+
+impl Apart {
+    pub fn new() -> Self {
+        let memory = || MemoryStore::new(small_limits().minimum_part);
+        Self::of(memory(), memory())
+    }
+
+    pub fn of(from: MemoryStore, to: MemoryStore) -> Self {
+        Self { from: World::of(from), to: World::of(to) }
+    }
+
+    /// With so many bytes of buffers.
+    pub fn with_memory(mut self, memory: u64) -> Self {
+        self.to.budget = Budget::new(BudgetLimits { memory, ..BudgetLimits::default() });
+        self
+    }
+
+    pub fn start(&self, policy: Policy, items: Vec<Item>) -> Job {
+        let (source, target) = (self.from.connection.clone(), self.to.connection.clone());
+        Job::start(&Handle::current(), &self.to.budget, source, target, policy, quick(), items)
+    }
+
+    /// As [`World::run`].
+    pub async fn run(&self, policy: Policy, items: Vec<Item>) -> HashMap<u64, Outcome> {
+        let outcomes = drain(self.start(policy, items)).await.0;
+        assert_eq!(self.to.budget.stats().in_flight, 0, "a request permit leaked");
+        assert_eq!(self.to.budget.memory_reserved(), 0, "buffer bytes leaked");
+        outcomes
+    }
+
+    /// Whether the target of this item is byte for byte its source.
+    pub async fn is_copied(&self, item: &Item) -> bool {
+        let source = self.from.read(SOURCE, &item.source_key).await;
+        source.is_some() && source == self.to.read(TARGET, &item.target_key).await
     }
 }
 

@@ -1,0 +1,282 @@
+//! Streaming: bytes are read from the source store and written to the target store, and what proves them is computed on the
+//! way. Nothing is read twice.
+//!
+//! What was read is compared with what the source promises of its bytes, and what the target keeps or answers with what was
+//! sent: a copy rests on the weaker of both. A disk promises nothing and keeps nothing: what was read from it is what it
+//! holds, and what was written to it is what it was given. Read bytes that are proven wrong never become an object.
+//!
+//! A small object is one GET and one PUT: here. A larger one goes in parts: [`parts`].
+
+mod order;
+mod parts;
+pub(super) mod reading;
+
+use seqferry_store::checksum::{base64, hex};
+use seqferry_store::{
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME, ObjectMeta,
+    PutObject, StoreError, Written,
+};
+
+use super::disk::time_text;
+use super::{Copy, Journal, Object, Trouble};
+use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
+use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
+use crate::quirks::Sums;
+use crate::requests::{Call, Interrupted};
+use reading::{Piece, Reader, is_pinned};
+
+/// Where the way of the bytes is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Way {
+    /// The service copies them; streamed where it turns out that it cannot, and this process can read them.
+    #[default]
+    Copy,
+    /// Through this process.
+    Stream,
+}
+
+/// What was read and sent, before anything is said of it.
+struct Streamed {
+    /// What the source's promise makes of what was read.
+    read: Verdict,
+    /// The checksum of what was sent.
+    sum: Option<Checksum>,
+    /// The `ETag` that the target should have, where that is known.
+    etag: Option<String>,
+}
+
+impl<J: Journal> Object<'_, J> {
+    /// Whether this object's bytes pass through this process.
+    pub(super) fn streams(&self) -> bool {
+        self.policy.way == Way::Stream
+            || self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket)
+    }
+
+    /// Whether they do so at once.
+    pub(super) fn streams_at_once(&self) -> bool {
+        let memory = self.source.budget().memory_limit();
+        evidence::streams_at_once(self.item.size, self.policy.wishes, &self.policy.limits, memory)
+    }
+
+    /// A copy was refused: whether the bytes can be had in another way, which is then remembered.
+    pub(super) async fn refused_copy(&self, error: StoreError) -> Trouble {
+        let (source, target) = (self.source.connection(), self.target.connection());
+        // To the target's credentials the source may be forbidden, or its bucket not there at all.
+        let elsewhere = !source.is_same(target) && matches!(error.class, ErrorClass::Person | ErrorClass::NotFound);
+        if (elsewhere || error.class == ErrorClass::Capability) && self.head_source().await.is_ok() {
+            self.target.quirks().learn_uncopyable(source, &self.policy.source_bucket);
+            return Trouble::StreamInstead;
+        }
+        self.copy_trouble(error)
+    }
+
+    /// What may be sent with bytes for the target to check and keep; `own` is the source's algorithm.
+    fn sum_to_send(&self, own: Option<ChecksumAlgorithm>) -> Option<ChecksumAlgorithm> {
+        if self.target.connection().is_disk() {
+            // The one that records of uploads have.
+            return Some(ChecksumAlgorithm::Crc64Nvme);
+        }
+        match self.target.quirks().sums() {
+            Sums::Any => Some(own.unwrap_or(ChecksumAlgorithm::Crc64Nvme)),
+            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            Sums::Md5 => None,
+        }
+    }
+
+    /// What a refused write means where a checksum came with it: perhaps that the service does not know that one.
+    pub(super) fn refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> Trouble {
+        let about_sums = error.class == ErrorClass::Capability
+            || matches!(error.code.as_str(), "InvalidRequest" | "InvalidArgument")
+                && error.message.to_ascii_lowercase().contains("checksum");
+        match sent {
+            Some(algorithm) if about_sums && !self.target.connection().is_disk() => Trouble::UnknownChecksum(algorithm),
+            _ => Trouble::Failed(error.into()),
+        }
+    }
+
+    /// What the target carries besides the bytes.
+    pub(super) fn carried(&self, source: &ObjectMeta) -> Attributes {
+        let mut attributes = source.attributes.clone();
+        if self.target.connection().is_disk() && source.last_modified > 0.0 {
+            attributes.metadata.entry(MTIME.to_owned()).or_insert_with(|| time_text(source.last_modified));
+        }
+        attributes
+    }
+
+    /// The bytes as they were read are not what the source promises: nothing was written, or nothing that is visible.
+    fn misread(&self, how: &str) -> Trouble {
+        let message = format!(
+            "s3://{}/{}: {how}. Nothing was written. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator.",
+            self.policy.source_bucket, self.item.source_key
+        );
+        Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message))
+    }
+
+    pub(super) async fn stream_at_once(&mut self) -> Result<Copy, Trouble> {
+        let size = self.item.size;
+        let _memory = self.source.reserve_bytes(size).await?;
+        let (meta, piece) = self.read_all().await?;
+        let reference = self.reference(&meta).await?;
+        let read = match &reference {
+            None if self.source.connection().is_disk() => Verdict::Proven(Verified::Checksum),
+            None => Verdict::Unknown,
+            Some(reference) => reference.verdict(&computed(reference, &piece)),
+        };
+        if let Verdict::Differs(how) = &read {
+            return Err(self.misread(how));
+        }
+        let tags = self.note_uncarried(&meta).await?;
+        let algorithm = self.sum_to_send(full_object(&meta));
+        let md5 = algorithm.is_none() || self.target.quirks().silent_sums();
+        let object = PutObject {
+            bucket: self.policy.target_bucket.clone(),
+            key: self.item.target_key.clone(),
+            attributes: self.carried(&meta),
+            tags,
+            storage_class: self.policy.storage_class.clone(),
+            digests: Digests {
+                checksum: algorithm
+                    .map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm))))),
+                md5: md5.then(|| base64(&piece.digest(DigestAlgorithm::Md5))),
+            },
+        };
+        let call = Call::write("PutObject", &object.bucket).bytes(size);
+        let written = self
+            .target
+            .call(call, &self.retries, async |store| store.put_object(&object, piece.bytes.clone()).await)
+            .await;
+        let written = match written {
+            Ok(written) => written,
+            Err(Interrupted::Failed(error)) => return Err(self.refused_write(error, algorithm)),
+            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
+        };
+        self.active.add(size);
+        let sum = object.digests.checksum.map(|(algorithm, value)| Checksum {
+            algorithm,
+            value,
+            kind: ChecksumKind::FullObject,
+        });
+        if written.checksum.is_none() && !self.target.connection().is_disk() {
+            self.target.quirks().learn_silent_sums();
+        }
+        // Only where no checksum will tell.
+        let etag =
+            (written.checksum.is_none() && is_digest(&written.etag)).then(|| hex(&piece.digest(DigestAlgorithm::Md5)));
+        drop(piece);
+        self.settle(Streamed { read, sum, etag }, written, &meta, false).await
+    }
+
+    /// The whole object, with its facts.
+    async fn read_all(&self) -> Result<(ObjectMeta, Piece), Trouble> {
+        let size = self.item.size;
+        let pinned = self.pinned(size);
+        let to_send = |meta: &ObjectMeta| {
+            let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
+            let reference =
+                Reference::of(meta, None, &self.policy.limits).filter(|_| !self.source.connection().is_disk());
+            let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
+            algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
+            algorithms
+        };
+        let call = Call::read("GetObject", &pinned.bucket).bytes(size).hedged(false);
+        let read = self
+            .source
+            .call(call, &self.retries, async |store| {
+                let fetched = store.fetch(&pinned, None).await?;
+                is_pinned(&pinned, &fetched.meta)?;
+                let algorithms = to_send(&fetched.meta);
+                let mut reader = Reader::new(fetched.body, &pinned);
+                let piece = reader.take(size, &algorithms).await?;
+                reader.end().await?;
+                Ok((fetched.meta, piece))
+            })
+            .await;
+        match read {
+            Ok(read) => Ok(read),
+            Err(Interrupted::Failed(error)) => Err(self.copy_trouble(error)),
+            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// What the source promises; asks for the boundaries of its parts where the promise rests on them.
+    pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<Reference>, Trouble> {
+        if self.source.connection().is_disk() {
+            return Ok(None);
+        }
+        let first_part = self.first_part(source).await?;
+        Ok(Reference::of(source, first_part, &self.policy.limits))
+    }
+
+    /// Prove the target that was just written, or remove it.
+    async fn settle(
+        &mut self,
+        streamed: Streamed,
+        written: Written,
+        source: &ObjectMeta,
+        same_boundaries: bool,
+    ) -> Result<Copy, Trouble> {
+        let etag = written.etag.clone();
+        let settled = self.settled(streamed, written, source, same_boundaries).await;
+        self.without_strays(settled, &etag).await
+    }
+
+    async fn settled(
+        &mut self,
+        streamed: Streamed,
+        mut written: Written,
+        source: &ObjectMeta,
+        same_boundaries: bool,
+    ) -> Result<Copy, Trouble> {
+        let Streamed { mut read, sum, etag } = streamed;
+        let sent = Side {
+            size: Some(self.item.size),
+            etag: etag.as_deref().unwrap_or_default(),
+            opaque_etag: etag.is_none(),
+            checksum: sum.as_ref(),
+        };
+        let kept = if self.target.connection().is_disk() {
+            if matches!(read, Verdict::Unknown) {
+                // Parts of an earlier run have left gaps in what is known, and a file is cheap to read.
+                let Some(target) = self.head_target().await? else { return Err(self.target_changed("is gone")) };
+                read = self.compare_sides(source, &target, same_boundaries, false).await?;
+            }
+            Verdict::Proven(Verified::Checksum)
+        } else {
+            let answered =
+                Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
+            let mut kept = compare(sent, answered, true);
+            if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
+                // The answer does not settle it: look at the target.
+                let Some(target) = self.head_target().await? else { return Err(self.target_changed("is gone")) };
+                if target.etag != written.etag {
+                    return Err(self.target_changed("holds something else"));
+                }
+                kept = compare(sent, Side::from(&target), true);
+                // Parts of an earlier run may have left gaps in what is known: both sides may still speak for themselves.
+                let direct = compare(Side::from(source), Side::from(&target), same_boundaries);
+                if !self.source.connection().is_disk() && matches!(direct, Verdict::Proven(_)) {
+                    (read, kept) = (direct.clone(), direct);
+                }
+                written.checksum = target.checksum.or(written.checksum);
+            }
+            kept
+        };
+        written.checksum = written.checksum.or(sum);
+        self.conclude(Method::Stream, weaker(read, kept), written).await
+    }
+}
+
+/// The source's algorithm, when its value is one over the full object.
+fn full_object(source: &ObjectMeta) -> Option<ChecksumAlgorithm> {
+    source.checksum.as_ref().filter(|sum| sum.kind == ChecksumKind::FullObject).map(|sum| sum.algorithm)
+}
+
+/// What a reference asks for, of bytes that are all there.
+fn computed(reference: &Reference, piece: &Piece) -> String {
+    if reference.cut.is_none() {
+        return evidence::shown(reference.algorithm, &piece.digest(reference.algorithm));
+    }
+    let mut stretches = Stretches::new(reference);
+    stretches.update(&piece.bytes);
+    stretches.finish()
+}

@@ -1,0 +1,49 @@
+//! A digest over all bytes, in order, of parts that are read side by side.
+//!
+//! MD5 and SHA digests of parts cannot be put together to one over the whole object, or over other stretches than the parts.
+//! So each part waits here for its turn, while it is being sent. A part that waits holds its memory; the one whose turn it is
+//! never waits for any, since memory is given to parts in their order.
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::evidence::{Reference, Stretches};
+
+/// See the module.
+pub(super) struct InOrder {
+    /// The part whose turn it is.
+    turn: watch::Sender<u32>,
+    stretches: std::sync::Mutex<Option<Stretches>>,
+}
+
+impl InOrder {
+    /// Before part 1.
+    pub(super) fn new(reference: &Reference) -> Self {
+        Self { turn: watch::Sender::new(1), stretches: std::sync::Mutex::new(Some(Stretches::new(reference))) }
+    }
+
+    fn stretches(&self) -> std::sync::MutexGuard<'_, Option<Stretches>> {
+        self.stretches.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The bytes of this part, as soon as all before it have come.
+    pub(super) async fn feed(&self, number: u32, bytes: Bytes) {
+        // The sender lives as long as this.
+        let _ = self.turn.subscribe().wait_for(|turn| *turn == number).await;
+        let Some(mut stretches) = self.stretches().take() else { return };
+        // A part takes tens of milliseconds: too long to keep others from this thread.
+        let hashed = tokio::task::spawn_blocking(move || {
+            stretches.update(&bytes);
+            stretches
+        })
+        .await;
+        // It fails only when the runtime is being torn down.
+        *self.stretches() = hashed.ok();
+        self.turn.send_replace(number + 1);
+    }
+
+    /// What came out. None when something is missing.
+    pub(super) fn finish(&self) -> Option<String> {
+        self.stretches().take().map(Stretches::finish)
+    }
+}

@@ -1,0 +1,521 @@
+//! Streaming in parts: as many side by side as the budget of memory allows, each held from its first byte read to its last
+//! one written.
+//!
+//! The upload is begun, recorded and resumed as that of a copy in parts is ([`super::super::parts`]); only how a part comes
+//! about differs. Where ranges are ignored, one read of the whole object feeds the parts in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_store::budget::MemoryPermit;
+use seqferry_store::checksum::{base64, hex};
+use seqferry_store::error::classify::code;
+use seqferry_store::{
+    Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm, Digests, ErrorClass, Fetched,
+    ObjectMeta, Range,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::parts::{Opened, ended};
+use super::super::{Copy, Journal, Object, Trouble};
+use super::order::InOrder;
+use super::reading::{Piece, Reader, is_pinned};
+use super::{Streamed, evidence};
+use crate::evidence::{Reference, StreamRoute, Verdict, assembled, is_digest, shown};
+use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
+use crate::plan::PartPlan;
+use crate::quirks::Sums;
+use crate::requests::{Call, Interrupted};
+
+/// How often one read of the whole object is begun.
+const WHOLE_READS: u32 = 4;
+
+/// A part that is at the target.
+#[derive(Debug, Clone)]
+struct Sent {
+    part: CompletedPart,
+    /// The upload's checksum of it, Base64; unknown for parts of an earlier run where the service does not list it.
+    sum: Option<String>,
+    /// What the reference wants to know of it, where its stretches are the parts.
+    stretch: Option<Vec<u8>>,
+    /// Whether its `ETag` is the MD5 of what was sent. None: nobody has looked.
+    plain: Option<bool>,
+}
+
+/// What all parts of an object have in common.
+struct Sending<'a> {
+    route: &'a StreamRoute,
+    upload_id: &'a str,
+    /// To be computed while a part is read.
+    algorithms: Vec<DigestAlgorithm>,
+    /// To be sent with each.
+    sum: Option<ChecksumAlgorithm>,
+}
+
+impl Sending<'_> {
+    fn plan(&self) -> PartPlan {
+        self.route.parts.plan
+    }
+
+    /// The reference, when what it wants can be put together from its parts in any order.
+    fn by_parts(&self) -> Option<&Reference> {
+        self.route.reference.as_ref().filter(|reference| match (reference.cut, reference.algorithm) {
+            (Some(cut), _) => cut == self.plan().part_size,
+            (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.spans_parts(),
+            (None, DigestAlgorithm::Md5) => false,
+        })
+    }
+
+    fn in_order(&self) -> Option<&Reference> {
+        self.route.reference.as_ref().filter(|_| self.by_parts().is_none())
+    }
+}
+
+impl<J: Journal> Object<'_, J> {
+    pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<Copy, Trouble> {
+        let mut route = self.stream_route(source).await?;
+        let memory = self.source.budget().memory_limit();
+        if self.item.upload.as_ref().is_some_and(|(_, part_size)| *part_size > memory / 2) {
+            // Begun by a copy, in parts that are too large to pass through here.
+            self.drop_upload(false).await;
+        }
+        let (upload_id, done) = match self.open_upload(&mut route.parts, source).await? {
+            Opened::Upload(upload_id, done) => (upload_id, done),
+            Opened::Completed(written) => {
+                let same_boundaries = route.parts.same_boundaries;
+                return self.verify(Method::Stream, written, Some(source.clone()), same_boundaries).await;
+            }
+        };
+        let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);
+        let mut sending = Sending {
+            route: &route,
+            upload_id: &upload_id,
+            algorithms: sum.into_iter().map(DigestAlgorithm::Checksum).collect(),
+            sum,
+        };
+        let md5 = (!self.target.connection().is_disk() && (sum.is_none() || self.target.quirks().silent_sums()))
+            .then_some(DigestAlgorithm::Md5);
+        for wanted in [sending.by_parts().map(|reference| reference.algorithm), md5].into_iter().flatten() {
+            if !sending.algorithms.contains(&wanted) {
+                sending.algorithms.push(wanted);
+            }
+        }
+        let mut sent: BTreeMap<u32, Sent> =
+            done.into_iter().map(|(number, part)| (number, found(part, &sending))).collect();
+        let there: u64 = sent.keys().filter_map(|n| route.parts.plan.range(*n)).map(|range| range.len()).sum();
+        self.active.add(there);
+
+        // What was sent in an earlier run cannot be read in order with the rest.
+        let order = sending.in_order().filter(|_| sent.is_empty()).map(InOrder::new);
+        let order = if self.source.quirks().ignores_ranges() && route.parts.plan.count() > 1 {
+            self.stream_whole(&sending, &mut sent).await?
+        } else {
+            self.stream_ranges(&sending, order.as_ref(), &mut sent).await?;
+            order.and_then(|order| order.finish())
+        };
+        let read = self.what_was_read(&sending, &sent, order);
+        if let Verdict::Differs(how) = &read {
+            return Err(self.misread(how));
+        }
+
+        let whole = whole_sum(&sending, &sent);
+        let etag = whole_etag(&sent);
+        let mut parts = route.parts.clone();
+        parts.whole = whole.clone().filter(|sum| sum.kind == ChecksumKind::FullObject);
+        let completed = sent.into_iter().map(|(number, sent)| (number, sent.part)).collect();
+        let written = self.complete(&parts, source, &upload_id, completed).await?;
+        self.item.upload = None;
+        self.see_off(upload_id);
+        let same_boundaries = parts.same_boundaries;
+        self.settle(Streamed { read, sum: whole, etag }, written, source, same_boundaries).await
+    }
+
+    async fn stream_route(&self, source: &ObjectMeta) -> Result<StreamRoute, Trouble> {
+        let reference = self.reference(source).await?;
+        let memory = self.source.budget().memory_limit();
+        let (wishes, limits) = (self.policy.wishes, &self.policy.limits);
+        let mut route = evidence::choose_stream(source.size, reference, wishes, limits, memory)
+            .map_err(|error| self.too_large(&error))?;
+        let part_size = route.parts.plan.part_size;
+        if part_size > memory {
+            let message = format!(
+                "s3://{}/{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory.",
+                self.policy.source_bucket, self.item.source_key, source.size
+            );
+            return Err(Trouble::Failed(ObjectFailure::new(
+                FailureClass::Store(ErrorClass::Object),
+                "PartTooLarge",
+                "UploadPart",
+                message,
+            )));
+        }
+        match self.target.quirks().sums() {
+            Sums::Any if self.target.connection().is_disk() => {
+                // The one that records of uploads have.
+                route.parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
+            }
+            Sums::Any => {}
+            Sums::Crc32C => {
+                route.parts.checksum = Some((ChecksumAlgorithm::Crc32C, ChecksumKind::FullObject));
+            }
+            Sums::Md5 => route.parts.checksum = None,
+        }
+        Ok(route)
+    }
+
+    /// Send every part that is not there, each from a read of its own.
+    async fn stream_ranges(
+        &self,
+        sending: &Sending<'_>,
+        order: Option<&InOrder>,
+        sent: &mut BTreeMap<u32, Sent>,
+    ) -> Result<(), Trouble> {
+        let plan = sending.plan();
+        let missing: Vec<u32> = (1..=plan.count()).filter(|number| !sent.contains_key(number)).collect();
+        let mut missing = missing.into_iter().filter_map(|number| Some((number, plan.range(number)?))).peekable();
+        if !self.source.connection().is_disk()
+            && plan.count() > 1
+            && let Some((number, range)) = missing.peek().copied()
+        {
+            // The first read of a range may be answered with the whole object: not by all at a time.
+            let source = self.source;
+            let trial = tokio::select! {
+                biased;
+                () = source.cancel().cancelled() => return Err(Trouble::Cancelled),
+                trial = source.quirks().try_ranges() => trial,
+            };
+            if let Some(trial) = trial {
+                missing.next();
+                let memory = self.source.reserve_bytes(range.len()).await?;
+                let piece = self.read_range(sending, range).await?;
+                trial.kept();
+                let part = self.send(sending, order, number, piece, memory).await?;
+                sent.insert(number, part);
+            }
+        }
+        let mut next = FuturesUnordered::new();
+        let mut parts = FuturesUnordered::new();
+        loop {
+            // One at a time, and in order: whose turn it is has its memory before those that wait for it.
+            if next.is_empty()
+                && let Some((number, range)) = missing.next()
+            {
+                next.push(
+                    async move { Ok::<_, Trouble>((number, range, self.source.reserve_bytes(range.len()).await?)) },
+                );
+            }
+            tokio::select! {
+                Some(reserved) = next.next() => {
+                    let (number, range, memory) = reserved?;
+                    parts.push(async move {
+                        let piece = self.read_range(sending, range).await?;
+                        Ok::<_, Trouble>((number, self.send(sending, order, number, piece, memory).await?))
+                    });
+                }
+                Some(part) = parts.next() => {
+                    // The first failure drops the other parts under way.
+                    let (number, part) = part?;
+                    sent.insert(number, part);
+                }
+                else => return Ok(()),
+            }
+        }
+    }
+
+    /// Send every part that is not there, from one read of the whole object. What came out of the reference that has to be
+    /// computed in order.
+    async fn stream_whole(
+        &self,
+        sending: &Sending<'_>,
+        sent: &mut BTreeMap<u32, Sent>,
+    ) -> Result<Option<String>, Trouble> {
+        let mut reads = 1;
+        loop {
+            let order = sending.in_order().map(InOrder::new);
+            match self.feed(sending, order.as_ref(), sent).await {
+                Ok(()) => return Ok(order.and_then(|order| order.finish())),
+                Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
+                    reads += 1;
+                    self.retries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                }
+                Err(Interrupt::Broken(error)) => return Err(self.copy_trouble(error)),
+                Err(Interrupt::Other(trouble)) => return Err(trouble),
+            }
+        }
+    }
+
+    /// One read of the whole object.
+    async fn feed(
+        &self,
+        sending: &Sending<'_>,
+        order: Option<&InOrder>,
+        sent: &mut BTreeMap<u32, Sent>,
+    ) -> Result<(), Interrupt> {
+        let pinned = self.pinned(self.item.size);
+        let call = Call::read("GetObject", &pinned.bucket).bytes(self.item.size).hedged(false);
+        let fetched = self.source.call(call, &self.retries, async |store| store.fetch(&pinned, None).await).await;
+        let Fetched { meta, body } = match fetched {
+            Ok(fetched) => fetched,
+            Err(Interrupted::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
+            Err(Interrupted::Cancelled) => return Err(Interrupt::Other(Trouble::Cancelled)),
+        };
+        is_pinned(&pinned, &meta).map_err(Interrupt::Broken)?;
+        let mut reader = Reader::new(body, &pinned);
+        let mut parts = FuturesUnordered::new();
+        let plan = sending.plan();
+        for number in 1..=plan.count() {
+            let Some(range) = plan.range(number) else { break };
+            let read = async {
+                let memory =
+                    self.source.reserve_bytes(range.len()).await.map_err(|why| Interrupt::Other(why.into()))?;
+                let piece = reader.take(range.len(), &sending.algorithms).await.map_err(Interrupt::Broken)?;
+                Ok::<_, Interrupt>((memory, piece))
+            };
+            let mut read = std::pin::pin!(read);
+            let read = loop {
+                tokio::select! {
+                    biased;
+                    () = self.source.cancel().cancelled() => return Err(Interrupt::Other(Trouble::Cancelled)),
+                    Some(part) = parts.next() => {
+                        let part: Result<(u32, Sent), Trouble> = part;
+                        let (number, part) = part.map_err(Interrupt::Other)?;
+                        sent.insert(number, part);
+                    }
+                    read = &mut read => break read,
+                }
+            };
+            let (memory, piece) = match read {
+                Ok(read) => read,
+                Err(why) => {
+                    // What was read whole is sent all the same: it need not be read again.
+                    while let Some(part) = parts.next().await {
+                        let (number, part): (u32, Sent) = part.map_err(Interrupt::Other)?;
+                        sent.insert(number, part);
+                    }
+                    return Err(why);
+                }
+            };
+            if sent.contains_key(&number) {
+                if let Some(order) = order {
+                    order.feed(number, piece.bytes).await;
+                }
+                continue;
+            }
+            parts.push(
+                async move { Ok::<_, Trouble>((number, self.send(sending, order, number, piece, memory).await?)) },
+            );
+        }
+        while let Some(part) = parts.next().await {
+            let part: Result<(u32, Sent), Trouble> = part;
+            let (number, part) = part.map_err(Interrupt::Other)?;
+            sent.insert(number, part);
+        }
+        reader.end().await.map_err(Interrupt::Broken)
+    }
+
+    async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<Piece, Trouble> {
+        let pinned = self.pinned(range.len());
+        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).hedged(false);
+        // Reading and computing is work: on any thread, and none of it when nobody waits any more.
+        let read = self
+            .source
+            .call(call, &self.retries, |store| {
+                let (pinned, algorithms) = (pinned.clone(), sending.algorithms.clone());
+                let reading = AbortOnDropHandle::new(tokio::spawn(async move {
+                    let fetched = store.fetch(&pinned, Some(range)).await?;
+                    is_pinned(&pinned, &fetched.meta)?;
+                    Reader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
+                }));
+                ended(reading, "GetObject")
+            })
+            .await;
+        match read {
+            Ok(piece) => Ok(piece),
+            Err(Interrupted::Failed(error)) if error.code == code::RANGE_IGNORED => {
+                self.source.note_ignored_ranges(&error);
+                Err(Trouble::RangesIgnored)
+            }
+            Err(Interrupted::Failed(error)) => Err(self.copy_trouble(error)),
+            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// Send a part that was read. Its memory is given back when nothing holds its bytes any more.
+    async fn send(
+        &self,
+        sending: &Sending<'_>,
+        order: Option<&InOrder>,
+        number: u32,
+        piece: Piece,
+        memory: Option<MemoryPermit>,
+    ) -> Result<Sent, Trouble> {
+        let in_order = async {
+            if let Some(order) = order {
+                order.feed(number, piece.bytes.clone()).await;
+            }
+        };
+        let memory = Arc::new(memory);
+        let sent = self.send_piece(sending, number, &piece, Arc::clone(&memory));
+        let (sent, ()) = futures::future::join(sent, in_order).await;
+        sent
+    }
+
+    async fn send_piece(
+        &self,
+        sending: &Sending<'_>,
+        number: u32,
+        piece: &Piece,
+        memory: Arc<Option<MemoryPermit>>,
+    ) -> Result<Sent, Trouble> {
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        let sum = sending.sum.map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm)))));
+        let to_service = !self.target.connection().is_disk();
+        let md5 = to_service && (sum.is_none() || self.target.quirks().silent_sums());
+        let md5 = md5.then(|| piece.digest(DigestAlgorithm::Md5));
+        let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
+        let len = piece.bytes.len() as u64;
+        let call = Call::write("UploadPart", bucket).bytes(len);
+        let copied = self
+            .target
+            .call(call, &self.retries, |store| {
+                let (bucket, key, upload_id) = (bucket.clone(), key.clone(), sending.upload_id.to_owned());
+                let (bytes, digests, memory) = (piece.bytes.clone(), digests.clone(), Arc::clone(&memory));
+                let sent = self.under_way.spawn(async move {
+                    let _memory = memory;
+                    store.put_part(&bucket, &key, &upload_id, number, bytes, &digests).await
+                });
+                ended(sent, "UploadPart")
+            })
+            .await;
+        let copied = match copied {
+            Ok(copied) => copied,
+            Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
+                return Err(Trouble::Again(self.upload_lost(&error)));
+            }
+            Err(Interrupted::Failed(error)) => return Err(self.refused_write(error, sending.sum)),
+            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
+        };
+        let sum = sum.map(|(_, value)| value);
+        if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
+            && ours != theirs
+        {
+            let message = format!(
+                "UploadPart s3://{bucket}/{key}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator."
+            );
+            return Err(Trouble::Again(ObjectFailure::new(
+                FailureClass::Mismatch,
+                "ContentMismatch",
+                "UploadPart",
+                message,
+            )));
+        }
+        self.active.add(len);
+        if to_service && sum.is_some() && copied.checksum.is_none() {
+            self.target.quirks().learn_silent_sums();
+        }
+        // Only where no checksum has told.
+        let plain = (to_service && copied.checksum.is_none() && !copied.opaque_etag && is_digest(&copied.etag))
+            .then(|| hex(&md5.unwrap_or_else(|| piece.digest(DigestAlgorithm::Md5))) == copied.etag);
+        let stretch = sending.by_parts().filter(|reference| {
+            reference.cut.is_some() || Some(reference.algorithm) != sending.sum.map(DigestAlgorithm::Checksum)
+        });
+        Ok(Sent {
+            // Some services want part checksums that they do not tell.
+            part: CompletedPart { number, etag: copied.etag, checksum: copied.checksum.or_else(|| sum.clone()) },
+            stretch: stretch.map(|reference| piece.digest(reference.algorithm)),
+            sum,
+            plain,
+        })
+    }
+
+    /// What the source's promise makes of what was read.
+    fn what_was_read(&self, sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>, in_order: Option<String>) -> Verdict {
+        if self.source.connection().is_disk() {
+            return Verdict::Proven(Verified::Checksum);
+        }
+        let Some(reference) = &sending.route.reference else { return Verdict::Unknown };
+        let computed = match (sending.by_parts(), reference.algorithm) {
+            (None, _) => in_order,
+            (Some(Reference { cut: Some(_), algorithm, .. }), _) => {
+                let stretches: Option<Vec<&[u8]>> = sent.values().map(|sent| sent.stretch.as_deref()).collect();
+                stretches.map(|stretches| assembled(*algorithm, stretches))
+            }
+            (Some(_), DigestAlgorithm::Checksum(algorithm)) if Some(algorithm) == sending.sum => {
+                joined(sending, sent, algorithm)
+            }
+            // The target has another algorithm than the source: kept apart.
+            (Some(_), _) => {
+                let stretches: Option<Vec<(String, u64)>> = sent
+                    .iter()
+                    .map(|(number, sent)| {
+                        let digest = sent.stretch.as_deref()?;
+                        Some((shown(reference.algorithm, digest), sending.plan().range(*number)?.len()))
+                    })
+                    .collect();
+                match (stretches, reference.algorithm) {
+                    (Some(all), DigestAlgorithm::Checksum(algorithm)) => {
+                        algorithm.joined(all.iter().map(|(value, len)| (value.as_str(), *len)))
+                    }
+                    _ => None,
+                }
+            }
+        };
+        computed.map_or(Verdict::Unknown, |computed| reference.verdict(&computed))
+    }
+}
+
+/// Why one read of the whole object did not come to its end.
+enum Interrupt {
+    /// The read broke.
+    Broken(seqferry_store::StoreError),
+    /// Anything else.
+    Other(Trouble),
+}
+
+/// A part of an earlier run, as the target lists it.
+fn found(part: CompletedPart, sending: &Sending<'_>) -> Sent {
+    let stretch = sending.by_parts().and_then(|reference| match reference.algorithm {
+        DigestAlgorithm::Md5 => unhexed(&part.etag),
+        DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => {
+            seqferry_store::checksum::unbase64(part.checksum.as_deref()?)
+        }
+        DigestAlgorithm::Checksum(_) => None,
+    });
+    Sent { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), stretch, plain: None, part }
+}
+
+fn unhexed(etag: &str) -> Option<Vec<u8>> {
+    if !is_digest(etag) {
+        return None;
+    }
+    (0..etag.len()).step_by(2).map(|at| u8::from_str_radix(etag.get(at..at + 2)?, 16).ok()).collect()
+}
+
+fn joined(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>, algorithm: ChecksumAlgorithm) -> Option<String> {
+    let values: Option<Vec<(&str, u64)>> =
+        sent.iter().map(|(number, sent)| Some((sent.sum.as_deref()?, sending.plan().range(*number)?.len()))).collect();
+    algorithm.joined(values?)
+}
+
+/// What the target's checksum must be.
+fn whole_sum(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>) -> Option<Checksum> {
+    let (algorithm, kind) = sending.route.parts.checksum?;
+    let value = match kind {
+        ChecksumKind::FullObject => joined(sending, sent, algorithm),
+        ChecksumKind::Composite => {
+            let sums: Option<Vec<&str>> = sent.values().map(|sent| sent.sum.as_deref()).collect();
+            sums.and_then(|sums| algorithm.composite(sums))
+        }
+    };
+    value.map(|value| Checksum { algorithm, value, kind })
+}
+
+/// What the target's `ETag` must be, where those of all parts were seen to be digests.
+fn whole_etag(sent: &BTreeMap<u32, Sent>) -> Option<String> {
+    if !sent.values().all(|sent| sent.plain == Some(true)) {
+        return None;
+    }
+    let digests: Option<Vec<Vec<u8>>> = sent.values().map(|sent| unhexed(&sent.part.etag)).collect();
+    Some(assembled(DigestAlgorithm::Md5, digests?.iter().map(Vec::as_slice)))
+}

@@ -1,0 +1,119 @@
+//! From a body that comes in chunks to pieces of known length, with their digests.
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use seqferry_store::error::classify::code;
+use seqferry_store::{ByteStream, CopySource, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, StoreError};
+
+/// Bytes that were read, and what was computed over them on the way.
+#[derive(Debug)]
+pub(in crate::object) struct Piece {
+    pub(in crate::object) bytes: Bytes,
+    digests: Vec<(DigestAlgorithm, Vec<u8>)>,
+}
+
+impl Piece {
+    /// A digest of the bytes: as computed on the way, else computed now.
+    pub(in crate::object) fn digest(&self, algorithm: DigestAlgorithm) -> Vec<u8> {
+        let known = self.digests.iter().find(|(known, _)| *known == algorithm).map(|(_, digest)| digest.clone());
+        known.unwrap_or_else(|| Digester::of(algorithm, &self.bytes))
+    }
+}
+
+/// Takes a body apart.
+pub(in crate::object) struct Reader<'a> {
+    body: ByteStream,
+    /// What came beyond the last piece.
+    left: Bytes,
+    source: &'a CopySource,
+}
+
+impl<'a> Reader<'a> {
+    pub(in crate::object) fn new(body: ByteStream, source: &'a CopySource) -> Self {
+        Self { body, left: Bytes::new(), source }
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, StoreError>> {
+        if !self.left.is_empty() {
+            return Some(Ok(std::mem::take(&mut self.left)));
+        }
+        self.body.next().await
+    }
+
+    /// The next `size` bytes.
+    ///
+    /// # Errors
+    /// When the body breaks or ends before.
+    pub(in crate::object) async fn take(
+        &mut self,
+        size: u64,
+        algorithms: &[DigestAlgorithm],
+    ) -> Result<Piece, StoreError> {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        let mut digesters: Vec<(DigestAlgorithm, Digester)> =
+            algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
+        let mut whole = None;
+        let mut buffer = BytesMut::new();
+        while buffer.len() < size {
+            let mut chunk = match self.next().await {
+                Some(chunk) => chunk?,
+                None => return Err(self.broken(code::TRUNCATED, "the body ended early")),
+            };
+            if chunk.len() > size - buffer.len() {
+                self.left = chunk.split_off(size - buffer.len());
+            }
+            for (_, digester) in &mut digesters {
+                digester.update(&chunk);
+            }
+            if chunk.len() == size {
+                // All in one: taken as it is.
+                whole = Some(chunk);
+                break;
+            }
+            if buffer.capacity() == 0 {
+                buffer.reserve(size);
+            }
+            buffer.extend_from_slice(&chunk);
+        }
+        let digests = digesters.into_iter().map(|(algorithm, digester)| (algorithm, digester.finish())).collect();
+        Ok(Piece { bytes: whole.unwrap_or_else(|| buffer.freeze()), digests })
+    }
+
+    /// Nothing may come any more.
+    ///
+    /// # Errors
+    /// When something does: the object is longer than was listed.
+    pub(in crate::object) async fn end(&mut self) -> Result<(), StoreError> {
+        while let Some(chunk) = self.next().await {
+            if !chunk?.is_empty() {
+                return Err(changed(self.source, "it is longer than was listed"));
+            }
+        }
+        Ok(())
+    }
+
+    fn broken(&self, code: &str, message: &str) -> StoreError {
+        StoreError::new("GetObject", &self.source.bucket, Some(&self.source.key), code, Some(200)).with_message(message)
+    }
+}
+
+/// Not the object that was listed, although the service has found nothing wrong with the condition.
+fn changed(source: &CopySource, how: &str) -> StoreError {
+    let mut error =
+        StoreError::new("GetObject", &source.bucket, Some(&source.key), "SourceChanged", None).with_message(how);
+    error.class = ErrorClass::Precondition;
+    error
+}
+
+/// Whether an answer is about the object that was asked for: some services pass conditions over.
+///
+/// # Errors
+/// When it is about another.
+pub(in crate::object) fn is_pinned(source: &CopySource, answered: &ObjectMeta) -> Result<(), StoreError> {
+    match &source.if_match {
+        Some(wanted) if *wanted != answered.etag => {
+            Err(changed(source, &format!("ETag {wanted} became {}", answered.etag)))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,226 @@
+//! Uploads and downloads: a real disk on one side, a service in memory on the other.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{SOURCE, TARGET, World, bytes, quick, small_limits, streaming};
+use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
+use seqferry_store::{DiskOptions, DiskStore, MemoryStore, ObjectStore};
+use seqferry_transfer::{Connection, Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
+use tokio::runtime::Handle;
+
+const SIZES: [usize; 9] = [0, 1, 50, 99, 100, 101, 149, 500, 4999];
+
+/// A folder that is removed in the end, behind a store that can fail.
+struct Folder {
+    path: PathBuf,
+    store: Arc<FaultStore>,
+    connection: Connection,
+}
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("seqferry-transfer-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let disk = DiskStore::new(DiskOptions { durable: false, ..DiskOptions::default() });
+        let store = Arc::new(FaultStore::new(Arc::new(disk)));
+        let connection = Connection::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+        Self { path, store, connection }
+    }
+
+    fn bucket(&self) -> String {
+        self.path.to_str().unwrap().to_owned()
+    }
+
+    /// A file, and the item that uploads it.
+    async fn file(&self, id: u64, key: &str, body: &[u8]) -> Item {
+        std::fs::write(self.path.join(key), body).unwrap();
+        let head = self.store.head(&self.bucket(), key, None, None).await.unwrap();
+        Item { id, source_key: key.into(), target_key: key.into(), size: head.size, etag: head.etag, ..Item::default() }
+    }
+
+    /// Everything below the folder, unfinished files too.
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        let entries = std::fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| (name(&path), std::fs::read(&path).unwrap())).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn service() -> World {
+    World::of(MemoryStore::new(small_limits().minimum_part))
+}
+
+fn upload(folder: &Folder, policy: Policy) -> Policy {
+    Policy { source_bucket: folder.bucket(), ..policy }
+}
+
+fn download(folder: &Folder, policy: Policy) -> Policy {
+    Policy { target_bucket: folder.bucket(), ..policy }
+}
+
+fn start(world: &World, source: &Connection, target: &Connection, policy: Policy, items: &[Item]) -> Job {
+    Job::start(&Handle::current(), &world.budget, source.clone(), target.clone(), policy, quick(), items.to_vec())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_uploaded_with_their_time_and_the_same_again_is_skipped() {
+    let (folder, world) = (Folder::new(), service());
+    let mut items = Vec::new();
+    for (id, size) in (0..).zip(SIZES) {
+        items.push(folder.file(id, &format!("f{size}"), &bytes(id, size)).await);
+    }
+    let run = || start(&world, &folder.connection, &world.connection, upload(&folder, streaming()), &items);
+
+    let (outcomes, _) = common::drain(run()).await;
+    let (again, _) = common::drain(run()).await;
+
+    for item in &items {
+        let outcome = &outcomes[&item.id];
+        assert_eq!((outcome.state, outcome.method), (State::Done, Method::Stream), "{outcome:?}");
+        assert_eq!(outcome.verified, Verified::Checksum, "{outcome:?}");
+        assert_eq!(world.read(TARGET, &item.target_key).await.as_ref(), folder.files().get(&item.source_key));
+        assert!(world.head(&item.target_key).await.attributes.metadata.contains_key("mtime"));
+        assert_eq!((again[&item.id].state, again[&item.id].verified), (State::Skipped, Verified::Time));
+    }
+    assert_eq!(world.budget.memory_reserved(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_downloaded_whole_or_not_at_all_and_the_same_again_is_skipped() {
+    let (folder, world) = (Folder::new(), service());
+    let mut items = Vec::new();
+    for (id, size) in (0..).zip(SIZES) {
+        let item = world.object(id, &format!("f{size}"), &bytes(id, size)).await;
+        items.push(Item { target_key: item.source_key.clone(), ..item });
+    }
+    let run = |policy| start(&world, &world.connection, &folder.connection, download(&folder, policy), &items);
+
+    let (outcomes, _) = common::drain(run(streaming())).await;
+    let reads = world.store.count("GetObject");
+    let (again, _) = common::drain(run(streaming())).await;
+    let (checked, _) = common::drain(run(Policy { verify: Verify::Checksum, ..streaming() })).await;
+
+    for item in &items {
+        let outcome = &outcomes[&item.id];
+        assert_eq!((outcome.state, outcome.verified), (State::Done, Verified::Checksum), "{outcome:?}");
+        assert_eq!(folder.files().get(&item.target_key), world.read(SOURCE, &item.source_key).await.as_ref());
+        assert_eq!((again[&item.id].state, again[&item.id].verified), (State::Skipped, Verified::Time));
+        assert_eq!((checked[&item.id].state, checked[&item.id].verified), (State::Skipped, Verified::Checksum));
+    }
+    assert_eq!(folder.files().len(), items.len(), "nothing unfinished is left: {:?}", folder.files().keys());
+    assert_eq!(world.store.count("GetObject"), reads, "the objects were read once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
+    for uploading in [true, false] {
+        let (folder, world) = (Folder::new(), service());
+        let (body, gate) = (bytes(1, 1000), Gate::default());
+        let item = if uploading {
+            folder.file(1, "k", &body).await
+        } else {
+            Item { target_key: "k".into(), ..world.object(1, "k", &body).await }
+        };
+        let (source, target) = if uploading { (&folder.store, &world.store) } else { (&world.store, &folder.store) };
+        let connections =
+            if uploading { (&folder.connection, &world.connection) } else { (&world.connection, &folder.connection) };
+        let policy = if uploading { upload(&folder, streaming()) } else { download(&folder, streaming()) };
+        target.rule(Rule::always("UploadPart", Fault::Hold(gate.clone())).after(7));
+        let job = start(&world, connections.0, connections.1, policy.clone(), std::slice::from_ref(&item));
+        let job = Arc::new(job);
+        let events = {
+            let job = Arc::clone(&job);
+            tokio::task::spawn_blocking(move || {
+                let mut upload = None;
+                while !job.finished() {
+                    for event in job.wait(Duration::from_millis(10)) {
+                        if let Event::MultipartBegun { id, upload_id, part_size } = event {
+                            upload = Some((upload_id, part_size));
+                            job.acknowledge(&[id]);
+                        }
+                    }
+                }
+                upload
+            })
+        };
+        gate.reached().await;
+        while target.count("UploadPart") < 20 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+
+        job.stop(Stop::Suspend);
+        let recorded = events.await.unwrap();
+        let (read, sent) = (source.count("GetObject"), target.count("UploadPart"));
+        gate.open();
+        target.heal();
+        assert!(!folder.files().contains_key("k") || uploading, "nothing has the final name yet");
+        let item = Item { upload: recorded, ..item };
+        let resumed = Policy { resumed: true, ..policy };
+        let (outcomes, _) = common::drain(start(&world, connections.0, connections.1, resumed, &[item])).await;
+
+        assert_eq!(
+            (outcomes[&1].state, outcomes[&1].verified),
+            (State::Done, Verified::Checksum),
+            "{:?}",
+            outcomes[&1]
+        );
+        let kept = if uploading { world.read(TARGET, "k").await } else { folder.files().remove("k") };
+        assert_eq!(kept, Some(body));
+        assert!(source.count("GetObject") - read <= 13, "parts that were there are not read again");
+        assert!(target.count("UploadPart") - sent <= 13, "nor sent");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_while_it_is_read_is_started_over() {
+    for size in [80, 300] {
+        let (folder, world) = (Folder::new(), service());
+        let item = folder.file(1, "k", &bytes(1, size)).await;
+        let path = folder.path.join("k");
+        let hook = Hook(Arc::new(move || {
+            std::fs::write(&path, bytes(9, 280)).unwrap();
+            Box::pin(async {})
+        }));
+        folder.store.rule(Rule::once("GetObject", Fault::Hook(hook)).after(u32::from(size > 100) * 3));
+
+        let policy = upload(&folder, streaming());
+        let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+
+        assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
+        assert_eq!(world.read(TARGET, "k").await, Some(bytes(9, 280)));
+        assert_eq!(world.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_change_on_the_way_to_a_disk_leave_no_file() {
+    let (folder, world) = (Folder::new(), service());
+    let mut items = Vec::new();
+    for (id, size) in [(1, 80), (2, 300)] {
+        let item = world.object(id, &format!("k{id}"), &bytes(id, size)).await;
+        items.push(Item { target_key: item.source_key.clone(), ..item });
+    }
+    world.store.rule(Rule::always("GetObject", Fault::Corrupt));
+
+    let policy = download(&folder, streaming());
+    let (outcomes, _) = common::drain(start(&world, &world.connection, &folder.connection, policy, &items)).await;
+
+    for outcome in outcomes.values() {
+        assert_eq!(outcome.failure.as_ref().unwrap().class, FailureClass::Mismatch, "{outcome:?}");
+    }
+    assert_eq!(folder.files().len(), 0, "{:?}", folder.files().keys());
+}

@@ -1,0 +1,652 @@
+//! Objects that pass through this process: ways, evidence, faults, bounds.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{Apart, SOURCE, TARGET, World, bytes, small_limits, streaming};
+use seqferry_store::checksum::base64;
+use seqferry_store::fault::{Fault, Hook, Rule};
+use seqferry_store::{
+    Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
+    Digester, Digests, MemoryStore, ObjectStore as _, PutObject,
+};
+use seqferry_transfer::evidence::Wishes;
+use seqferry_transfer::{FailureClass, IfExists, Item, Method, Outcome, Policy, State, Stop, Verified, Verify};
+
+const SIZES: [usize; 17] = [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999];
+
+fn memory() -> MemoryStore {
+    MemoryStore::new(small_limits().minimum_part)
+}
+
+fn value(algorithm: ChecksumAlgorithm, body: &[u8]) -> String {
+    base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), body))
+}
+
+/// A source that was written at once, with this checksum.
+async fn put(world: &World, id: u64, algorithm: ChecksumAlgorithm, body: &[u8]) -> Item {
+    let key = format!("k{id}");
+    let object = PutObject {
+        bucket: SOURCE.into(),
+        key: key.clone(),
+        digests: Digests { checksum: Some((algorithm, value(algorithm, body))), md5: None },
+        ..PutObject::default()
+    };
+    let written = world.memory.put_object(&object, Bytes::copy_from_slice(body)).await.unwrap();
+    item(id, &key, body, written.etag)
+}
+
+/// A source that was written in parts.
+async fn upload(
+    world: &World,
+    id: u64,
+    checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
+    body: &[u8],
+    part_size: usize,
+) -> Item {
+    let key = format!("k{id}");
+    let create = CreateUpload { bucket: SOURCE.into(), key: key.clone(), checksum, ..CreateUpload::default() };
+    let upload_id = world.memory.create_upload(&create).await.unwrap();
+    let mut parts = Vec::new();
+    for (number, part) in (1..).zip(body.chunks(part_size)) {
+        let sent = Bytes::copy_from_slice(part);
+        let sent = world.memory.put_part(SOURCE, &key, &upload_id, number, sent, &Digests::default()).await.unwrap();
+        parts.push(CompletedPart { number, etag: sent.etag, checksum: sent.checksum });
+    }
+    let complete = CompleteUpload {
+        bucket: SOURCE.into(),
+        key: key.clone(),
+        upload_id,
+        parts,
+        size: body.len() as u64,
+        ..CompleteUpload::default()
+    };
+    let written = world.memory.complete_upload(&complete).await.unwrap();
+    item(id, &key, body, written.etag)
+}
+
+fn item(id: u64, key: &str, body: &[u8], etag: String) -> Item {
+    let target_key = format!("copy/{key}");
+    Item { id, source_key: key.into(), target_key, size: body.len() as u64, etag, ..Item::default() }
+}
+
+async fn assert_done(apart: &Apart, item: &Item, outcome: &Outcome, verified: Verified) {
+    assert_eq!((outcome.state, outcome.method), (State::Done, Method::Stream), "{outcome:?}");
+    assert_eq!(outcome.verified, verified, "{outcome:?}");
+    assert!(apart.is_copied(item).await, "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_all_sizes_arrive_whole_and_proven() {
+    let apart = Apart::new();
+    let mut items = Vec::new();
+    for (id, size) in (0..).zip(SIZES) {
+        items.push(apart.from.object(id, &format!("k{size}"), &bytes(size as u64, size)).await);
+    }
+
+    let outcomes = apart.run(streaming(), items.clone()).await;
+
+    for item in &items {
+        let outcome = &outcomes[&item.id];
+        assert_done(&apart, item, outcome, Verified::Checksum).await;
+        let head = apart.to.head(&item.target_key).await;
+        assert_eq!(head.attributes.metadata["sample"], item.source_key);
+        assert_eq!(head.attributes.content_type.as_deref(), Some("application/gzip"));
+        assert_eq!(outcome.target_etag.as_ref(), Some(&head.etag));
+        assert_eq!(outcome.checksum, head.checksum);
+        assert_eq!(head.etag.contains('-'), item.size > 100, "{}", item.size);
+    }
+    assert_eq!(apart.to.open_uploads().await, 0);
+    assert_eq!(apart.to.store.count("CopyObject") + apart.to.store.count("UploadPartCopy"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_object_costs_one_read_and_one_write() {
+    let apart = Apart::new();
+    let item = Item { target_absent: true, ..apart.from.object(1, "k", b"small").await };
+
+    apart.run(streaming(), vec![item]).await;
+
+    assert_eq!(apart.from.store.counts().into_iter().collect::<Vec<_>>(), [("GetObject", 1)]);
+    assert_eq!(apart.to.store.counts().into_iter().collect::<Vec<_>>(), [("PutObject", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_byte_of_a_large_object_is_read_once() {
+    let apart = Apart::new();
+    let item = Item { target_absent: true, ..apart.from.object(1, "k", &bytes(1, 1234)).await };
+
+    apart.run(streaming(), vec![item]).await;
+
+    assert_eq!(apart.from.store.count("GetObject"), 25);
+    assert_eq!(apart.to.store.count("UploadPart"), 25);
+    assert_eq!(apart.from.store.count("HeadObject"), 1);
+    assert_eq!(apart.to.store.count("HeadObject") + apart.to.store.count("GetObject"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_evidence_is_used_and_named() {
+    use ChecksumAlgorithm::{Crc32, Crc32C, Crc64Nvme, Sha1, Sha256};
+    use ChecksumKind::{Composite, FullObject};
+    let apart = Apart::new();
+    let mut items = Vec::new();
+    let mut id = 0;
+    for size in [1, 60, 333, 1000] {
+        for algorithm in ChecksumAlgorithm::ALL {
+            id += 1;
+            items.push((put(&apart.from, id, algorithm, &bytes(id, size)).await, algorithm, FullObject));
+        }
+        for (checksum, part_size) in [
+            (Some((Crc64Nvme, FullObject)), 40),
+            (Some((Crc32, FullObject)), 300),
+            (Some((Crc32C, Composite)), 40),
+            (Some((Sha256, Composite)), 60),
+            // Too long to be read as one part: computed in order across several.
+            (Some((Sha1, Composite)), 300),
+        ] {
+            id += 1;
+            let (algorithm, kind) = checksum.unwrap();
+            items.push((upload(&apart.from, id, checksum, &bytes(id, size), part_size).await, algorithm, kind));
+        }
+    }
+
+    let outcomes = apart.run(streaming(), items.iter().map(|(item, ..)| item.clone()).collect()).await;
+
+    for (item, algorithm, kind) in &items {
+        let outcome = &outcomes[&item.id];
+        assert_done(&apart, item, outcome, Verified::Checksum).await;
+        let kept = apart.to.head(&item.target_key).await.checksum.unwrap();
+        // The same algorithm on both sides, where it can be had: so that they can be compared later.
+        if *kind == FullObject && (algorithm.spans_parts() || item.size <= 100) {
+            assert_eq!(kept.algorithm, *algorithm, "{outcome:?}");
+        }
+    }
+    // Once everything is there it is known to be the same, by headers alone.
+    let again = apart.run(streaming(), items.iter().map(|(item, ..)| item.clone()).collect()).await;
+    for (item, algorithm, kind) in items {
+        if kind == FullObject && (algorithm.spans_parts() || item.size <= 100) {
+            assert_eq!(again[&item.id].state, State::Skipped, "{:?}", again[&item.id]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_are_no_checksums_etags_prove_the_bytes() {
+    let apart = Apart::of(memory().without_checksums(), memory().without_checksums());
+    let mut items = Vec::new();
+    for (id, size) in (0..).zip([1, 99, 101, 500, 1234]) {
+        items.push(apart.from.object(id, &format!("plain{id}"), &bytes(id, size)).await);
+    }
+    for (id, part_size) in (10..).zip([40, 60, 300]) {
+        items.push(upload(&apart.from, id, None, &bytes(id, 777), part_size).await);
+    }
+
+    let outcomes = apart.run(streaming(), items.clone()).await;
+
+    for item in &items {
+        assert_done(&apart, item, &outcomes[&item.id], Verified::Etag).await;
+    }
+    // Parts that are the source's own give the target its ETag.
+    assert_eq!(outcomes[&10].target_etag.as_ref(), Some(&items[5].etag));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nothing_proves_is_said_to_be_of_the_same_size_unless_more_is_asked_for() {
+    for (verify, verified) in
+        [(Verify::Auto, Verified::Size), (Verify::Checksum, Verified::Content), (Verify::Content, Verified::Content)]
+    {
+        let apart = Apart::of(memory().without_checksums().with_odd_etags(), memory());
+        let items =
+            vec![apart.from.object(1, "small", b"x").await, apart.from.object(2, "large", &bytes(2, 300)).await];
+
+        let outcomes = apart.run(Policy { verify, ..streaming() }, items.clone()).await;
+
+        for item in &items {
+            assert_done(&apart, item, &outcomes[&item.id], verified).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_is_read_once_and_its_checksums_are_the_targets() {
+    let apart = Apart::of(memory().as_disk(), memory());
+    let items = vec![apart.from.object(1, "small", b"x").await, apart.from.object(2, "large", &bytes(2, 300)).await];
+
+    let outcomes = apart.run(streaming(), items.clone()).await;
+
+    for item in &items {
+        assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
+        assert_eq!(outcomes[&item.id].checksum.as_ref().unwrap().algorithm, ChecksumAlgorithm::Crc64Nvme);
+    }
+    assert_eq!(apart.from.store.count("GetObject"), 7);
+    assert_eq!(apart.from.store.count("GetObjectTagging"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_gets_the_time_of_the_object_and_rests_on_its_evidence() {
+    let apart = Apart::of(memory(), memory().as_disk());
+    let timed = Attributes {
+        metadata: [("mtime".to_owned(), "1700000000.123456789".to_owned())].into(),
+        ..Attributes::default()
+    };
+    let body = bytes(1, 20);
+    let written = apart.from.memory.put(SOURCE, "timed", body.clone().into(), &timed).await.unwrap();
+    let items = vec![
+        item(1, "timed", &body, written.etag),
+        apart.from.object(2, "large", &bytes(2, 300)).await,
+        upload(&apart.from, 3, Some((ChecksumAlgorithm::Sha256, ChecksumKind::Composite)), &bytes(3, 200), 60).await,
+    ];
+
+    let outcomes = apart.run(streaming(), items.clone()).await;
+
+    for item in &items {
+        assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
+    }
+    assert_eq!(apart.to.head("copy/timed").await.attributes.metadata["mtime"], "1700000000.123456789");
+    let made = apart.from.memory.head(SOURCE, "large", None, None).await.unwrap().last_modified;
+    let kept: f64 = apart.to.head("copy/large").await.attributes.metadata["mtime"].parse().unwrap();
+    assert!((made - kept).abs() < 0.001, "{made} {kept}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_the_same_size_and_time_is_the_same_and_is_not_read() {
+    for disk_at_source in [true, false] {
+        let (from, to) = if disk_at_source { (memory().as_disk(), memory()) } else { (memory(), memory().as_disk()) };
+        let apart = Apart::of(from, to);
+        let items =
+            vec![apart.from.object(1, "small", b"x").await, apart.from.object(2, "large", &bytes(2, 300)).await];
+        apart.run(streaming(), items.clone()).await;
+        let reads = apart.from.store.count("GetObject") + apart.to.store.count("GetObject");
+
+        let again = apart.run(streaming(), items.clone()).await;
+
+        for outcome in again.values() {
+            assert_eq!((outcome.state, outcome.verified), (State::Skipped, Verified::Time), "{outcome:?}");
+        }
+        assert_eq!(apart.from.store.count("GetObject") + apart.to.store.count("GetObject"), reads);
+        // More than a time when more is asked for: the file is read, the object is not.
+        let checked = apart.run(Policy { verify: Verify::Checksum, ..streaming() }, items).await;
+        for outcome in checked.values() {
+            assert_eq!((outcome.state, outcome.verified), (State::Skipped, Verified::Checksum), "{outcome:?}");
+        }
+        let (disk, service) = if disk_at_source { (&apart.from, &apart.to) } else { (&apart.to, &apart.from) };
+        let uploaded = if disk_at_source { 7 } else { 0 };
+        assert_eq!(disk.store.count("GetObject"), uploaded + 2);
+        assert_eq!(service.store.count("GetObject"), if disk_at_source { 0 } else { 7 });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_another_time_is_read_and_copied_only_when_its_bytes_differ() {
+    let apart = Apart::of(memory().as_disk(), memory());
+    let items = vec![apart.from.object(1, "same", &bytes(1, 300)).await, apart.from.object(2, "other", b"old").await];
+    apart.run(streaming(), items).await;
+    let touched =
+        |time: &str| Attributes { metadata: [("mtime".to_owned(), time.to_owned())].into(), ..Attributes::default() };
+    let mut items = Vec::new();
+    for (id, key, body) in [(1, "same", bytes(1, 300)), (2, "other", b"new".to_vec())] {
+        let written = apart.from.memory.put(SOURCE, key, body.clone().into(), &touched("17.5")).await.unwrap();
+        items.push(item(id, key, &body, written.etag));
+    }
+
+    let outcomes = apart.run(streaming(), items.clone()).await;
+
+    assert_eq!((outcomes[&1].state, outcomes[&1].verified), (State::Skipped, Verified::Checksum));
+    assert_eq!(outcomes[&2].state, State::Done);
+    assert!(apart.is_copied(&items[1]).await);
+    assert_eq!(apart.to.head("copy/other").await.attributes.metadata["mtime"], "17.5");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_and_storage_class_travel() {
+    let apart = Apart::new();
+    let items = vec![apart.from.object(1, "small", b"x").await, apart.from.object(2, "large", &bytes(2, 300)).await];
+    let tags = [("a b".to_owned(), "c&d".to_owned()), ("e".to_owned(), String::new())];
+    for item in &items {
+        apart.from.memory.put_tags(SOURCE, &item.source_key, &tags).await.unwrap();
+    }
+
+    let outcomes = apart.run(Policy { storage_class: Some("STANDARD_IA".into()), ..streaming() }, items).await;
+
+    for key in ["copy/small", "copy/large"] {
+        assert_eq!(apart.to.memory.get_tags(TARGET, key, None).await.unwrap(), tags);
+        assert_eq!(apart.to.head(key).await.storage_class.as_deref(), Some("STANDARD_IA"));
+    }
+    assert!(outcomes.values().all(|outcome| outcome.not_carried.is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_change_on_the_way_never_stay_at_the_target() {
+    for (from, to) in [
+        (memory(), memory()),
+        (memory().without_checksums(), memory()),
+        (memory(), memory().without_checksums()),
+        (memory().without_checksums(), memory().without_checksums()),
+        (memory(), memory().as_disk()),
+    ] {
+        let apart = Apart::of(from, to);
+        let items =
+            vec![apart.from.object(1, "small", b"abc").await, apart.from.object(2, "large", &bytes(2, 300)).await];
+        apart.from.store.rule(Rule::always("GetObject", Fault::Corrupt));
+        let disk = apart.to.connection.is_disk();
+
+        let outcomes = apart.run(streaming(), items.clone()).await;
+
+        for item in &items {
+            let outcome = &outcomes[&item.id];
+            let kept = apart.to.read(TARGET, &item.target_key).await;
+            // Both sides are read again where an `ETag` is all there is: read wrong in the same way they look alike. A real
+            // fault does not strike the same byte twice.
+            if outcome.state == State::Done {
+                assert_eq!(outcome.verified, Verified::Content, "{outcome:?} {disk}");
+                continue;
+            }
+            assert_eq!(outcome.failure.as_ref().unwrap().class, FailureClass::Mismatch, "{outcome:?}");
+            assert_eq!(kept, None, "{outcome:?}");
+        }
+        assert_eq!(apart.to.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_change_once_are_read_again() {
+    for without in [false, true] {
+        for (key, size) in [("small", 50), ("large", 300)] {
+            let apart = Apart::of(if without { memory().without_checksums() } else { memory() }, memory());
+            let item = apart.from.object(1, key, &bytes(1, size)).await;
+            apart.from.store.rule(Rule::once("GetObject", Fault::Corrupt).after(u32::from(size > 100) * 2));
+
+            let outcomes = apart.run(streaming(), vec![item.clone()]).await;
+
+            let outcome = &outcomes[&1];
+            if without {
+                assert_eq!(outcome.failure.as_ref().unwrap().class, FailureClass::Mismatch, "{outcome:?}");
+                assert_eq!(apart.to.read(TARGET, &item.target_key).await, None);
+            } else {
+                assert_done(&apart, &item, outcome, Verified::Checksum).await;
+                assert_eq!(outcome.attempts, 2);
+            }
+            assert_eq!(apart.to.open_uploads().await, 0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passing_faults_are_passed() {
+    for (fault, operations) in [
+        (Fault::Fail("InternalError", 500), vec!["GetObject", "PutObject", "UploadPart", "CreateMultipartUpload"]),
+        (Fault::Fail("BadDigest", 400), vec!["PutObject", "UploadPart"]),
+        (Fault::LoseReply, vec!["PutObject", "UploadPart", "CreateMultipartUpload", "CompleteMultipartUpload"]),
+        (Fault::Truncate, vec!["GetObject"]),
+    ] {
+        let apart = Apart::new();
+        let items =
+            vec![apart.from.object(1, "small", b"abc").await, apart.from.object(2, "large", &bytes(2, 300)).await];
+        for operation in operations {
+            apart.from.store.rule(Rule::once(operation, fault.clone()).after(1).times(2));
+            apart.to.store.rule(Rule::once(operation, fault.clone()));
+        }
+
+        let outcomes = apart.run(streaming(), items.clone()).await;
+
+        for item in &items {
+            assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
+        }
+        assert_eq!(apart.to.open_uploads().await, 0, "{fault:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_changes_starts_over_and_is_never_mixed() {
+    for (size, skip) in [(80, 0), (300, 3)] {
+        let apart = Apart::new();
+        let item = apart.from.object(1, "k", &bytes(1, size)).await;
+        let memory = Arc::clone(&apart.from.memory);
+        let hook = Hook(Arc::new(move || {
+            let memory = Arc::clone(&memory);
+            Box::pin(async move {
+                memory.put(SOURCE, "k", bytes(9, 280).into(), &Attributes::default()).await.unwrap();
+            })
+        }));
+        apart.from.store.rule(Rule::once("GetObject", Fault::Hook(hook)).after(skip));
+
+        let outcomes = apart.run(streaming(), vec![item.clone()]).await;
+
+        assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
+        assert_eq!(apart.to.read(TARGET, "copy/k").await, Some(bytes(9, 280)));
+        assert_eq!(apart.to.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ignored_ranges_cost_one_question_and_then_one_read_per_object() {
+    let apart = Apart::of(memory().ignoring_ranges(), memory());
+    let mut items = Vec::new();
+    for id in 1..=3 {
+        items.push(apart.from.object(id, &format!("k{id}"), &bytes(id, 1000)).await);
+    }
+    let items: Vec<Item> = items.into_iter().map(|item| Item { target_absent: true, ..item }).collect();
+
+    let (outcomes, job) = common::drain(apart.start(streaming(), items.clone())).await;
+
+    for item in &items {
+        assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
+        assert_eq!(outcomes[&item.id].attempts, 1);
+    }
+    assert_eq!(apart.from.store.count("GetObject"), 1 + 3);
+    assert_eq!(apart.to.store.count("UploadPart"), 3 * 20);
+    assert_eq!(apart.to.store.count("CreateMultipartUpload"), 3);
+    let notes = job.notes();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("Range header"), "{notes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_read_of_the_whole_that_breaks_is_begun_again_and_no_part_is_sent_twice() {
+    let from = memory().ignoring_ranges().without_checksums();
+    let apart = Apart::of(from, memory());
+    // Long enough to come in several chunks.
+    let body = bytes(1, 200_000);
+    let wishes = Wishes { part_size: Some(5_000), copy_threshold: None };
+    let item = apart.from.object(1, "k", &body).await;
+    apart.from.store.rule(Rule::once("GetObject", Fault::Truncate).after(1));
+    let limits = seqferry_transfer::Limits { maximum_part: 10_000, maximum_object: 1 << 20, ..small_limits() };
+
+    let outcomes = apart.run(Policy { wishes, limits, ..streaming() }, vec![item.clone()]).await;
+
+    assert_done(&apart, &item, &outcomes[&1], Verified::Etag).await;
+    assert_eq!(apart.from.store.count("GetObject"), 3);
+    assert_eq!(apart.to.store.count("UploadPart"), 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_that_refuse_a_checksum_get_an_older_one() {
+    for (known, verified) in [(Some(ChecksumAlgorithm::Crc32C), Verified::Checksum), (None, Verified::Etag)] {
+        let apart = Apart::of(memory(), memory().with_checksums(known));
+        let items =
+            vec![apart.from.object(1, "small", b"abc").await, apart.from.object(2, "large", &bytes(2, 300)).await];
+
+        let outcomes = apart.run(streaming(), items.clone()).await;
+
+        for item in &items {
+            assert_done(&apart, item, &outcomes[&item.id], verified).await;
+        }
+        assert_eq!(apart.to.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_that_are_refused_are_streamed_and_the_way_is_remembered() {
+    for (code, status) in [("AccessDenied", 403), ("NoSuchBucket", 404), ("NoSuchKey", 404), ("NotImplemented", 501)] {
+        let apart = Apart::new();
+        let mut items = Vec::new();
+        for id in 0..20 {
+            items.push(apart.from.object(id, &format!("k{id}"), &bytes(id, 20 * usize::try_from(id).unwrap())).await);
+        }
+        for operation in ["CopyObject", "UploadPartCopy"] {
+            apart.to.store.rule(Rule::always(operation, Fault::Fail(code, status)));
+        }
+
+        let outcomes = apart.run(common::policy(), items.clone()).await;
+        let asked = apart.to.store.count("CopyObject") + apart.to.store.count("UploadPartCopy");
+        let again = apart.run(Policy { if_exists: IfExists::Overwrite, ..common::policy() }, items.clone()).await;
+
+        for item in &items {
+            assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
+            assert_done(&apart, item, &again[&item.id], Verified::Checksum).await;
+        }
+        assert_eq!(apart.to.store.count("CopyObject") + apart.to.store.count("UploadPartCopy"), asked, "{code}");
+        assert_eq!(apart.to.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_streaming_cannot_help_stays_one() {
+    let world = World::new();
+    let item = world.object(1, "k", b"abc").await;
+    world.store.rule(Rule::always("CopyObject", Fault::Fail("AccessDenied", 403)));
+
+    // The same credentials on both sides: what they may not copy they may not write either.
+    let outcomes = world.run(common::policy(), vec![item]).await;
+
+    assert_eq!(outcomes[&1].failure.as_ref().unwrap().code, "AccessDenied");
+    assert_eq!(world.store.count("GetObject"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn never_more_bytes_are_held_than_the_budget_allows() {
+    const MEMORY: u64 = 40 << 12;
+    // Parts of one unit of memory: the gauge sees what the budget counts.
+    let unit = 1 << 12;
+    let apart = Apart::of(MemoryStore::new(10), MemoryStore::new(10)).with_memory(MEMORY);
+    let limits = seqferry_transfer::Limits {
+        maximum_part: unit,
+        maximum_parts: 10_000,
+        maximum_object: 1 << 30,
+        stream_part: unit,
+        stream_part_grown: unit,
+        stream_threshold: unit,
+        ..small_limits()
+    };
+    let mut items = Vec::new();
+    for id in 0..12 {
+        items.push(
+            apart.from.object(id, &format!("k{id}"), &bytes(id, 4096 * (1 + 25 * usize::from(id % 3 != 0)))).await,
+        );
+    }
+    // Bytes that were asked for and not yet taken by the target.
+    let (held, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (held_by_reads, seen) = (Arc::clone(&held), Arc::clone(&most));
+    let read = Hook(Arc::new(move || {
+        let now = held_by_reads.fetch_add(unit, Ordering::Relaxed) + unit;
+        seen.fetch_max(now, Ordering::Relaxed);
+        Box::pin(async {})
+    }));
+    let written = Hook(Arc::new(move || {
+        let held = Arc::clone(&held);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            held.fetch_sub(unit, Ordering::Relaxed);
+        })
+    }));
+    apart.from.store.rule(Rule::always("GetObject", Fault::Hook(read)));
+    apart.to.store.rule(Rule::always("UploadPart", Fault::Hook(written.clone())));
+    apart.to.store.rule(Rule::always("PutObject", Fault::Hook(written)));
+
+    let outcomes = apart.run(Policy { limits, ..streaming() }, items.clone()).await;
+
+    for item in &items {
+        assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
+    }
+    let most = most.load(Ordering::Relaxed);
+    assert!(most <= MEMORY, "{most}");
+    assert!(most > MEMORY / 2, "the budget was not used: {most}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_that_do_not_fit_into_memory_are_refused_with_advice() {
+    let apart = Apart::new().with_memory(4096);
+    let item = apart.from.object(1, "k", &bytes(1, 20_000)).await;
+    let limits = seqferry_transfer::Limits { maximum_part: 10_000, maximum_parts: 3, ..small_limits() };
+
+    let outcomes = apart.run(Policy { limits, ..streaming() }, vec![item]).await;
+
+    let failure = outcomes[&1].failure.as_ref().unwrap();
+    assert_eq!(failure.code, "PartTooLarge");
+    assert!(failure.message.contains("--memory"), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_stream_leaves_nothing_behind() {
+    let apart = Apart::new();
+    let mut items = Vec::new();
+    for id in 0..10 {
+        items.push(apart.from.object(id, &format!("k{id}"), &bytes(id, 600)).await);
+    }
+    let gate = seqferry_store::fault::Gate::default();
+    apart.to.store.rule(Rule::always("UploadPart", Fault::Hold(gate.clone())).after(15));
+    let job = apart.start(streaming(), items);
+    let (job, reached) = (Arc::new(job), gate.clone());
+    let acknowledging = {
+        let job = Arc::clone(&job);
+        tokio::task::spawn_blocking(move || {
+            while !job.finished() {
+                for event in job.wait(Duration::from_millis(10)) {
+                    if let seqferry_transfer::Event::MultipartBegun { id, .. } = event {
+                        job.acknowledge(&[id]);
+                    }
+                }
+            }
+        })
+    };
+    reached.reached().await;
+
+    job.stop(Stop::Cancel);
+    gate.open();
+    acknowledging.await.unwrap();
+
+    assert_eq!(apart.to.open_uploads().await, 0);
+    assert_eq!(apart.to.budget.memory_reserved(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_faults_on_both_sides_end_every_object_verified_or_failed() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let apart = Apart::new();
+    let mut items = Vec::new();
+    for id in 0..200 {
+        items.push(apart.from.object(id, &format!("k{id}"), &bytes(id, usize::try_from(id * 7 % 450).unwrap())).await);
+    }
+    let faults = vec![
+        Fault::Fail("InternalError", 500),
+        Fault::Fail("RequestTimeout", 400),
+        Fault::LoseReply,
+        Fault::Truncate,
+        Fault::Corrupt,
+        Fault::Delay(Duration::from_millis(1)),
+    ];
+    apart.from.store.at_random(seed, 0.1, faults.clone());
+    apart.to.store.at_random(seed ^ 1, 0.1, faults);
+
+    let outcomes = apart.run(streaming(), items.clone()).await;
+
+    assert_eq!(outcomes.len(), 200);
+    for item in &items {
+        let outcome = &outcomes[&item.id];
+        match outcome.state {
+            State::Done => assert!(apart.is_copied(item).await, "seed {seed}: {outcome:?}"),
+            State::Failed => {
+                let class = outcome.failure.as_ref().unwrap().class.word();
+                assert!(matches!(class, "retry" | "throttle" | "mismatch"), "seed {seed}: {outcome:?}");
+                assert_ne!(apart.to.read(TARGET, &item.target_key).await.map(|b| b.len() as u64), Some(item.size));
+            }
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+    assert_eq!(apart.to.open_uploads().await, 0, "seed {seed}");
+}
