@@ -350,7 +350,9 @@ impl Uploads {
         if begun.is_some() && begun.as_deref() != place.name {
             return Err(gone());
         }
-        if let Some(open) = lock(&self.open).remove(id) {
+        // Two steps: whoever completes has the state, and then wants the map.
+        let open = lock(&self.open).remove(id);
+        if let Some(open) = open {
             lock(&open.state).over = true;
         }
         let mut found = false;

@@ -171,6 +171,36 @@ async fn a_file_that_took_the_place_of_a_completed_one_is_not_taken_for_it() {
     assert_eq!(code(store().complete_upload(&request).await), "NoSuchUpload");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_aborted_while_it_is_completed_is_one_or_the_other() {
+    for _ in 0..50 {
+        let (scratch, store) = (Scratch::new(), std::sync::Arc::new(store()));
+        let id = store.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
+        let part = send(&store, &scratch, "k", &id, 1, b"0123456789").await;
+        let request = completion(&scratch, "k", &id, vec![part], 10);
+        let completing = tokio::spawn({
+            let store = std::sync::Arc::clone(&store);
+            async move { store.complete_upload(&request).await }
+        });
+        let aborting = tokio::spawn({
+            let (store, bucket) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned());
+            async move { store.abort_upload(&bucket, "k", &id).await }
+        });
+
+        let (completed, aborted) = (completing.await.unwrap(), aborting.await.unwrap());
+
+        for failed in [completed.as_ref().err(), aborted.as_ref().err()].into_iter().flatten() {
+            assert_eq!(failed.code, "NoSuchUpload");
+        }
+        let files = scratch.files();
+        if completed.is_ok() {
+            assert_eq!(files, [("k".to_owned(), b"0123456789".to_vec())].into());
+        } else {
+            assert!(files.is_empty(), "{files:?}");
+        }
+    }
+}
+
 /// What a process does that can be killed at any time.
 #[derive(Debug, Clone)]
 enum Step {
