@@ -129,9 +129,14 @@ fmt: $(VENV)/.stamp-packages ## format everything
 
 # --- measuring ------------------------------------------------------------------------------------------------------
 
-.PHONY: bench
-bench: build tools ## run all benches, make a page of them (ARGS="--quick", BASE=<commit> compares with its build)
+.PHONY: bench check-base
+bench: check-base build tools ## run all benches, make a page of them (ARGS="--quick", BASE=<commit> compares with its build)
 	@$(BIN)/python benches/run_benches.py $(if $(BASE),--base '$(BASE)') $(ARGS)
+
+# First of all, so that a wrong name does not wait for this build.
+check-base:
+	@tools/require $(PYTHON) "Python 3.11 or newer (or name it: make PYTHON=/path/to/python3 ...)"
+	@$(if $(BASE),$(PYTHON) benches/builds.py '$(BASE)')
 
 .PHONY: bench-copy
 bench-copy: build tools ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")

@@ -1,4 +1,7 @@
-"""Another build of this repository: a ref in a throw-away git worktree, with its own venv and target folder."""
+"""Another build of this repository: a ref in a throw-away git worktree, with its own venv and target folder.
+
+As a program (``builds.py REF``) it says whether the ref can be built: status 0, or 2 and one line.
+"""
 
 from __future__ import annotations
 
@@ -115,3 +118,11 @@ def _git(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     # Not by GIT_DIR, which a hook around us may have set for its own.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False, env=environment)
+
+
+if __name__ == "__main__":
+    try:
+        find(Path(__file__).resolve().parents[1], sys.argv[1])
+    except RefusedError as refused:
+        print(refused, file=sys.stderr)
+        sys.exit(2)

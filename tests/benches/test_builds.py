@@ -6,12 +6,14 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import builds
 from builds import RefusedError
+from support.run import ROOT
 
 # What `make build` makes there: a command that tells its build, and what reached it of the world around.
 MAKEFILE = """
@@ -116,6 +118,26 @@ def test_a_ref_that_cannot_be_built_is_refused_at_once_in_one_line(root: Path, r
     assert why in str(refused.value)
     assert f"BASE={ref}" in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_make_refuses_a_wrong_ref_before_it_builds_anything(tmp_path: Path) -> None:
+    # A copy of what is needed for it, so that nothing is built here when it is not refused.
+    (tmp_path / "benches").mkdir()
+    for name in ("Makefile", "benches/builds.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("tools", "crates"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    git(tmp_path, "init", "--quiet")
+    command = ["make", "bench", "BASE=nowhere", f"PYTHON={sys.executable}"]
+
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    lines = ended.stderr.splitlines()
+    assert lines[0] == "BASE=nowhere: there is no such commit, branch or tag; `git log --oneline` lists commits"
+    assert [line for line in lines[1:] if not line.startswith("make")] == []
+    assert ended.stdout == ""
+    assert not (tmp_path / ".venv").exists()
 
 
 def test_outside_of_git_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
