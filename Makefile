@@ -151,7 +151,7 @@ bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole
 	$(BIN)/python benches/bench_million.py $(ARGS)
 
 .PHONY: bench-simulator
-bench-simulator: build $(TOOLS)/s3sim ## how many requests one core of the S3 simulator serves (options: ARGS="--help")
+bench-simulator: build $(TOOLS)/s3sim $(TOOLS)/sim_load ## how many requests one core of the S3 simulator serves (options: ARGS="--help")
 	$(BIN)/python benches/bench_simulator.py $(ARGS)
 
 .PHONY: governor-plots

@@ -69,11 +69,14 @@ class Result:
         """What ``write`` wrote.
 
         Raises:
-            ValueError: it is no result of this schema.
+            ValueError: it is no JSON, or no result of this schema.
         """
         fields = json.loads(path.read_text())
         if fields.get("schema") != SCHEMA:
             raise ValueError(f"a result of schema {fields.get('schema')}, not {SCHEMA}")
+        missing = sorted(cls.__dataclass_fields__.keys() - fields.keys())
+        if missing:
+            raise ValueError(f"a result without {', '.join(missing)}")
         known = {name: fields[name] for name in cls.__dataclass_fields__}
         return cls(**{**known, "figures": [Figure(**figure) for figure in known["figures"]]})
 

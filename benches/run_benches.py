@@ -182,7 +182,10 @@ def _attempt(
             return Attempt(build, round_, load_before, 0.0), last.removeprefix("left out: ")
         result, error = None, None
         if path.exists():
-            result = Result.read(path)
+            try:
+                result = Result.read(path)
+            except ValueError as unreadable:
+                error = f"{bench.script} wrote what is no result: {unreadable}"
         elif status is None:
             error = f"{bench.script} was not done after {WITHIN:.0f} s"
         else:

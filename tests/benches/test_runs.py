@@ -34,6 +34,9 @@ def main():
         raise MissingToolError("weed is not installed")
     if options.then == "silent":
         return 0
+    if options.then == "foreign":
+        options.json.write_text('{{"schema": 1, "bench": "fake"}}')
+        return 0
     value = 10.0 + options.turn + (100 if build == "old" else 0)
     errors = ["a copy differs"] if options.then == "wrong" else []
     figures = [Figure("work", "wall time", "s", "lower", {{"seqferry": [value]}})]
@@ -103,7 +106,12 @@ def test_what_measures_the_simulator_takes_each_build_s_own(script: str, log: Pa
 
 @pytest.mark.parametrize(
     ("then", "error"),
-    [("crash", "ended with status 1: it broke"), ("silent", "ended with status 0"), ("wrong", "a copy differs")],
+    [
+        ("crash", "ended with status 1: it broke"),
+        ("silent", "ended with status 0"),
+        ("wrong", "a copy differs"),
+        ("foreign", "wrote what is no result: a result without details"),
+    ],
 )
 def test_a_bench_that_fails_is_told_and_the_others_run(script: str, then: str, error: str) -> None:
     report = run("--rounds", "1", benches=[bench(script, then), bench(script)])
