@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,11 @@ _STYLE: Final = Path(__file__).with_name("page.css").read_text() + "".join(
 )
 
 _WORD_COLOURS: Final = {"better": 2, "worse": 1, "different": 4, "within noise": 7}
+_LABEL: Final[tuple[Callable[[Compared], str], ...]] = (
+    lambda one: _first(one.group),
+    lambda one: one.figure,
+    lambda one: one.series,
+)
 _BUILD_NAMES: Final = {THIS: "new", BASE: "old"}
 
 
@@ -147,12 +152,13 @@ def _plain(value: Any) -> str:
 def _ratios(result: Result) -> str:
     """All ratios to the baseline side by side."""
     names = list(dict.fromkeys(name for figure in result.figures for name in figure.series))
+    several = len({figure.group for figure in result.figures}) > 1
     rows: list[tuple[str, list[Mark]]] = []
     for figure in result.figures:
         found = ratios(figure)
         marks = [Mark(*found[name], name, names.index(name)) for name in found if min(found[name]) > 0]
         if marks:
-            rows.append((f"{_first(figure.group)} · {figure.name}", marks))
+            rows.append((f"{_first(figure.group)} · {figure.name}" if several else figure.name, marks))
     if not rows:
         return ""
     shown = [name for name in names if any(mark.name == name for _, marks in rows for mark in marks)]
@@ -166,14 +172,21 @@ def _ratios(result: Result) -> str:
 
 
 def _compared_plot(section: Section) -> str:
+    compared = section.compared()
+    # A part of the label that all share says nothing.
+    several = [len({part(one) for one in compared}) > 1 for part in _LABEL]
     rows: list[tuple[str, list[Mark]]] = []
-    for one in section.compared():
+    for one in compared:
         if found := one.verdict:
             mark = Mark(found.ratio, found.low, found.high, found.word, _WORD_COLOURS[found.word])
-            rows.append((f"{_first(one.group)} · {one.figure} · {one.series}", [mark]))
+            words = [part(one) for part, more in zip(_LABEL, several, strict=True) if more]
+            rows.append((" · ".join(words) or one.figure, [mark]))
     if not rows:
         return ""
-    legend = "".join(f'<span><i class="c{colour}"></i>{word}</span>' for word, colour in _WORD_COLOURS.items())
+    words = {mark.name for _, [mark] in rows}
+    legend = "".join(
+        f'<span><i class="c{colour}"></i>{word}</span>' for word, colour in _WORD_COLOURS.items() if word in words
+    )
     plot = ratio_plot(rows, "new / old, logarithmic scale", f"{section.bench.name}: new against old")
     return (
         '<figure class="ratios"><h4>New / old (dots: median of all pairs of rounds; bars: interval)</h4>'

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Final
 
@@ -21,7 +22,11 @@ TOP: Final = 6
 AXIS: Final = 30
 CHARACTER: Final = 6.6
 """Width of a character of the labels at most, in pixels of the drawing."""
-LONGEST_LABEL: Final = 46
+LONGEST_LABEL: Final = 52
+TICK_ROOM: Final = 44
+"""Between the middles of two texts of an axis."""
+_PARTS: Final = ((1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
+"""Of a decade, from many to few."""
 COLOURS: Final = 8
 """Classes ``c0`` to ``c7`` of the page's style."""
 
@@ -71,7 +76,7 @@ def strip(rows: Sequence[Strip], unit: str, title: str) -> str:
     left, right = labels + 10, WIDTH - notes - 10
     if logarithmic:
         scale = _Scale(min(values) / 1.15, max(values) * 1.15, left, right, logarithmic=True)
-        ticks = _log_ticks(scale.low, scale.high)
+        ticks = _log_ticks(scale)
     else:
         ticks = _linear_ticks(max(values, default=0))
         scale = _Scale(0, ticks[-1], left, right, logarithmic=False)
@@ -116,7 +121,7 @@ def ratio_plot(rows: Sequence[tuple[str, Sequence[Mark]]], axis: str, title: str
     one = scale(1)
     bottom = TOP + ROW * len(rows)
     unit = _upright("one", one, TOP, bottom)
-    return _svg([*_axis(scale, _log_ticks(low, high), len(rows), axis), unit, *drawn], len(rows), title)
+    return _svg([*_axis(scale, _log_ticks(scale), len(rows), axis), unit, *drawn], len(rows), title)
 
 
 def _upright(kind: str, x: float, top: float, bottom: float) -> str:
@@ -162,12 +167,14 @@ def _linear_ticks(high: float) -> list[float]:
     return [step * count for count in range(ceil(high / step + 1e-9) + 1)]
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of each decade; more of them, or powers of ten alone, where those would be few or many."""
-    decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    span = log10(high) - log10(low)
-    parts = (1, 2, 5) if span <= 3 else (1,)
-    if span < 0.7:
-        parts = (1, 1.1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
-    ticks = [part * 10.0**decade for decade in decades for part in parts]
-    return [tick for tick in ticks if low <= tick <= high]
+def _log_ticks(scale: _Scale) -> list[float]:
+    """Round numbers, as many of each decade as have room for their texts."""
+    decades = range(floor(log10(scale.low)), ceil(log10(scale.high)) + 1)
+    ticks: list[float] = []
+    for parts in _PARTS:
+        ticks = [part * 10.0**decade for decade in decades for part in parts]
+        ticks = [tick for tick in ticks if scale.low <= tick <= scale.high]
+        places = [scale(tick) for tick in ticks]
+        if all(after - before >= TICK_ROOM for before, after in pairwise(places)):
+            break
+    return ticks
