@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -65,11 +67,52 @@ while ended is None:
 """
 
 
+class Books:
+    """What PostgreSQL itself counts."""
+
+    def __init__(self, url: str, statements: bool) -> None:
+        self._url = url
+        self._statements = statements
+        self._began = 0
+        if statements:
+            self._read("create extension pg_stat_statements")
+
+    def open(self) -> None:
+        self._began = self._log_position()
+        if self._statements:
+            self._read("select pg_stat_statements_reset()")
+
+    def close(self) -> dict[str, Any]:
+        """Bytes of write-ahead log since ``open``; row versions, and those that touched no index, since ever."""
+        tables = self._read("select relname, n_tup_ins, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables")
+        kept = ("object", "batch", "tally", "workflow_status", "operation_outputs")
+        report: dict[str, Any] = {
+            "log_bytes": self._log_position() - self._began,
+            "rows": {name: {"inserted": i, "updated": u, "hot": h} for name, i, u, h in tables if name in kept},
+        }
+        if self._statements:
+            found = self._read(
+                "select left(regexp_replace(query, '\\s+', ' ', 'g'), 150), calls, total_plan_time + total_exec_time "
+                "from pg_stat_statements order by 3 desc limit 25"
+            )
+            report["statements"] = [{"query": query, "calls": calls, "ms": ms} for query, calls, ms in found]
+        return report
+
+    def _log_position(self) -> int:
+        return int(self._read("select pg_current_wal_lsn() - '0/0'::pg_lsn")[0][0])
+
+    def _read(self, statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
 @dataclass(frozen=True)
 class Stage:
     simulator: Simulator
     folder: Path
     environment: dict[str, str]
+    books: Books | None
 
     def launch(self, *command: str, output: int | None = None) -> subprocess.Popen[bytes]:
         with (self.folder / f"log-{time.monotonic_ns()}").open("wb") as log:
@@ -138,6 +181,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="postgres")
     parser.add_argument("--lax", action="store_true", help="PostgreSQL without fsync, as in the tests")
+    parser.add_argument("--statements", action="store_true", help="tell the dearest statements of PostgreSQL")
     parser.add_argument("--plan", action="store_true", help="plan only: copies are held, then cancelled")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an option of the simulator")
     parser.add_argument("--within", type=float, default=1800.0, metavar="SECONDS", help="give up after so long")
@@ -173,15 +217,18 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         simulator = stack.enter_context(Simulator(*words))
         environment = {**base_environment(), **simulator.environment(), "HOME": str(folder)}
         watched = {"simulator": simulator.pid}
+        books = None
         if options.database == "postgres":
             bench = Run.create()
             stack.callback(bench.close)
-            server = postgres.start(bench, durable=not options.lax)
+            more = {"shared_preload_libraries": "pg_stat_statements"} if options.statements else None
+            server = postgres.start(bench, durable=not options.lax, more=more)
             database = server.create_database()
+            books = Books(server.url(database), options.statements)
             stack.callback(server.drop_database, database)
             environment["SEQFERRY_DATABASE_URL"] = server.url(database)
             watched["postgres"] = server.pid()
-        stage = Stage(simulator, folder, environment)
+        stage = Stage(simulator, folder, environment, books)
         workers = [
             stack.enter_context(_ended(stage.launch(tool("seqferry"), "worker"))) for _ in range(options.workers)
         ]
@@ -209,6 +256,8 @@ def _measure(
     load_before = os.getloadavg()[0]
     _wait_until_idle(list(watched.values()))
     before = {name: usage(pid) for name, pid in watched.items()}
+    if stage.books is not None:
+        stage.books.open()
     command = [tool("seqferry"), "cp", "--detach", f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}"]
     submitted = subprocess.run(command, capture_output=True, text=True, env=stage.environment, cwd=stage.folder)
     if submitted.returncode != 0:
@@ -235,7 +284,7 @@ def _measure(
             samples.append(_sample(watched, seen[-1] if seen else None))
             if options.plan and not cancelled and seen and seen[-1]["planned"]:
                 cancelled = True
-                subprocess.run([tool("seqferry"), "cancel", transfer_id, "--detach"], env=stage.environment)
+                subprocess.run([tool("seqferry"), "cancel", transfer_id, "--quiet"], env=stage.environment)
             if any(worker.poll() is not None for worker in workers):
                 error = f"a worker has ended: {stage.said()}"
             elif time.monotonic() - began > options.within:
@@ -244,6 +293,7 @@ def _measure(
                 break
     reader.join()
     after = {name: usage(pid) for name, pid in watched.items()}
+    books = stage.books.close() if stage.books is not None else None
     threads = [threads_cpu_s(worker.pid) for worker in workers if worker.poll() is None]
     if error is None and not options.plan:
         error = _difference(options, stage, seen[-1])
@@ -254,6 +304,7 @@ def _measure(
         "load": {"before": load_before, "after": os.getloadavg()[0]},
         "processes": _processes(options, before, after, samples),
         "worker_threads": threads,
+        "postgres": books,
         **_progress(options, seen),
         "stats": stage.simulator.stats(),
         "samples": samples,
@@ -386,6 +437,14 @@ def _table(report: dict[str, Any]) -> str:
     for threads in report["worker_threads"]:
         shares = (f"{name} {1e6 * cpu / options['objects']:.0f}" for name, cpu in sorted(threads.items()))
         say(f"  us/object of a worker by its threads, its start included: {', '.join(shares)}")
+    if report["postgres"] is not None:
+        rows_of = report["postgres"]["rows"]["object"]
+        say(
+            f"  PostgreSQL: {report['postgres']['log_bytes'] / options['objects']:,.0f} bytes of log per object;",
+            f" of {rows_of['updated']:,} updates of objects {rows_of['hot']:,} touched no index",
+        )
+        for one in report["postgres"].get("statements", []):
+            say(f"    {1e3 * one['ms'] / options['objects']:7.2f} us/object {one['calls']:7,} x {one['query']}")
     say(
         f"  requests {stats['requests']:,}, at most {stats['peak_in_flight']} in flight,",
         f" throttled {stats['throttled']}",

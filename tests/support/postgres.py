@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -56,13 +57,15 @@ class Postgres:
             connection.execute(statement.encode())
 
 
-def start(run: Run, *, durable: bool = False) -> Postgres:
-    """The run's PostgreSQL. ``durable``: it survives a power failure, as in production; the first to ask decides.
+def start(run: Run, *, durable: bool = False, more: Mapping[str, str] | None = None) -> Postgres:
+    """The run's PostgreSQL, with more settings when given; the first to ask decides.
+
+    ``durable``: it survives a power failure, as in production.
 
     Raises:
         support.run.MissingToolError: its binaries are not installed.
     """
-    return Postgres(**run.once("postgres", lambda: _start(run, {} if durable else _LAX)))
+    return Postgres(**run.once("postgres", lambda: _start(run, {**({} if durable else _LAX), **(more or {})})))
 
 
 def _binaries() -> Path:
