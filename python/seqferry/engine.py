@@ -5,10 +5,12 @@ Adds nothing but the translation of places (``Location``) and failures (``Storag
 
 from __future__ import annotations
 
+import json
 import logging
 import resource
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Final
 
 from seqferry import _native
@@ -17,6 +19,7 @@ from seqferry.errors import StorageError
 from seqferry.models import Location, TransferSpec
 
 __all__ = [
+    "RESULT_COLUMNS",
     "CopyItem",
     "Engine",
     "Failure",
@@ -25,8 +28,77 @@ __all__ = [
     "ObjectInfo",
     "Outcome",
     "Progress",
+    "results",
     "version",
 ]
+
+
+RESULT_COLUMNS: Final = (
+    "id",
+    "state",
+    "size",
+    "etag",
+    "method",
+    "started_at",
+    "ended_at",
+    "attempts",
+    "retries",
+    "target_etag",
+    "target_version_id",
+    "checksum_algorithm",
+    "checksum",
+    "verified",
+    "not_carried",
+    "error_class",
+    "error_code",
+    "error_operation",
+    "error_message",
+    "keeps_upload",
+)
+"""The order of ``results``."""
+
+_VALUES: Final = attrgetter(
+    "id",
+    "state",
+    "size",
+    "source_etag",
+    "method",
+    "started_at",
+    "ended_at",
+    "attempts",
+    "retries",
+    "target_etag",
+    "target_version_id",
+    "checksum_algorithm",
+    "checksum",
+    "verified",
+    "not_carried",
+    "error_class",
+    "error_code",
+    "error_operation",
+    "error_message",
+)
+
+
+def results(outcomes: Sequence[Outcome]) -> list[str]:
+    """The ends of objects as a text for each of ``RESULT_COLUMNS``, in which they go into the database unread.
+
+    Each is the inside of a list: ``1,null`` or ``"a","b \\"c\\""``. PostgreSQL reads it within braces as an array,
+    Python within brackets as JSON (``strict=False``: control characters stand for themselves).
+    """
+    columns = [",".join(map(_literal, column)) for column in zip(*map(_VALUES, outcomes), strict=True)]
+    # Of an object that did not arrive the last upload id stays, as a trace of what may be left in the storage.
+    kept = ("false" if outcome.state in ("done", "skipped") else "true" for outcome in outcomes)
+    return [*columns, ",".join(kept)]
+
+
+def _literal(value: str | float | list[str] | None) -> str:
+    if isinstance(value, str):
+        # No database takes a NUL, and it tells nothing.
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "") + '"'
+    if isinstance(value, list):
+        return _literal(json.dumps(value, ensure_ascii=False)) if value else "null"
+    return "null" if value is None else repr(value)
 
 
 def version() -> str:

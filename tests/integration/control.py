@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,8 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from seqferry.config import Settings
+from seqferry.db import objects
+from seqferry.db.bulk import RESULT
 from seqferry.db.objects import Planned
-from seqferry.db.tables import batch, object_
+from seqferry.db.tables import batch, object_, tally
 from seqferry.models import Status, TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
@@ -47,6 +51,19 @@ def planned(key: str, size: int = 1) -> Planned:
     )
 
 
+def add_batch(connection: sa.Connection, transfer_id: str, found: Sequence[Planned], at: float = 1.0) -> int | None:
+    """Its number, None when all objects were there."""
+    numbers = objects.add_batches(connection, transfer_id, [found], at)
+    return numbers[0] if numbers else None
+
+
+def results(*ends: dict[str, Any]) -> list[str]:
+    """Ends of objects as the engine tells them: ``id``, ``state`` and more; what is left out is nothing or nought."""
+    plain = {"size": 0, "etag": "", "attempts": 0, "retries": 0, "keeps_upload": False}
+    whole = [plain | ({"error_class": "object"} if end["state"] == "failed" else {}) | end for end in ends]
+    return [",".join(json.dumps(end.get(name), ensure_ascii=False) for end in whole) for name in RESULT]
+
+
 def until_ended(service: Service, transfer_id: str, deadline: float = 120.0) -> Status:
     """The status of the transfer once it has ended."""
 
@@ -58,8 +75,18 @@ def until_ended(service: Service, transfer_id: str, deadline: float = 120.0) -> 
 
 
 def counters_fit_rows(service: Service, transfer_id: str) -> None:
-    """The counters of each batch are those of its rows."""
+    """The counters of each batch are those of its rows, and the tally of the transfer is the sum of its batches."""
     with service.database.read() as connection:
+        names = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
+        sums = connection.execute(
+            sa.select(*(sa.func.coalesce(sa.func.sum(batch.c[name]), 0) for name in names)).where(
+                batch.c.transfer_id == transfer_id
+            )
+        ).one()
+        kept = connection.execute(
+            sa.select(*(tally.c[name] for name in names)).where(tally.c.transfer_id == transfer_id)
+        )
+        assert tuple(kept.one()) == tuple(map(int, sums))
         for row in connection.execute(sa.select(batch).where(batch.c.transfer_id == transfer_id)):
             of_batch = (object_.c.transfer_id == transfer_id, object_.c.batch_number == row.number)
             by_state = {
@@ -72,5 +99,6 @@ def counters_fit_rows(service: Service, transfer_id: str) -> None:
             }
             counted = {state: getattr(row, state) for state in ("done", "skipped", "failed", "cancelled")}
             assert counted == {state: by_state.get(state, (0, 0))[0] for state in counted}
+            assert row.bytes == sum(size for _, size in by_state.values())
             assert row.objects == sum(count for count, _ in by_state.values())
             assert row.bytes_done == sum(by_state.get(state, (0, 0))[1] for state in ("done", "skipped"))

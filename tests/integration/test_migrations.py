@@ -14,9 +14,10 @@ from alembic.script import ScriptDirectory
 
 import seqferry.db
 from seqferry.config import Settings
+from seqferry.db import objects
 from seqferry.db.database import Database
-from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate
-from seqferry.db.tables import complete
+from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
+from seqferry.db.tables import complete, object_, tally
 from seqferry.errors import ConfigError
 from seqferry.service import Service
 from support.processes import Running
@@ -107,6 +108,54 @@ def test_a_database_of_a_newer_version_is_refused(empty_settings: Settings) -> N
     with pytest.raises(ConfigError, match="newer version"):
         migrate(empty_settings, database)
     database.close()
+
+
+def test_a_database_of_the_first_version_keeps_what_it_holds(empty_settings: Settings) -> None:
+    empty_settings.prepare_state_dir()
+    database = Database(empty_settings)
+    with database.write() as connection:
+        upgrade_to(connection, "0001")
+        for transfer_id in ("a", "empty"):
+            connection.execute(
+                sa.text(
+                    "insert into transfer (id, state, spec, created_at, created_by) "
+                    "values (:id, 'running', '{}', 1, 'ada')"
+                ),
+                {"id": transfer_id},
+            )
+        for number, (done, failed) in enumerate([(2, 1), (0, 0)]):
+            connection.execute(
+                sa.text(
+                    "insert into batch (transfer_id, number, state, objects, bytes, done, skipped, failed, cancelled, "
+                    "bytes_done, runs, barren_runs) "
+                    "values ('a', :number, 'active', 3, 12, :done, 0, :failed, 0, :bytes_done, 1, 0)"
+                ),
+                {"number": number, "done": done, "failed": failed, "bytes_done": 4 * done},
+            )
+        states = [("done", None), ("done", "retry"), ("failed", None), *[("pending", None)] * 3]
+        for row, (state, error_class) in enumerate(states):
+            connection.execute(
+                sa.text(
+                    "insert into object (transfer_id, batch_number, source_key, version_id, target_key, size, etag, "
+                    "last_modified, state, attempts, retries, error_class) "
+                    "values ('a', :number, :key, '', :key, 4, 'etag', 1, :state, 1, 0, :error_class)"
+                ),
+                {"number": row // 3, "key": f"k{row}", "state": state, "error_class": error_class},
+            )
+    with database.write() as connection:
+        upgrade_to(connection)
+
+    with database.read() as connection:
+        kept = {row.transfer_id: tuple(row)[1:] for row in connection.execute(sa.select(tally))}
+        classes = list(connection.execute(sa.select(object_.c.error_class).order_by(object_.c.id)).scalars())
+        failed = objects.page(connection, "a", state="failed", after=0, limit=10)
+        version = connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar()
+    database.close()
+
+    assert version == HEAD
+    assert kept == {"a": (6, 24, 2, 0, 1, 0, 8), "empty": (0, 0, 0, 0, 0, 0, 0)}
+    assert classes == [None, None, "object", None, None, None]
+    assert [record.source_key for record in failed] == ["k2"]
 
 
 def test_the_newest_migration_is_the_one_written_down() -> None:

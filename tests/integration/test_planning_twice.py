@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
-from control import ANY_SPEC, PLACES, counters_fit_rows, planned, settings_for
+from control import ANY_SPEC, PLACES, add_batch, counters_fit_rows, planned, settings_for
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seqferry import names
 from seqferry import spec as specs
-from seqferry.db import objects, transfers
+from seqferry.db import transfers
 from seqferry.db.objects import Planned
 from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
@@ -129,8 +129,8 @@ def test_a_key_that_changed_between_two_plannings_stays_as_it_was_found_first(se
     before, after = planned("f", 1), planned("f", 2)
 
     with service.database.write() as connection:
-        assert objects.add_batch(connection, transfer_id, [before], 1.0) == 0
-        assert objects.add_batch(connection, transfer_id, [after], 1.0) is None
+        assert add_batch(connection, transfer_id, [before]) == 0
+        assert add_batch(connection, transfer_id, [after]) is None
 
     assert [record.size for record in service.objects(transfer_id)] == [1]
 
@@ -139,7 +139,7 @@ def test_a_key_that_a_listing_names_twice_is_planned_once(service: Service) -> N
     transfer_id = service.submit(ANY_SPEC, actor="ada")
 
     with service.database.write() as connection:
-        objects.add_batch(connection, transfer_id, [planned("f"), planned("g"), planned("f")], 1.0)
+        add_batch(connection, transfer_id, [planned("f"), planned("g"), planned("f")])
 
     assert [record.source_key for record in service.objects(transfer_id)] == ["run/f", "run/g"]
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
-from control import ANY_SPEC, planned
+from control import ANY_SPEC, add_batch, planned, results
 
 from seqferry.db import objects
 from seqferry.db.objects import Ended
@@ -141,11 +141,12 @@ def test_objects_come_page_by_page_and_by_state(service: Service) -> None:
     transfer_id, other = service.submit(ANY_SPEC, actor="ada"), service.submit(ANY_SPEC, actor="ada")
     with service.database.write() as connection:
         for number in range(3):
-            objects.add_batch(connection, other, [planned("x" * (number + 1))], 1.0)
-            objects.add_batch(connection, transfer_id, [planned(f"{number}{letter}") for letter in "abc"], 1.0)
+            add_batch(connection, other, [planned("x" * (number + 1))])
+            add_batch(connection, transfer_id, [planned(f"{number}{letter}") for letter in "abc"])
         run = objects.begin_batch(connection, transfer_id, 1, 1.0)
         assert run is not None
-        objects.end_open(connection, run, Ended(id=0, state="failed", error_class="person", error_code="AccessDenied"))
+        end = Ended(state="failed", ended_at=1.0, error_class="person", error_code="AccessDenied")
+        objects.end_open(connection, run, end)
 
     pages = [service.objects(transfer_id, limit=4)]
     while pages[-1]:
@@ -163,7 +164,7 @@ def test_objects_come_page_by_page_and_by_state(service: Service) -> None:
 def test_failures_are_grouped_by_cause_with_some_keys(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     with service.database.write() as connection:
-        objects.add_batch(connection, transfer_id, [planned(f"{number}") for number in range(8)], 1.0)
+        add_batch(connection, transfer_id, [planned(f"{number}") for number in range(8)])
         run = objects.begin_batch(connection, transfer_id, 0, 1.0)
         assert run is not None
         ids = [one.id for one in objects.open_objects(connection, run)]
@@ -173,12 +174,12 @@ def test_failures_are_grouped_by_cause_with_some_keys(service: Service) -> None:
             "error_code": "AccessDenied",
             "error_operation": "CopyObject",
         }
-        objects.record(
-            connection,
-            run,
-            [Ended(id=one, **denied, error_message=f"no {one}") for one in ids[:5]]  # type: ignore[arg-type]
-            + [Ended(id=ids[5], state="failed"), Ended(id=ids[6], state="done")],
+        columns = results(
+            *({"id": one, **denied, "error_message": f'no "{one}" \\ {{,'} for one in ids[:5]),
+            {"id": ids[5], "state": "failed"},
+            {"id": ids[6], "state": "done"},
         )
+        assert objects.record(connection, [(run, columns)]) == {run}
 
     groups = service.failures(transfer_id, keys=2)
 
@@ -186,4 +187,4 @@ def test_failures_are_grouped_by_cause_with_some_keys(service: Service) -> None:
         ("AccessDenied", "CopyObject", 5, ("run/0", "run/1")),
         ("", "", 1, ("run/5",)),
     ]
-    assert groups[0].message == f"no {ids[0]}"
+    assert groups[0].message == f'no "{ids[0]}" \\ {{,'

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import sqlalchemy as sa
-from control import ANY_SPEC, counters_fit_rows, planned, settings_for
+from control import ANY_SPEC, add_batch, counters_fit_rows, planned, results, settings_for
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -123,7 +123,7 @@ class TransferRows(RuleBasedStateMachine):
         fresh = [planned(f"{self.keys + number}", number) for number in range(count)]
         known = [planned(f"{number}", 7) for number in range(self.keys)] if again else []
         with self.service.database.write() as connection:
-            number = objects.add_batch(connection, self.id, known + fresh, time.time())
+            number = add_batch(connection, self.id, known + fresh)
         assert (number is None) == (count == 0)
         self.keys += count
 
@@ -177,33 +177,33 @@ class TransferRows(RuleBasedStateMachine):
 
     def record(self, run: BatchRun, data: st.DataObject) -> None:
         with self.service.database.write() as connection:
+            if run.run != self.latest[run.number]:
+                late = results({"id": data.draw(st.sampled_from(self._rows(connection, run))), "state": "failed"})
+                assert objects.record(connection, [(run, late)]) == set()
             if not self._owned(connection, run):
                 return
             left = objects.open_objects(connection, run)
             assert {one.id for one in left}.isdisjoint(self.ends)
             # Also objects that have ended: an outcome may come twice.
-            ids = list(
-                connection.execute(
-                    sa.select(object_.c.id).where(
-                        object_.c.transfer_id == self.id, object_.c.batch_number == run.number
-                    )
-                ).scalars()
-            )
-            chosen = data.draw(st.lists(st.sampled_from(ids), max_size=3)) if ids else []
-            ended = [Ended(id=one, state=data.draw(_ENDS), attempts=1) for one in chosen]
-            objects.record(connection, run, ended)
-            for one in ended:
-                self.ends.setdefault(one.id, one.state)
+            ids = self._rows(connection, run)
+            chosen = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True))
+            states = {one: data.draw(_ENDS) for one in chosen}
+            columns = results(*({"id": one, "state": state, "attempts": 1} for one, state in states.items()))
+            assert objects.record(connection, [(run, columns)]) == {run}
+            for one, state in states.items():
+                self.ends.setdefault(one, state)
 
     def end_batch(self, run: BatchRun, give_up: bool) -> None:
         with self.service.database.write() as connection:
             if not self._owned(connection, run):
                 return
             left = objects.open_objects(connection, run)
-            state = "failed" if give_up else "cancelled"
-            if left and not give_up and not (self.cancelled or self.stopped):
+            assert objects.close(connection, run, time.time()) == (not left)
+            if not left or (not give_up and not (self.cancelled or self.stopped)):
                 return
-            objects.end_open(connection, run, Ended(id=0, state=state))
+            state = "failed" if give_up else "cancelled"
+            end = Ended(state=state, ended_at=1.0, error_class="retry" if give_up else None)
+            objects.end_open(connection, run, end)
             objects.end_batch(connection, run, time.time())
             self.ends.update({one.id: state for one in left})
 
@@ -220,6 +220,10 @@ class TransferRows(RuleBasedStateMachine):
             self.latest[number] = run.run
             self.end_batch(run, give_up=True)
         self.finish()
+
+    def _rows(self, connection: sa.Connection, run: BatchRun) -> list[int]:
+        of_batch = (object_.c.transfer_id == self.id, object_.c.batch_number == run.number)
+        return list(connection.execute(sa.select(object_.c.id).where(*of_batch)).scalars())
 
     def _owned(self, connection: sa.Connection, run: BatchRun) -> bool:
         owned = objects.owns(connection, run)

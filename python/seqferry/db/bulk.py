@@ -1,22 +1,30 @@
 """Many rows of objects in one statement: what planning adds and what runs record is written here.
 
 A million objects are a million rows, written once each way: what a row costs decides how fast small objects go. One
-statement with a parameter for each value spends most of its time in the driver. So PostgreSQL gets the rows as one JSON
-text, which it turns into a table itself, and SQLite, where no network lies in between, gets them as tuples.
+statement with a parameter for each value spends most of its time in the driver. So planned rows go to PostgreSQL by
+COPY, and results as one text per column, which PostgreSQL reads as arrays. SQLite, where no network
+lies in between, gets tuples.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from seqferry.models import OPEN_OBJECT_STATES
 
-Row = dict[str, Any]
-"""Values by column; what is not there is NULL."""
+if TYPE_CHECKING:
+    import psycopg
+
+Row = tuple[Any, ...]
+"""Values in the order of ``PLANNED``."""
+
+Results = Sequence[str]
+"""Ends of objects, a text for each of ``RESULT``: the inside of a list, as ``engine.results`` makes it."""
 
 PLANNED: Final = (
     "source_key",
@@ -35,6 +43,7 @@ PLANNED: Final = (
 )
 
 RESULT: Final = (
+    "id",
     "state",
     # Of the source as it was copied, which may be another than was listed.
     "size",
@@ -42,6 +51,9 @@ RESULT: Final = (
     "method",
     "started_at",
     "ended_at",
+    # Added to what the row says.
+    "attempts",
+    "retries",
     "target_etag",
     "target_version_id",
     "checksum_algorithm",
@@ -52,6 +64,8 @@ RESULT: Final = (
     "error_code",
     "error_operation",
     "error_message",
+    # Whether the id of the upload stays in the row.
+    "keeps_upload",
 )
 
 # By name: as values they would be looked at for each row. The states are words of ours, without quotes.
@@ -70,69 +84,89 @@ _KNOWN_POSTGRES: Final = sa.text(
 def known_keys(connection: sa.Connection, transfer_id: str, keys: Iterable[str]) -> set[str]:
     """Those of the source keys that the transfer has already."""
     query = _KNOWN_SQLITE if _is_sqlite(connection) else _KNOWN_POSTGRES
-    return set(connection.execute(query, {"id": transfer_id, "keys": _json(list(keys))}).scalars())
+    text = json.dumps(list(keys), ensure_ascii=False, separators=(",", ":"))
+    return set(connection.execute(query, {"id": transfer_id, "keys": text}).scalars())
 
 
-def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Sequence[Row]) -> None:
-    """Add objects to a batch; rows hold columns of ``PLANNED``."""
-    if _is_sqlite(connection):
-        values = [(transfer_id, number, *map(row.get, PLANNED)) for row in rows]
-        connection.exec_driver_sql(_INSERT_SQLITE, values)
-    else:
-        connection.execute(_INSERT_POSTGRES, {"id": transfer_id, "number": number, "rows": _json(rows)})
+def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Iterable[Row]) -> bool:
+    """Add objects to a batch. False when one of them is there already, in the database or among ``rows``.
 
-
-def update_ended(connection: sa.Connection, rows: Sequence[Row]) -> None:
-    """Write results into open objects, those that have ended stay as they are.
-
-    Rows hold ``id``, columns of ``RESULT``, the ``attempts`` and ``retries`` to be added, and ``keeps_upload``: whether
-    the id of the upload stays.
+    The caller's transaction has failed then: call it within a savepoint.
     """
     if _is_sqlite(connection):
-        order = (*RESULT, "attempts", "retries", "keeps_upload", "id")
-        connection.exec_driver_sql(_UPDATE_SQLITE, [tuple(map(row.get, order)) for row in rows])
+        try:
+            connection.exec_driver_sql(_INSERT_SQLITE, [(transfer_id, number, *row) for row in rows])
+        except IntegrityError as why:
+            if "UNIQUE" in str(why.orig):
+                return False
+            raise
+        return True
+    from psycopg.errors import UniqueViolation
+
+    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+    try:
+        with driver.cursor() as cursor, cursor.copy(_COPY_POSTGRES) as copy:
+            for row in rows:
+                copy.write_row((transfer_id, number, *row, 0, 0))
+    except UniqueViolation:
+        return False
+    return True
+
+
+def update_ended(connection: sa.Connection, results: Results) -> None:
+    """Write results into open objects; those that have ended stay as they are."""
+    if _is_sqlite(connection):
+        columns: dict[str, list[Any]] = {
+            # Not strict: a control character stands for itself.
+            name: json.loads(f"[{text}]", strict=False)
+            for name, text in zip(RESULT, results, strict=True)
+        }
+        connection.exec_driver_sql(_UPDATE_SQLITE, list(zip(*map(columns.__getitem__, _ORDER_SQLITE), strict=True)))
     else:
-        connection.execute(_UPDATE_POSTGRES, {"rows": _json(rows)})
+        connection.execute(_BY_INDEX)
+        arrays = {name: f"{{{text}}}" for name, text in zip(RESULT, results, strict=True)}
+        connection.execute(_UPDATE_POSTGRES, arrays)
 
 
 def _is_sqlite(connection: sa.Connection) -> bool:
     return connection.dialect.name == "sqlite"
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+# While the database has no statistics of a table, as at the start, or the table is small, it would rather read all of
+# it than look a thousand rows up: dear when that happens twice a second, and dearer as the table grows.
+_BY_INDEX: Final = sa.text(
+    "select set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"
+)
+
+_SET: Final = tuple(name for name in RESULT if name not in ("id", "attempts", "retries", "keeps_upload"))
+_ORDER_SQLITE: Final = (*_SET, "attempts", "retries", "keeps_upload", "id")
+_TYPES: Final = (
+    dict.fromkeys(("id", "size"), "bigint")
+    | dict.fromkeys(("attempts", "retries"), "integer")
+    | dict.fromkeys(("started_at", "ended_at"), "double precision")
+    | {"keeps_upload": "boolean"}
+)
 
 
-def _fields(columns: Iterable[str]) -> str:
-    """Names and types of columns of objects, as PostgreSQL wants them told for rows out of JSON."""
-    numbers = {"size": "bigint", "attempts": "integer", "retries": "integer", "id": "bigint", "keeps_upload": "boolean"}
-    times = dict.fromkeys(("last_modified", "started_at", "ended_at"), "double precision")
-    types = numbers | times
-    return ", ".join(f"{column} {types.get(column, 'text')}" for column in columns)
-
-
-def _statements() -> tuple[str, sa.TextClause, str, sa.TextClause]:
+def _statements() -> tuple[str, bytes, str, sa.TextClause]:
     planned, marks = ", ".join(PLANNED), ", ".join("?" for _ in PLANNED)
     columns = f"transfer_id, batch_number, {planned}, attempts, retries"
     insert_sqlite = f"insert into object ({columns}) values (?, ?, {marks}, 0, 0)"  # noqa: S608 - constants
-    insert_postgres = f"""
-        insert into object ({columns}) select :id, :number, {planned}, 0, 0
-        from json_to_recordset(cast(:rows as json)) as new({_fields(PLANNED)})
-    """  # noqa: S608 - constants
+    copy_postgres = f"copy object ({columns}) from stdin".encode()
     update_sqlite = f"""
-        update object set {", ".join(f"{name} = ?" for name in RESULT)}, attempts = attempts + ?, retries = retries + ?,
+        update object set {", ".join(f"{name} = ?" for name in _SET)}, attempts = attempts + ?, retries = retries + ?,
             upload_id = case when ? then upload_id end
         where id = ? and {_OPEN}
     """  # noqa: S608 - constants
+    arrays = ", ".join(f"cast(:{name} as {_TYPES.get(name, 'text')}[])" for name in RESULT)
     update_postgres = f"""
-        update object set {", ".join(f"{name} = new.{name}" for name in RESULT)},
+        update object set {", ".join(f"{name} = new.{name}" for name in _SET)},
             attempts = object.attempts + new.attempts, retries = object.retries + new.retries,
             upload_id = case when new.keeps_upload then object.upload_id end
-        from json_to_recordset(cast(:rows as json))
-            as new({_fields(("id", *RESULT, "attempts", "retries", "keeps_upload"))})
+        from unnest({arrays}) as new({", ".join(RESULT)})
         where object.id = new.id and object.{_OPEN}
     """  # noqa: S608 - constants
-    return insert_sqlite, sa.text(insert_postgres), update_sqlite, sa.text(update_postgres)
+    return insert_sqlite, copy_postgres, update_sqlite, sa.text(update_postgres)
 
 
-_INSERT_SQLITE, _INSERT_POSTGRES, _UPDATE_SQLITE, _UPDATE_POSTGRES = _statements()
+_INSERT_SQLITE, _COPY_POSTGRES, _UPDATE_SQLITE, _UPDATE_POSTGRES = _statements()

@@ -1,6 +1,8 @@
 """Objects and batches: what planning adds, what runs of batches record, what lists show.
 
-**Invariant**: the counters of a batch are recomputed from its rows in the transaction that changes those rows.
+**Invariant**: the counters of a batch are recomputed from its rows in the transaction that changes those rows, and what
+they have changed by goes into the tally of the transfer in the same one. So a tally is the sum over batches, always.
+Locks are taken in this order: transfer, batches, tallies, each kind in the order of its key.
 **Invariant**: a run of a batch writes only while ``batch.runs`` is the number it got from ``begin_batch``; a later run
 (by another worker, after this one was taken for dead) shuts it out.
 """
@@ -8,21 +10,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from seqferry.db import bulk
-from seqferry.db.tables import batch, object_, transfer
+from seqferry.db.tables import batch, object_, tally, transfer
 from seqferry.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord
 
 _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes three times as long to make, and there is one for each object
 class Planned:
     """An object of the source, and where it goes. ``refusal`` (code, message) tells why it is not copied, if so."""
 
@@ -36,8 +37,7 @@ class Planned:
     refusal: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenObject:
+class OpenObject(NamedTuple):
     """What a run of a batch needs to know of an object that has not ended."""
 
     id: int
@@ -62,27 +62,16 @@ class BatchRun:
     """Birth of the transfer."""
     target_absent: bool
     stopping: bool
+    spec: str
+    """Of the transfer, as JSON."""
 
 
-@dataclass(slots=True)  # not frozen: that takes three times as long to make, and there is one for each object
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of one object in one run; fields as in ``_native.Outcome``."""
+    """How objects ended that no job has ended."""
 
-    id: int
     state: str
-    size: int = 0
-    etag: str = ""
-    method: str | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
-    attempts: int = 0
-    retries: int = 0
-    target_etag: str | None = None
-    target_version_id: str | None = None
-    checksum_algorithm: str | None = None
-    checksum: str | None = None
-    verified: str | None = None
-    not_carried: Sequence[str] = ()
+    ended_at: float
     error_class: str | None = None
     error_code: str | None = None
     error_operation: str | None = None
@@ -92,59 +81,81 @@ class Ended:
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
-def add_batch(connection: sa.Connection, transfer_id: str, objects: Sequence[Planned], at: float) -> int | None:
-    """Add those objects that the transfer does not have yet as a new batch, at most 1,000.
+def add_batches(
+    connection: sa.Connection,
+    transfer_id: str,
+    groups: Iterable[Sequence[Planned]],
+    at: float,
+    added: Callable[[int, Sequence[Planned]], None] | None = None,
+) -> list[int]:
+    """Add each group of at most 1,000 objects as a new batch, without those objects that the transfer has already.
+
+    ``added`` is called with number and objects of each. The caller holds the lock of the transfer.
 
     Returns:
-        The number of the batch, None when all were there (an earlier, interrupted planning added them).
+        The numbers of the batches. A group of which all were there gives none: an interrupted planning added them.
     """
-    known = bulk.known_keys(connection, transfer_id, {planned.source_key for planned in objects})
-    # A listing may name a key twice; the first one stands.
-    fresh: dict[str, Planned] = {}
-    for planned in objects:
-        if planned.source_key not in known:
-            fresh.setdefault(planned.source_key, planned)
-    if not fresh:
-        return None
     last = connection.execute(sa.select(sa.func.max(batch.c.number)).where(batch.c.transfer_id == transfer_id)).scalar()
     number = 0 if last is None else last + 1
-    refused = [planned for planned in fresh.values() if planned.refusal is not None]
-    connection.execute(
-        batch.insert().values(
-            transfer_id=transfer_id,
-            number=number,
-            state="queued",
-            objects=len(fresh),
-            bytes=sum(planned.size for planned in fresh.values()),
-            failed=len(refused),
-        )
-    )
-    bulk.insert(connection, transfer_id, number, [_object_row(planned, at) for planned in fresh.values()])
-    return number
+    numbers: list[int] = []
+    found = {"objects": 0, "bytes": 0, "failed": 0}
+    for group in groups:
+        fresh = _insert(connection, transfer_id, number, group, at)
+        if not fresh:
+            continue
+        counters = {
+            "objects": len(fresh),
+            "bytes": sum(planned.size for planned in fresh),
+            "failed": sum(planned.refusal is not None for planned in fresh),
+        }
+        connection.execute(batch.insert().values(transfer_id=transfer_id, number=number, state="queued", **counters))
+        for name, count in counters.items():
+            found[name] += count
+        if added is not None:
+            added(number, fresh)
+        numbers.append(number)
+        number += 1
+    if numbers:
+        _add_to_tallies(connection, {transfer_id: found})  # last: those who record wait for it
+    return numbers
+
+
+def _insert(
+    connection: sa.Connection, transfer_id: str, number: int, group: Sequence[Planned], at: float
+) -> Sequence[Planned]:
+    """Add those objects that are not there; returns them."""
+    # Nearly always none is there: to look first would take longer than to add them.
+    attempt = connection.begin_nested()
+    if bulk.insert(connection, transfer_id, number, (_object_row(planned, at) for planned in group)):
+        attempt.commit()
+        return group
+    attempt.rollback()
+    known = bulk.known_keys(connection, transfer_id, {planned.source_key for planned in group})
+    # A listing may name a key twice; the first one stands.
+    fresh: dict[str, Planned] = {}
+    for planned in group:
+        if planned.source_key not in known:
+            fresh.setdefault(planned.source_key, planned)
+    rows = [_object_row(planned, at) for planned in fresh.values()]
+    if rows and not bulk.insert(connection, transfer_id, number, rows):
+        raise AssertionError("objects of a transfer were added by two planners at once")
+    return list(fresh.values())
 
 
 def _object_row(planned: Planned, at: float) -> bulk.Row:
-    row = {
-        "source_key": planned.source_key,
-        "version_id": planned.version_id or "",
-        "target_key": planned.target_key,
-        "size": planned.size,
-        "etag": planned.etag,
-        "last_modified": planned.last_modified,
-        "storage_class": planned.storage_class,
-        "state": "pending",
-    }
-    if planned.refusal is not None:
-        code, message = planned.refusal
-        row |= {
-            "state": "failed",
-            "ended_at": at,
-            "error_class": "object",
-            "error_code": code,
-            "error_operation": "plan",
-            "error_message": message,
-        }
-    return row
+    found = (
+        planned.source_key,
+        planned.version_id or "",
+        planned.target_key,
+        planned.size,
+        planned.etag,
+        planned.last_modified,
+        planned.storage_class,
+    )
+    if planned.refusal is None:
+        return (*found, "pending", None, None, None, None, None)
+    code, message = planned.refusal
+    return (*found, "failed", at, "object", code, "plan", message)
 
 
 def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
@@ -179,6 +190,7 @@ def begin_batch(connection: sa.Connection, transfer_id: str, number: int, at: fl
         created_at=of.created_at,
         target_absent=bool(of.target_absent),
         stopping=of.state == "cancelling" or of.error_code is not None,
+        spec=of.spec,
     )
 
 
@@ -186,6 +198,19 @@ def owns(connection: sa.Connection, run: BatchRun) -> bool:
     """True while ``run`` is the latest run of its batch; keeps it so until the transaction ends."""
     mine = _batch_where(run, sa.select(batch.c.runs).with_for_update())
     return connection.execute(mine).scalar() == run.run
+
+
+def close(connection: sa.Connection, run: BatchRun, at: float) -> bool:
+    """End the batch if all of its objects have ended and ``run`` is its latest run; False when not."""
+    ended = connection.execute(
+        _batch_where(run, batch.update())
+        .where(
+            batch.c.runs == run.run,
+            batch.c.objects == batch.c.done + batch.c.skipped + batch.c.failed + batch.c.cancelled,
+        )
+        .values(state="ended", ended_at=at)
+    )
+    return ended.rowcount == 1
 
 
 def lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
@@ -239,53 +264,85 @@ def clear_barren(connection: sa.Connection, run: BatchRun) -> None:
     connection.execute(_batch_where(run, batch.update()).values(barren_runs=0))
 
 
-def record(connection: sa.Connection, run: BatchRun, ended: Sequence[Ended]) -> None:
-    """Record the ends of objects and bring the counters of the batch up to date."""
-    if ended:
-        bulk.update_ended(connection, [_ended_row(one) for one in ended])
-    _recount(connection, run)
+def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Results]]) -> set[BatchRun]:
+    """Record the ends of objects and bring all counters up to date.
+
+    Returns:
+        Those of the runs whose results were written: they are the latest of their batches.
+    """
+    before = _locked(connection, [run for run, _ in results])
+    owned = [(run, columns) for run, columns in results if before[run.transfer_id, run.number].runs == run.run]
+    if owned:
+        bulk.update_ended(
+            connection, [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
+        )
+        _recount(connection, [before[run.transfer_id, run.number] for run, _ in owned], barren_runs=0)
+    return {run for run, _ in owned}
 
 
-_result_of: Final = attrgetter(*bulk.RESULT)
-
-
-def _ended_row(one: Ended) -> bulk.Row:
-    row = {name: value for name, value in zip(bulk.RESULT, _result_of(one), strict=True) if value is not None}
-    row["not_carried"] = json.dumps(list(one.not_carried), ensure_ascii=False) if one.not_carried else None
-    row["id"] = one.id
-    row["attempts"] = one.attempts
-    row["retries"] = one.retries
-    # Of an object that did not arrive the last upload id stays, as a trace of what may be left in the storage.
-    row["keeps_upload"] = one.state not in ("done", "skipped")
-    return row
-
-
-def end_open(connection: sa.Connection, run: BatchRun, template: Ended) -> None:
-    """End all objects of the batch that are still open like ``template``: state, time and error."""
-    values = {name: getattr(template, name) for name in bulk.RESULT if name in ("state", "ended_at") or "error" in name}
-    connection.execute(object_.update().where(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES)).values(values))
-    _recount(connection, run)
+def end_open(connection: sa.Connection, run: BatchRun, end: Ended) -> None:
+    """End all objects of the batch that are still open."""
+    before = _locked(connection, [run])
+    open_ones = object_.update().where(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES))
+    connection.execute(open_ones.values(asdict(end)))
+    _recount(connection, before.values())
 
 
 def end_batch(connection: sa.Connection, run: BatchRun, at: float) -> None:
     connection.execute(_batch_where(run, batch.update()).values(state="ended", ended_at=at))
 
 
-def _recount(connection: sa.Connection, run: BatchRun) -> None:
-    counters = {"done": 0, "skipped": 0, "failed": 0, "cancelled": 0}
-    planned = bytes_done = 0
+_HERE: Final = object_.c.state.in_(("done", "skipped"))
+_COUNTERS: Final[dict[str, sa.ColumnElement[Any]]] = {
+    # By state in columns, not in groups: the rows come in the order of the index, and need not be sorted.
+    **{name: sa.func.count().filter(object_.c.state == name) for name in ("done", "skipped", "failed", "cancelled")},
+    "bytes": sa.func.sum(object_.c.size),
+    "bytes_done": sa.func.coalesce(sa.func.sum(object_.c.size).filter(_HERE), 0),
+}
+
+
+def _locked(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[tuple[str, int], sa.Row[Any]]:
+    """The rows of the batches of these runs, locked until the transaction ends."""
+    keys = sorted({(run.transfer_id, run.number) for run in runs})
     rows = connection.execute(
-        sa.select(object_.c.state, sa.func.count().label("objects"), sa.func.sum(object_.c.size).label("bytes"))
-        .where(*_of_batch(run))
-        .group_by(object_.c.state)
+        sa.select(batch)
+        .where(sa.tuple_(batch.c.transfer_id, batch.c.number).in_(keys))
+        .order_by(batch.c.transfer_id, batch.c.number)
+        .with_for_update()
     )
-    for row in rows:
-        if row.state in counters:
-            counters[row.state] = row.objects
-        planned += int(row.bytes)
-        if row.state in ("done", "skipped"):
-            bytes_done += int(row.bytes)
-    connection.execute(_batch_where(run, batch.update()).values(bytes=planned, bytes_done=bytes_done, **counters))
+    return {(row.transfer_id, row.number): row for row in rows}
+
+
+def _recount(connection: sa.Connection, before: Iterable[sa.Row[Any]], **values: int) -> None:
+    """Count the objects of locked batches anew; ``before`` is what their rows hold, ``values`` what else they shall."""
+    key = (object_.c.transfer_id, object_.c.batch_number)
+    rows = connection.execute(
+        sa.select(*key, *(count.label(name) for name, count in _COUNTERS.items()))
+        .where(sa.tuple_(*key).in_([(row.transfer_id, row.number) for row in before]))
+        .group_by(*key)
+    )
+    now = {
+        # Postgres sums big integers as Decimal.
+        (row.transfer_id, row.batch_number): {name: int(getattr(row, name)) for name in _COUNTERS}
+        for row in rows
+    }
+    changes: dict[str, dict[str, int]] = {}
+    for row in before:
+        change = changes.setdefault(row.transfer_id, {})
+        for name, count in now[row.transfer_id, row.number].items():
+            change[name] = change.get(name, 0) + count - getattr(row, name)
+    connection.execute(
+        batch.update().where(batch.c.transfer_id == sa.bindparam("of"), batch.c.number == sa.bindparam("nth")),
+        [{"of": transfer_id, "nth": number, **counters, **values} for (transfer_id, number), counters in now.items()],
+    )
+    _add_to_tallies(connection, changes)
+
+
+def _add_to_tallies(connection: sa.Connection, changes: dict[str, dict[str, int]]) -> None:
+    for transfer_id, change in sorted(changes.items()):
+        values = {tally.c[name]: tally.c[name] + count for name, count in change.items() if count}
+        if values:
+            connection.execute(tally.update().where(tally.c.transfer_id == transfer_id).values(values))
 
 
 def _of_batch(run: BatchRun) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
@@ -338,6 +395,11 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
         ).scalars()
     )
     if numbers:
+        left = connection.execute(
+            sa.select(sa.func.sum(batch.c.objects - batch.c.failed)).where(
+                batch.c.transfer_id == transfer_id, batch.c.number.in_(numbers)
+            )
+        ).scalar_one()
         connection.execute(
             object_.update()
             .where(
@@ -352,6 +414,7 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
             .where(batch.c.transfer_id == transfer_id, batch.c.number.in_(numbers))
             .values(state="ended", ended_at=at, cancelled=batch.c.objects - batch.c.failed)
         )
+        _add_to_tallies(connection, {transfer_id: {"cancelled": int(left)}})
     return numbers
 
 
@@ -372,15 +435,20 @@ def page(
         at_work = batch.c.state == "active"
         query = query.where(object_.c.state.in_(OPEN_OBJECT_STATES), at_work if state == "active" else ~at_work)
     elif state is not None:
-        # Written into the statement, so that the databases see that the index over failures serves.
-        query = query.where(object_.c.state == sa.bindparam("wanted", state, literal_execute=True))
+        query = query.where(object_.c.state == state)
+        if state == "failed":
+            query = query.where(_HAS_ERROR)
     return [_record_of(row) for row in connection.execute(query)]
+
+
+_HAS_ERROR: Final = object_.c.error_class.is_not(None)
+"""True of all that failed, and of nothing else: lets the index over failures serve, which is over this."""
 
 
 def failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[FailureGroup]:
     """Failed objects by cause, the most frequent cause first."""
     cause = (object_.c.error_class, object_.c.error_code, object_.c.error_operation)
-    failed = (object_.c.transfer_id == transfer_id, object_.c.state == sa.literal_column("'failed'"))
+    failed = (object_.c.transfer_id == transfer_id, object_.c.state == "failed", _HAS_ERROR)
     groups = connection.execute(
         sa.select(*cause, sa.func.count().label("objects"), sa.func.min(object_.c.id).label("first"))
         .where(*failed)

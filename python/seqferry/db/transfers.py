@@ -23,13 +23,15 @@ import sqlalchemy as sa
 from seqferry import spec as specs
 from seqferry.db import events
 from seqferry.db.database import Database
-from seqferry.db.tables import batch, transfer, worker_live
+from seqferry.db.tables import batch, tally, transfer, worker_live
 from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferState
 
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
 
 SLOWEST: Final = 5
+
+_TOTALS: Final = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
 
 
 def insert(
@@ -51,6 +53,7 @@ def insert(
             idempotency_key=idempotency_key,
         )
     )
+    connection.execute(tally.insert().values(transfer_id=transfer_id))
     events.append(connection, transfer_id, at, "submitted", actor, {"spec": json.loads(spec_json)})
 
 
@@ -88,7 +91,8 @@ def unfinished(connection: sa.Connection, *, after: str, limit: int) -> list[str
 
 def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
     query = sa.select(transfer).where(transfer.c.id == transfer_id)
-    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+    # Not locked against references: what workers report of the transfer is written meanwhile.
+    return connection.execute(query.with_for_update(key_share=True) if lock else query).one_or_none()
 
 
 def is_stopping(row: sa.Row[Any]) -> bool:
@@ -139,7 +143,7 @@ def end_plan(connection: sa.Connection, transfer_id: str, at: float, actor: str)
         return
     state = "running" if row.state == "planning" else row.state
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, planned_at=at))
-    totals = _totals(connection, [transfer_id])[transfer_id]
+    totals = connection.execute(sa.select(tally).where(tally.c.transfer_id == transfer_id)).one()
     data = {"objects": totals.objects, "bytes": totals.bytes}
     events.append(connection, transfer_id, at, "planned", actor, data)
 
@@ -181,26 +185,52 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
         state = "failed"
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
     connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
-    totals = _totals(connection, [transfer_id])[transfer_id]
-    data: dict[str, Any] = {
-        name: getattr(totals, name)
-        for name in ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
-    }
+    data: dict[str, Any] = _settle(connection, transfer_id)
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
     events.append(connection, transfer_id, at, state, actor, data)
 
 
+def _settle(connection: sa.Connection, transfer_id: str) -> dict[str, int]:
+    """Sum the batches of a transfer whose batches have ended into its tally; returns the sums.
+
+    They are there already, unless a worker of a version without tallies had a hand in it.
+    """
+    sums = (sa.func.coalesce(sa.func.sum(batch.c[name]), 0).label(name) for name in _TOTALS)
+    row = connection.execute(sa.select(*sums).where(batch.c.transfer_id == transfer_id)).one()
+    # Postgres sums big integers as Decimal.
+    totals = {name: int(getattr(row, name)) for name in _TOTALS}
+    connection.execute(tally.update().where(tally.c.transfer_id == transfer_id).values(totals))
+    return totals
+
+
 def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str] | None, limit: int) -> list[Status]:
-    """Those transfers, or the newest ``limit`` ones, newest first. The cost grows with batches, not with objects."""
-    query = sa.select(transfer).order_by(transfer.c.created_at.desc(), transfer.c.id).limit(limit)
+    """Those transfers, or the newest ``limit`` ones, newest first.
+
+    One statement. Its cost depends neither on objects nor on batches.
+    """
+    query = sa.select(transfer, *(tally.c[name].label(f"total_{name}") for name in _TOTALS))
+    query = query.join(tally, tally.c.transfer_id == transfer.c.id)
+    query = query.order_by(transfer.c.created_at.desc(), transfer.c.id).limit(limit)
     if ids is not None:
         query = query.where(transfer.c.id.in_(ids))
-    rows = connection.execute(query).all()
-    found = [row.id for row in rows]
-    totals = _totals(connection, found)
-    live = _live(connection, found, database.clock())
-    return [_status(row, totals[row.id], *live[row.id]) for row in rows]
+    wanted = query.subquery("wanted")
+    fresh = sa.and_(worker_live.c.transfer_id == wanted.c.id, worker_live.c.at > database.clock() - LIVE_SECONDS)
+    rows = connection.execute(
+        sa.select(wanted, worker_live.c.data.label("report"))
+        .select_from(wanted.outerjoin(worker_live, fresh))
+        .order_by(wanted.c.created_at.desc(), wanted.c.id)
+    )
+    found: dict[str, tuple[sa.Row[Any], list[dict[str, Any]]]] = {}
+    for row in rows:  # a transfer comes once for each worker that is at it
+        _, reports = found.setdefault(row.id, (row, []))
+        if row.report is not None:
+            reports.append(json.loads(row.report))
+    return [_status(row, _totals(row), *_summed(reports)) for row, reports in found.values()]
+
+
+def _totals(row: sa.Row[Any]) -> Totals:
+    return Totals(**{name: getattr(row, f"total_{name}") for name in _TOTALS})
 
 
 def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int) -> Status:
@@ -227,31 +257,6 @@ def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int
         error_message=row.error_message,
         live=live,
     )
-
-
-def _totals(connection: sa.Connection, ids: Sequence[str]) -> dict[str, Totals]:
-    columns = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
-    rows = connection.execute(
-        sa.select(batch.c.transfer_id, *(sa.func.sum(batch.c[name]).label(name) for name in columns))
-        .where(batch.c.transfer_id.in_(ids))
-        .group_by(batch.c.transfer_id)
-    )
-    totals = {transfer_id: Totals() for transfer_id in ids}
-    for row in rows:
-        # Postgres sums big integers as Decimal.
-        totals[row.transfer_id] = Totals(**{name: int(getattr(row, name)) for name in columns})
-    return totals
-
-
-def _live(connection: sa.Connection, ids: Sequence[str], now: sa.ColumnElement[float]) -> dict[str, tuple[Live, int]]:
-    """What the workers report, and the bytes they have in progress."""
-    reports: dict[str, list[dict[str, Any]]] = {transfer_id: [] for transfer_id in ids}
-    rows = connection.execute(
-        sa.select(worker_live).where(worker_live.c.transfer_id.in_(ids), worker_live.c.at > now - LIVE_SECONDS)
-    )
-    for row in rows:
-        reports[row.transfer_id].append(json.loads(row.data))
-    return {transfer_id: _summed(of_one) for transfer_id, of_one in reports.items()}
 
 
 def _summed(reports: list[dict[str, Any]]) -> tuple[Live, int]:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from typing import Final
 
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
-from seqferry.engine import CopyItem, MultipartBegun, Outcome
+from seqferry.engine import RESULT_COLUMNS, CopyItem, MultipartBegun, Outcome, results
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import TransferSpec
 from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
@@ -40,10 +39,8 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
             return
-        row = transfers.row_of(connection, transfer_id)
-        assert row is not None
-        spec = specs.from_json(row.spec)
         items = objects.open_objects(connection, run)
+    spec = specs.from_json(run.spec)
     if run.barren_runs > _BARREN_RUNS:
         end_failed(
             runtime, transfer_id, number,
@@ -63,16 +60,14 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     now = time.time()
     with runtime.database.write() as connection:
         run = objects.begin_batch(connection, transfer_id, number, now)
-        row = transfers.row_of(connection, transfer_id)
-        if run is None or row is None:
+        if run is None:
             return
         left = objects.open_objects(connection, run)
-    _clean(runtime, specs.from_json(row.spec), run, left)
+    _clean(runtime, specs.from_json(run.spec), run, left)
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
             return
-        template = Ended(
-            id=0,
+        end = Ended(
             state="failed",
             ended_at=now,
             error_class="retry",
@@ -80,7 +75,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
             error_operation="run batch",
             error_message=f"The batch of this object could not be run: {cause}",
         )
-        objects.end_open(connection, run, template)
+        objects.end_open(connection, run, end)
         objects.end_batch(connection, run, now)
     runtime.notify()
 
@@ -124,16 +119,22 @@ def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
     run, job = running.run, running.job
     barren = run.barren_runs > 0
     while not job.finished():
-        events = job.wait(_WAIT_SECONDS)
+        events = job.wait(_until_turn())
         if barren and (events or job.progress().bytes_done > 0):
             barren = False
-            with runtime.database.write() as connection:
-                objects.clear_barren(connection, run)
+            if not any(isinstance(event, Outcome) for event in events):  # else it is cleared by what is recorded
+                with runtime.database.write() as connection:
+                    objects.clear_barren(connection, run)
         begun = _record(runtime, running, events)
         if running.suspended and begun:
             continue  # no part may start, least of all for a run that was shut out
         if begun:
             job.acknowledge(begun)
+
+
+def _until_turn() -> float:
+    """Seconds until results are written next: all batches of a process at once, so that they share a transaction."""
+    return _WAIT_SECONDS - time.monotonic() % _WAIT_SECONDS
 
 
 def _record(runtime: Runtime, running: RunningBatch, events: list[MultipartBegun | Outcome]) -> list[int]:
@@ -144,20 +145,21 @@ def _record(runtime: Runtime, running: RunningBatch, events: list[MultipartBegun
     """
     run = running.run
     begun = [event for event in events if isinstance(event, MultipartBegun)]
-    ended = [event for event in events if isinstance(event, Outcome)]
-    if not events:
-        return []
     # Those stay open until it is certain that no upload of theirs is: see ``_clean``.
-    running.cancelled.update(one.id for one in ended if one.state == "cancelled")
-    with runtime.database.write() as connection:
-        if not objects.owns(connection, run):
-            log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-            running.suspend()
-            return []
-        if begun:
-            objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
-        if ended:
-            objects.record(connection, run, [_ended(one, run) for one in ended if one.state != "cancelled"])
+    running.cancelled.update(one.id for one in events if isinstance(one, Outcome) and one.state == "cancelled")
+    ended = [one for one in events if isinstance(one, Outcome) and one.state != "cancelled"]
+    owned = True
+    if begun:
+        with runtime.database.write() as connection:
+            owned = objects.owns(connection, run)
+            if owned:
+                objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
+    if owned and ended:
+        owned = runtime.recorder.record(run, _results(ended, run))
+    if not owned:
+        log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
+        running.suspend()
+        return []
     return [one.id for one in begun]
 
 
@@ -168,7 +170,9 @@ def _close(
     if failure is not None:
         with runtime.database.write() as connection:
             transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *failure)
-    with runtime.database.read() as connection:
+    with runtime.database.write() as connection:
+        if objects.close(connection, run, time.time()):
+            return
         left = objects.open_objects(connection, run)
         row = transfers.row_of(connection, run.transfer_id)
     stopping = row is not None and transfers.is_stopping(row)
@@ -178,12 +182,12 @@ def _close(
         )
     if not (run.run == 1 and run.stopping):  # else nothing was ever begun
         # The job of this run has aborted the uploads of those that it cancelled.
-        _clean(runtime, spec, run, [replace(one, upload_id=None) if one.id in cancelled else one for one in left])
+        _clean(runtime, spec, run, [one._replace(upload_id=None) if one.id in cancelled else one for one in left])
     now = time.time()
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
             raise Suspended
-        objects.end_open(connection, run, Ended(id=0, state="cancelled", ended_at=now))
+        objects.end_open(connection, run, Ended(state="cancelled", ended_at=now))
         objects.end_batch(connection, run, now)
 
 
@@ -231,31 +235,16 @@ def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
     )
 
 
-def _ended(outcome: Outcome, run: BatchRun) -> Ended:
+def _results(ended: list[Outcome], run: BatchRun) -> list[str]:
+    columns = results(ended)
+    if run.run == 1 or not run.target_absent:
+        return columns
     # Nothing was there when the transfer began, and now it is, identical: an earlier run copied it and was cut off
     # before it could say so.
-    ours = outcome.state == "skipped" and run.run > 1 and run.target_absent
-    return Ended(
-        id=outcome.id,
-        state="done" if ours else outcome.state,
-        method=outcome.method,
-        started_at=outcome.started_at,
-        ended_at=outcome.ended_at,
-        attempts=outcome.attempts,
-        size=outcome.size,
-        etag=outcome.source_etag,
-        retries=outcome.retries,
-        target_etag=outcome.target_etag,
-        target_version_id=outcome.target_version_id,
-        checksum_algorithm=outcome.checksum_algorithm,
-        checksum=outcome.checksum,
-        verified=outcome.verified,
-        not_carried=outcome.not_carried,
-        error_class=outcome.error_class,
-        error_code=outcome.error_code,
-        error_operation=outcome.error_operation,
-        error_message=outcome.error_message,
-    )
+    return [
+        text.replace('"skipped"', '"done"') if name == "state" else text
+        for name, text in zip(RESULT_COLUMNS, columns, strict=True)
+    ]
 
 
 def cause(why: Exception) -> str:

@@ -21,6 +21,7 @@ from seqferry.db.queue import Queue
 from seqferry.engine import Engine, Job
 from seqferry.errors import ConfigError
 from seqferry.models import ActiveObject
+from seqferry.workflows.recorder import Recorder
 
 _RATE_SECONDS: Final = 5.0
 """Window of the reported rate: long enough to be calm, short enough to show a stall."""
@@ -106,6 +107,7 @@ class Runtime:
         on_end: Callable[[], None] | None = None,
     ) -> None:
         self.database: Final = database
+        self.recorder: Final = Recorder(database)
         self.queue: Final = queue
         self.engine: Final = engine
         self.executor_id: Final = executor_id

@@ -27,8 +27,9 @@ log: Final = logging.getLogger("seqferry.transfer")
 
 _POLL_SECONDS: Final = 0.5
 _DEAD_BATCHES_SECONDS: Final = 5.0
-_AT_ONCE: Final = 20
-"""Batches per transaction: on SQLite all others wait for the lock meanwhile."""
+_PLANNED_AT_ONCE: Final = 5
+_CANCELLED_AT_ONCE: Final = 20
+"""Batches per transaction: on SQLite all others wait for the lock meanwhile, and what is planned is held in memory."""
 
 _PLAN_ATTEMPTS: Final = 4
 
@@ -131,7 +132,7 @@ class Planner:
         for group in self._batcher.add(found):
             self._kept.append(group)
             if self._at_most is None:
-                if len(self._kept) >= _AT_ONCE and not self._commit():
+                if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
                     return False
             elif len(self._kept) > self._at_most:
                 raise ManyBatchesError
@@ -156,10 +157,12 @@ class Planner:
             row = transfers.row_of(connection, self._transfer_id, lock=True)
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
                 return False
-            for group in groups:
-                number = objects.add_batch(connection, self._transfer_id, group, time.time())
-                if number is not None and self._at_most is None:
-                    self._runtime.queue.enqueue_batch(connection, self._transfer_id, number, planning.priority(group))
+
+            def enqueue(number: int, group: Sequence[Planned]) -> None:
+                self._runtime.queue.enqueue_batch(connection, self._transfer_id, number, planning.priority(group))
+
+            added = enqueue if self._at_most is None else None
+            objects.add_batches(connection, self._transfer_id, groups, time.time(), added)
         return True
 
 
@@ -198,7 +201,7 @@ def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) ->
 def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
     """End some batches that have not begun; False when there are none."""
     with runtime.database.write() as connection:
-        numbers = objects.cancel_queued(connection, transfer_id, time.time(), _AT_ONCE)
+        numbers = objects.cancel_queued(connection, transfer_id, time.time(), _CANCELLED_AT_ONCE)
     if numbers:
         # Only saves the queue the work: run, they would find that they have ended.
         runtime.queue.drop([names.batch_workflow_id(transfer_id, number) for number in numbers])
