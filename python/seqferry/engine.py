@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Final
 
 from seqferry import _native
+from seqferry import spec as specs
 from seqferry._native import CopyItem, Failure, Job, MultipartBegun, ObjectInfo, Outcome, Progress
 from seqferry.errors import StorageError
 from seqferry.models import Location, TransferSpec
@@ -217,6 +218,7 @@ class Engine:
                 part_size=spec.part_size,
                 copy_threshold=spec.copy_threshold,
                 storage_class=spec.storage_class,
+                way=specs.way(spec),
                 resumed=resumed,
                 since=since,
                 only_clean=only_clean,

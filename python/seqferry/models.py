@@ -8,6 +8,9 @@ from typing import Any, Final, Literal
 IfExists = Literal["same", "skip", "overwrite", "fail"]
 Verify = Literal["auto", "checksum", "content"]
 
+Way = Literal["copy", "stream"]
+"""``copy``: the storage copies the bytes itself. ``stream``: they pass through the process that does the work."""
+
 TransferState = Literal["queued", "planning", "running", "cancelling", "cancelled", "done", "failed"]
 """``done``: all objects have ended, whatever their outcome. ``failed``: a job-wide error stopped it."""
 
@@ -205,3 +208,5 @@ class Evidence:
     """Requests sent again for them."""
     not_carried: int
     """How many of them lack something of their source, as tags that may not be read."""
+    streamed: int = 0
+    """How many of them passed through a process of ours."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final, cast, get_args
 
 from seqferry.errors import UsageError
-from seqferry.models import IfExists, Location, TransferSpec, Verify
+from seqferry.models import IfExists, Location, TransferSpec, Verify, Way
 
 MIB: Final = 1024 * 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -97,12 +97,6 @@ def build_spec(
     source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
     _check_endpoint(source_url)
     _check_endpoint(target_url)
-    if _same_url(source_url) != _same_url(target_url):
-        raise UsageError(
-            f"Source ({source_url or 'AWS'}) and target ({target_url or 'AWS'}) are on different endpoints. "
-            "The service itself copies the data, which needs one endpoint for both; streaming between endpoints is not "
-            "there yet. Give one --endpoint-url."
-        )
     single = source_key != "" and not source_key.endswith("/")
     if single:
         if target_key == "" or target_key.endswith("/"):
@@ -213,8 +207,21 @@ def checked(spec: TransferSpec) -> TransferSpec:
 
 def is_same_store(spec: TransferSpec) -> bool:
     """True when source and target are in the same bucket of the same endpoint."""
-    source, target = spec.source, spec.target
-    return source.bucket == target.bucket and _same_url(source.endpoint_url) == _same_url(target.endpoint_url)
+    return spec.source.bucket == spec.target.bucket and _on_one_endpoint(spec)
+
+
+def way(spec: TransferSpec) -> Way:
+    """How the bytes will go, as far as that is known before: where the storage refuses to copy, they are streamed."""
+    return "copy" if why_streamed(spec) is None else "stream"
+
+
+def why_streamed(spec: TransferSpec) -> str | None:
+    """Why no storage can copy these bytes itself; None when one can be asked to."""
+    return None if _on_one_endpoint(spec) else "source and target are on different endpoints"
+
+
+def _on_one_endpoint(spec: TransferSpec) -> bool:
+    return _same_url(spec.source.endpoint_url) == _same_url(spec.target.endpoint_url)
 
 
 def target_key(spec: TransferSpec, source_key: str) -> str:

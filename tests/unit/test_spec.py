@@ -166,8 +166,23 @@ def test_the_same_bucket_name_elsewhere_is_the_same_only_on_one_endpoint() -> No
             source_endpoint_url="https://S3.example.org:443/",
             target_endpoint_url="https://s3.example.org",
         )
-    with pytest.raises(UsageError, match="one endpoint for both"):
-        build_spec("s3://a/run/", "s3://a/run/", source_endpoint_url="https://one.example.org")
+    build_spec("s3://a/run/", "s3://a/run/", source_endpoint_url="https://one.example.org")
+
+
+@pytest.mark.parametrize(
+    ("options", "way"),
+    [
+        ({}, "copy"),
+        ({"source_profile": "vendor"}, "copy"),
+        ({"source_endpoint_url": "https://S3.one.org:443/", "target_endpoint_url": "https://s3.one.org"}, "copy"),
+        ({"source_endpoint_url": "https://one.example.org"}, "stream"),
+    ],
+)
+def test_bytes_pass_through_us_only_where_no_storage_can_copy_them(options: dict[str, Any], way: str) -> None:
+    spec = build_spec("s3://a/x/", "s3://b/x/", **options)
+
+    assert specs.way(spec) == way
+    assert (specs.why_streamed(spec) is None) == (way == "copy")
 
 
 def test_options_of_one_side_win() -> None:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from seqferry.models import IfExists, ObjectRecord, ObjectState, Status, TransferSpec, TransferState, Verify
+from seqferry.models import IfExists, ObjectRecord, ObjectState, Status, TransferSpec, TransferState, Verify, Way
+from seqferry.spec import way
 
 
 class TransferRequest(BaseModel):
@@ -71,6 +72,7 @@ class TransferOut(BaseModel):
     state: TransferState
     source: str
     target: str
+    way: Way
     options: dict[str, Any]
     planned: bool
     totals: TotalsOut
@@ -89,6 +91,7 @@ class TransferOut(BaseModel):
             state=status.state,
             source=status.spec.source.uri,
             target=status.spec.target.uri,
+            way=way(status.spec),
             options=_options(status.spec),
             planned=status.planned,
             totals=TotalsOut(**asdict(status.totals)),

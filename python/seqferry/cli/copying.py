@@ -10,7 +10,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import Session, actor, open_session
 from seqferry.models import IfExists, TransferSpec, Verify
-from seqferry.spec import build_spec
+from seqferry.spec import build_spec, way, why_streamed
 
 
 def cp(
@@ -90,7 +90,7 @@ def cp(
 ) -> int:
     """Copy objects from one S3 place to another, durably and verified.
 
-    The data never passes through this machine: the storage itself copies it.
+    Within one S3 endpoint the storage itself copies the data; else it passes through this machine, checked on the way.
     """
     return _copy(locals())
 
@@ -200,8 +200,10 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         elif not session.quiet:
             print(f"(dry run) remove {text.printable(f's3://{spec.target.bucket}/{key}')}")
     if session.as_json:
-        display.emit("dry_run", objects=objects, bytes=total, removed=removed)
+        display.emit("dry_run", objects=objects, bytes=total, removed=removed, way=way(spec))
     elif not session.quiet:
+        if (why := why_streamed(spec)) is not None:
+            display.say(f"The bytes would pass through the machine that does the work: {why}.")
         also = f", {text.count(removed, 'object')} to remove" if removed else ""
         display.say(
             f"Dry run: {text.count(objects, 'object')}, {text.size(total)}{also}. Nothing was copied or recorded."

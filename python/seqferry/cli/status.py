@@ -9,6 +9,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import Session, open_session
 from seqferry.models import Status
+from seqferry.spec import way, why_streamed
 
 
 def status(
@@ -83,6 +84,8 @@ def _show(session: Session, found: Status) -> None:
     print(f"transfer  {found.id}")
     print(f"from      {text.printable(spec.source.uri)}")
     print(f"to        {text.printable(spec.target.uri)}")
+    if (why := why_streamed(spec)) is not None:
+        print(f"way       through the machine that does the work: {why}")
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found))))
@@ -113,6 +116,7 @@ def status_facts(found: Status) -> dict[str, Any]:
         **display.progress_facts(found),
         "source": spec.source.uri,
         "target": spec.target.uri,
+        "way": way(spec),
         "created_at": text.timestamp(found.created_at, milliseconds=True),
         "created_by": found.created_by,
         "started_at": text.optional_timestamp(found.started_at),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from seqferry.cli import display, text
 from seqferry.models import Evidence, FailureGroup, ObjectRecord, Status
+from seqferry.spec import why_streamed
 
 KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""
@@ -62,6 +63,10 @@ class Result:
     def not_carried(self) -> int:
         return sum(each.not_carried for each in self.evidence)
 
+    @property
+    def streamed(self) -> int:
+        return sum(each.streamed for each in self.evidence)
+
     def verified(self) -> dict[str, int]:
         """Objects that are verified (copied ones and those found identical), by kind of evidence."""
         found: dict[str, int] = {}
@@ -96,6 +101,10 @@ def _figures(result: Result, status_command: str) -> list[str]:
         copied = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
         mean = f", {text.rate(result.bytes_copied / result.seconds)} on average" if result.seconds > 0 else ""
         out.append(f"  copied    {copied}{mean}")
+    if result.streamed:
+        through = text.count(result.streamed, "object")
+        why = why_streamed(result.status.spec) or "the storage could not copy them itself"
+        out.append(f"  streamed  {through} through the machine that did the work: {why}")
     if totals.skipped:
         out.append(f"  skipped   {text.count(totals.skipped, 'object')} already there")
     if totals.failed:
@@ -141,6 +150,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "state": status.state,
         "source": status.spec.source.uri,
         "target": status.spec.target.uri,
+        "streamed": result.streamed,
         "removed": result.removed,
         **display.totals_facts(status.totals),
         "bytes_copied": result.bytes_copied,

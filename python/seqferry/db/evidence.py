@@ -18,6 +18,7 @@ def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
             sa.func.sum(object_.c.size).label("bytes"),
             sa.func.sum(object_.c.retries).label("retries"),
             sa.func.count(object_.c.not_carried).label("not_carried"),
+            sa.func.count().filter(object_.c.method == "stream", object_.c.state == "done").label("streamed"),
         )
         .where(object_.c.transfer_id == transfer_id)
         .group_by(object_.c.state, object_.c.verified)
@@ -32,6 +33,7 @@ def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
             bytes=int(row.bytes),
             retries=int(row.retries),
             not_carried=row.not_carried,
+            streamed=row.streamed,
         )
         for row in rows
     ]
