@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use seqferry_store::error::classify::{TABLE, code};
+use seqferry_store::error::classify::{TABLE, classify, code};
 use seqferry_store::{ErrorClass, ObjectStore as _, Scope, StoreError};
 
 use crate::server::{Reply, Request, Wire};
@@ -92,15 +92,59 @@ const EXPECTED: &[Expectation] = &[
 ];
 
 /// Codes of our own, which no server sends. Their ways to come about are in `broken`, `answers` and `credentials`.
-const OURS: &[&str] =
-    &[code::CONNECTION_FAILED, code::TIMED_OUT, code::TRUNCATED, code::MALFORMED, code::NO_CREDENTIALS];
+const OURS: &[&str] = &[
+    code::CONNECTION_FAILED,
+    code::TIMED_OUT,
+    code::TRUNCATED,
+    code::MALFORMED,
+    code::RANGE_IGNORED,
+    code::NO_CREDENTIALS,
+];
+
+/// What goes wrong on disks. How these come about is in the tests of disks.
+const DISKS: &[(&str, ErrorClass, Scope)] = &[
+    (code::DISK_FULL, Person, JOB),
+    (code::READ_ONLY, Person, JOB),
+    (code::NO_SUCH_FOLDER, Person, JOB),
+    (code::FOLDER_DENIED, Person, JOB),
+    (code::PERMISSION_DENIED, Person, ONE),
+    (code::DISK_ERROR, Retry, ONE),
+    (code::FOLDER_VANISHED, Retry, ONE),
+    (code::TOO_MANY_OPEN_FILES, Throttle, ONE),
+    (code::FILE_TOO_LARGE, Object, ONE),
+    (code::DOT_SEGMENT, Object, ONE),
+    (code::EMPTY_SEGMENT, Object, ONE),
+    (code::NUL_IN_KEY, Object, ONE),
+    (code::NAME_TOO_LONG, Object, ONE),
+    (code::NAME_NOT_ALLOWED, Object, ONE),
+    (code::RESERVED_NAME, Object, ONE),
+    (code::FOLDER_WITH_BYTES, Object, ONE),
+    (code::FILE_IN_THE_WAY, Object, ONE),
+    (code::FOLDER_IN_THE_WAY, Object, ONE),
+    (code::SYMLINK_IN_THE_WAY, Object, ONE),
+    (code::CASE_COLLISION, Object, ONE),
+    (code::SPECIAL_FILE, Object, ONE),
+    (code::NAME_NOT_UTF8, Object, ONE),
+    (code::SYMLINK_SKIPPED, Object, ONE),
+    (code::SYMLINK_DANGLING, Object, ONE),
+    (code::SYMLINK_LOOP, Object, ONE),
+];
 
 #[test]
 fn every_code_of_the_table_is_expected_here_and_no_other() {
     let known: BTreeSet<&str> = TABLE.iter().map(|(code, ..)| *code).collect();
-    let expected: BTreeSet<&str> = EXPECTED.iter().map(|(code, ..)| *code).chain(OURS.iter().copied()).collect();
+    let disks = DISKS.iter().map(|(code, ..)| *code);
+    let expected: BTreeSet<&str> =
+        EXPECTED.iter().map(|(code, ..)| *code).chain(OURS.iter().copied()).chain(disks).collect();
 
     assert_eq!(known, expected);
+}
+
+#[test]
+fn failures_of_disks_have_their_classes() {
+    for &(code, class, scope) in DISKS {
+        assert_eq!(classify("PutObject", code, None), (class, scope), "{code}");
+    }
 }
 
 /// Answers with the code and status that the object's key names: `CODE@STATUS`.
