@@ -1,4 +1,4 @@
-//! S3 and what speaks like it, through the AWS SDK.
+//! S3 and what speaks like it, through the AWS SDK; copies, of which there are the most, beside it (see `direct`).
 //!
 //! One [`S3Store`] per endpoint and identity. It keeps a client per region: which region serves a bucket is learned from the
 //! first redirect, and that request is then sent again, once. Requests are bounded in time by the bytes they move. The SDK
@@ -6,6 +6,8 @@
 
 mod connect;
 mod convert;
+mod credentials;
+mod direct;
 mod requests;
 
 use std::collections::HashMap;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_s3::Client;
 use connect::{Base, without_userinfo};
 pub use connect::{Credentials, EndpointOptions};
+use direct::Direct;
 
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
@@ -33,9 +36,16 @@ pub struct S3Store {
 struct State {
     base: Arc<Base>,
     /// By region.
-    clients: HashMap<String, Client>,
+    regions: HashMap<String, Arc<Regional>>,
     /// Learned from redirects.
     bucket_regions: HashMap<String, String>,
+}
+
+/// What talks to one region.
+struct Regional {
+    name: String,
+    client: Client,
+    direct: Direct,
 }
 
 /// Says where it leads and as whom, and nothing of the clients: those hold credentials.
@@ -57,26 +67,28 @@ impl S3Store {
     /// Resolve the options through the AWS chain; contacts no service yet.
     pub async fn connect(options: EndpointOptions) -> Self {
         let base = Arc::new(Base::load(&options).await);
-        let state = State { base, clients: HashMap::new(), bucket_regions: HashMap::new() };
+        let state = State { base, regions: HashMap::new(), bucket_regions: HashMap::new() };
         Self { options, state: RwLock::new(state), reloaded: tokio::sync::Mutex::default() }
     }
 
-    fn client(&self, bucket: &str) -> (Client, String) {
+    fn regional(&self, bucket: &str) -> Arc<Regional> {
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let region = state.bucket_regions.get(bucket).unwrap_or(&state.base.region);
-            if let Some(client) = state.clients.get(region) {
-                return (client.clone(), region.clone());
+            if let Some(regional) = state.regions.get(region) {
+                return Arc::clone(regional);
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let region = state.bucket_regions.get(bucket).unwrap_or(&state.base.region).clone();
         let base = Arc::clone(&state.base);
-        let client = state.clients.entry(region.clone()).or_insert_with(|| base.client(&region)).clone();
-        (client, region)
+        let regional = state.regions.entry(region.clone()).or_insert_with(|| {
+            Arc::new(Regional { client: base.client(&region), direct: base.direct(&region), name: region })
+        });
+        Arc::clone(regional)
     }
 
-    /// Make a request; when the answer is that another region serves the bucket, learn that and make it there.
+    /// Make a request through the SDK; when the answer is that another region serves the bucket, learn that and make it there.
     async fn at_home<T, F, Fut>(
         &self,
         operation: &'static str,
@@ -89,28 +101,43 @@ impl S3Store {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
-        let timed = async |client| {
+        self.in_region(operation, bucket, key, limit, |regional| request(regional.client.clone())).await
+    }
+
+    /// The same for requests that are not, or not always, the SDK's.
+    async fn in_region<T, F, Fut>(
+        &self,
+        operation: &'static str,
+        bucket: &str,
+        key: Option<&str>,
+        limit: Duration,
+        request: F,
+    ) -> Result<T>
+    where
+        F: Fn(Arc<Regional>) -> Fut,
+        Fut: Future<Output = Result<T>>,
+    {
+        let timed = async |regional| {
             let late = || {
                 let error = StoreError::new(operation, bucket, key, code::TIMED_OUT, None);
                 Err(error.with_message(format!("no answer within {} s", limit.as_secs())))
             };
-            let answer = tokio::time::timeout(limit, request(client)).await.unwrap_or_else(|_| late());
+            let answer = tokio::time::timeout(limit, request(regional)).await.unwrap_or_else(|_| late());
             answer.map_err(|error| self.explained(error))
         };
-        let (client, region) = self.client(bucket);
-        let error = match timed(client).await {
+        let regional = self.regional(bucket);
+        let error = match timed(Arc::clone(&regional)).await {
             Err(error) if error.class == ErrorClass::Redirect => error,
             other => return other,
         };
         match &error.region {
-            Some(right) if *right != region => {
+            Some(right) if *right != regional.name => {
                 let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
                 state.bucket_regions.insert(bucket.to_owned(), right.clone());
             }
             _ => return Err(error),
         }
-        let (client, _) = self.client(bucket);
-        timed(client).await
+        timed(self.regional(bucket)).await
     }
 
     /// The error with what its reader has to look at: the profile that has no credentials, the address that is silent.
@@ -138,7 +165,7 @@ impl S3Store {
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             state.base = base;
-            state.clients.clear();
+            state.regions.clear();
         }
         *reloaded = Some(Instant::now());
     }

@@ -134,7 +134,8 @@ fn dechunk(mut rest: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-fn authorization(credentials: Credentials, method: &str, target: &str, headers: &[(String, String)]) -> String {
+/// The value of `Authorization` for a request with these headers, which are all signed: names in lower case and in order.
+pub fn authorization(credentials: Credentials, method: &str, target: &str, headers: &[(String, String)]) -> String {
     let find = |name: &str| headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     // A parameter without a value is signed as one with an empty value.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::BehaviorVersion;
@@ -11,14 +12,20 @@ use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_sdk_s3::config::endpoint::Params;
 use aws_sdk_s3::config::{Builder, Region, RequestChecksumCalculation, ResponseChecksumValidation};
 use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::{Connector, tls};
-use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient as _, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector, http_client_fn,
+};
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_types::service_config::ServiceConfigKey;
+
+use super::credentials::KeptCredentials;
+use super::direct::{Common, Direct};
 
 /// Where to talk to and as whom.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -72,9 +79,14 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// A service that is there takes a connection within this time.
+const CONNECTING: Duration = Duration::from_secs(5);
+
 /// Everything that clients for the regions of one endpoint have in common.
 pub(super) struct Base {
     builder: Builder,
+    /// The same for requests that are not left to the SDK.
+    common: Common,
     /// None for AWS itself.
     pub(super) endpoint: Option<String>,
     /// Region of buckets of which nothing else is known.
@@ -85,7 +97,8 @@ impl Base {
     /// Resolve the options through the AWS chain. Reads files and environment; contacts at most the metadata service of
     /// the machine, for a region that nothing else names.
     pub(super) async fn load(options: &EndpointOptions) -> Self {
-        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(http_client());
+        let (client, connector) = transport();
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(client);
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
             loader = loader.profile_name(profile);
@@ -113,6 +126,11 @@ impl Base {
 
         let endpoint = options.endpoint_url.clone().or_else(|| configured_endpoint(&sdk));
         let region = sdk.region().map_or_else(|| "us-east-1".to_owned(), ToString::to_string);
+        let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(KeptCredentials::new);
+        let mut params = Params::builder()
+            .set_use_fips(sdk.use_fips())
+            .set_use_dual_stack(sdk.use_dual_stack())
+            .set_endpoint(endpoint.as_deref().map(with_final_slash));
         let mut builder = Builder::from(&sdk)
             // Retries belong to the engine, which knows the classes and the budget; the SDK keeps only the one that it
             // alone can do: to correct its clock from the service's.
@@ -121,7 +139,7 @@ impl Base {
             // While S3 copies a part no bytes flow. Bodies of GET are watched by ourselves.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             // Every request is bounded by its size (see `super::time_limit`).
-            .timeout_config(TimeoutConfig::builder().connect_timeout(Duration::from_secs(5)).build())
+            .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECTING).build())
             // Checksums are asked for explicitly where they serve; stores without them must not be sent any.
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
@@ -130,8 +148,13 @@ impl Base {
         if let Some(endpoint) = &endpoint {
             // Virtual-host style needs names that resolve; self-hosted stores rarely have them.
             builder = builder.endpoint_url(with_final_slash(endpoint)).force_path_style(!is_aws(endpoint));
+            params = params.force_path_style(!is_aws(endpoint));
         }
-        Self { builder, endpoint, region }
+        if let Some(credentials) = &credentials {
+            builder = builder.credentials_provider(credentials.clone());
+        }
+        let common = Common { connector, credentials, params, skew: Arc::default() };
+        Self { builder, common, endpoint, region }
     }
 
     /// A client that signs for and talks to `region`.
@@ -139,18 +162,42 @@ impl Base {
         let config = self.builder.clone().region(Region::new(region.to_owned())).build();
         aws_sdk_s3::Client::from_conf(config)
     }
+
+    /// The same for requests that are not left to the SDK.
+    pub(super) fn direct(&self, region: &str) -> Direct {
+        Direct::new(self.common.clone(), region)
+    }
+}
+
+/// The SDK's HTTP client, and that connector of it which requests to S3 use: whoever calls it shares their connections.
+fn transport() -> (SharedHttpClient, SharedHttpConnector) {
+    let ours = HttpConnectorSettings::builder().connect_timeout(CONNECTING).build();
+    let connector = SharedHttpConnector::new(connector(Some(&ours), None));
+    // The services that credentials come from have patience of their own.
+    let others = http_client();
+    let to_s3 = connector.clone();
+    let client = http_client_fn(move |settings, components| {
+        if settings.connect_timeout() == Some(CONNECTING) && settings.read_timeout().is_none() {
+            to_s3.clone()
+        } else {
+            others.http_connector(settings, components)
+        }
+    });
+    (client, connector)
+}
+
+fn http_client() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new().build_with_connector_fn(connector)
 }
 
 /// Goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name, as every AWS tool does.
-fn http_client() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, components| {
-        let mut connector = Connector::builder()
-            .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
-            .proxy_config(ProxyConfig::from_env());
-        connector.set_connector_settings(settings.cloned());
-        connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
-        connector.build()
-    })
+fn connector(settings: Option<&HttpConnectorSettings>, components: Option<&RuntimeComponents>) -> Connector {
+    let mut connector = Connector::builder()
+        .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
+        .proxy_config(ProxyConfig::from_env());
+    connector.set_connector_settings(settings.cloned());
+    connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+    connector.build()
 }
 
 /// The endpoint that the environment or the profile name, the S3-specific one first.
@@ -181,7 +228,7 @@ pub(super) fn is_aws(endpoint: &str) -> bool {
 struct OnlyClockSkew;
 
 /// S3 refuses signatures that are further off than 15 minutes; the SDK corrects its clock from 4 minutes on.
-const SKEW: Duration = Duration::from_mins(4);
+pub(super) const SKEW: Duration = Duration::from_mins(4);
 
 impl ClassifyRetry for OnlyClockSkew {
     fn classify_retry(&self, ctx: &InterceptorContext) -> RetryAction {
@@ -237,18 +284,40 @@ mod tests {
         }
     }
 
-    /// Where a GET would go to, without going there.
-    async fn address(endpoint: Option<&str>, bucket: &str) -> String {
-        let base = Base::load(&EndpointOptions {
+    async fn base(endpoint: Option<&str>) -> Base {
+        Base::load(&EndpointOptions {
             endpoint_url: endpoint.map(str::to_owned),
             region: Some("eu-west-1".to_owned()),
             credentials: Some(Credentials { access_key: "access".to_owned(), secret_key: "secret".to_owned() }),
             ..EndpointOptions::default()
         })
-        .await;
+        .await
+    }
+
+    /// Where a GET would go to, and a copy, without going there.
+    async fn address(endpoint: Option<&str>, bucket: &str) -> String {
+        let base = base(endpoint).await;
         let presigning = PresigningConfig::expires_in(Duration::from_mins(1)).unwrap();
         let request = base.client(&base.region).get_object().bucket(bucket).key("a//b").presigned(presigning).await;
-        request.unwrap().uri().split('?').next().unwrap().to_owned()
+        let address = request.unwrap().uri().split('?').next().unwrap().to_owned();
+        let home = base.direct(&base.region).home(bucket, "a//b").await.expect("an ordinary bucket");
+        assert_eq!(home.address("a//b"), address, "one address for both");
+        address
+    }
+
+    #[tokio::test]
+    async fn buckets_with_other_rules_are_left_to_the_sdk() {
+        let base = base(None).await;
+        for bucket in [
+            "arn:aws:s3:eu-west-1:123456789012:accesspoint/lab",
+            "arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap",
+            "arn:aws:s3-outposts:eu-west-1:123456789012:outpost/op-01234567890123456/accesspoint/lab",
+            "lab--euw1-az1--x-s3",
+            "",
+            " ",
+        ] {
+            assert!(base.direct(&base.region).home(bucket, "key").await.is_none(), "{bucket}");
+        }
     }
 
     #[tokio::test]
@@ -256,6 +325,7 @@ mod tests {
         let aws = "https://s3.eu-west-1.amazonaws.com";
 
         assert_eq!(address(Some(aws), "bucket").await, "https://bucket.s3.eu-west-1.amazonaws.com/a//b");
+        assert_eq!(address(None, "bucket").await, "https://bucket.s3.eu-west-1.amazonaws.com/a//b");
         // Certificates cover one label: a bucket with dots stays in the path.
         assert_eq!(address(Some(aws), "my.bucket").await, "https://s3.eu-west-1.amazonaws.com/my.bucket/a//b");
         assert_eq!(address(Some("http://127.0.0.1:9"), "bucket").await, "http://127.0.0.1:9/bucket/a//b");

@@ -10,8 +10,9 @@ use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::{ChecksumType, CompletedPart as SdkCompletedPart, ServerSideEncryption};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::classify::code;
@@ -25,7 +26,7 @@ const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// The value of `x-amz-copy-source`. The commonest bugs of copiers are here: `+`, `?`, `%` and `#` in keys.
 pub(super) fn copy_source(source: &CopySource) -> String {
-    let mut header = format!("{}/{}", source.bucket, utf8_percent_encode(&source.key, PATH));
+    let mut header = format!("{}/{}", source.bucket, path(&source.key));
     if let Some(version) = &source.version_id {
         header.push_str("?versionId=");
         header.push_str(version);
@@ -33,12 +34,19 @@ pub(super) fn copy_source(source: &CopySource) -> String {
     header
 }
 
+/// A key as it stands in a path: what is encoded once must not be touched again, whatever it looks like.
+pub(super) fn path(key: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(key, PATH)
+}
+
+/// A value as it stands in a query.
+pub(super) fn query(value: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(value, QUERY)
+}
+
 /// The value of `x-amz-tagging`.
 pub(super) fn tagging(tags: &[(String, String)]) -> Option<String> {
-    let pairs: Vec<String> = tags
-        .iter()
-        .map(|(name, value)| format!("{}={}", utf8_percent_encode(name, QUERY), utf8_percent_encode(value, QUERY)))
-        .collect();
+    let pairs: Vec<String> = tags.iter().map(|(name, value)| format!("{}={}", query(name), query(value))).collect();
     (!pairs.is_empty()).then(|| pairs.join("&"))
 }
 
@@ -122,7 +130,12 @@ pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlg
 
 /// Whether `ETag`s made under this encryption are no digests of the content.
 pub(super) fn opaque_etag(customer_algorithm: Option<&str>, encryption: Option<&ServerSideEncryption>) -> bool {
-    customer_algorithm.is_some() || encryption.is_some_and(|sse| sse.as_str().starts_with("aws:kms"))
+    opaque_sse(customer_algorithm, encryption.map(ServerSideEncryption::as_str))
+}
+
+/// The same by the values of the headers.
+pub(super) fn opaque_sse(customer_algorithm: Option<&str>, encryption: Option<&str>) -> bool {
+    customer_algorithm.is_some() || encryption.is_some_and(|sse| sse.starts_with("aws:kms"))
 }
 
 /// What the answers to HEAD and GET have in common. Not whether the object is archived, which GET says by failing.
@@ -214,8 +227,8 @@ where
             }
             .with_message(meta.message().unwrap_or_default());
             failed.request_id = meta.request_id().map(str::to_owned);
-            failed.region = region_hint(raw);
-            failed.retry_after = retry_after(raw);
+            failed.region = region_hint(raw.headers(), raw.body().bytes().unwrap_or_default());
+            failed.retry_after = retry_after(raw.headers());
             if failed.region.is_some() && status == 400 && meta.code().is_none() {
                 // A signature for the wrong region, answered to a HEAD.
                 failed.class = ErrorClass::Redirect;
@@ -239,8 +252,7 @@ where
             if unsigned {
                 new(code::NO_CREDENTIALS, None).with_message(without_output(&text))
             } else if let SdkError::DispatchFailure(dispatch) = error {
-                let code = if dispatch.is_timeout() { code::TIMED_OUT } else { code::CONNECTION_FAILED };
-                new(code, None).with_message(text)
+                new(transport_code(dispatch.is_timeout()), None).with_message(text)
             } else {
                 new("InvalidRequest", None).with_message(text)
             }
@@ -249,8 +261,13 @@ where
     }
 }
 
+/// Code for requests that got no answer.
+pub(super) fn transport_code(timed_out: bool) -> &'static str {
+    if timed_out { code::TIMED_OUT } else { code::CONNECTION_FAILED }
+}
+
 /// Code for answers without one.
-fn reason(status: u16) -> &'static str {
+pub(super) fn reason(status: u16) -> &'static str {
     match status {
         301 => "PermanentRedirect",
         304 => "NotModified",
@@ -275,23 +292,23 @@ fn reason(status: u16) -> &'static str {
 }
 
 /// The right region, from the header or the `<Region>` of the error body.
-fn region_hint(raw: &HttpResponse) -> Option<String> {
-    if let Some(region) = raw.headers().get("x-amz-bucket-region") {
+pub(super) fn region_hint(headers: &Headers, body: &[u8]) -> Option<String> {
+    if let Some(region) = headers.get("x-amz-bucket-region") {
         return Some(region.to_owned());
     }
-    let body = std::str::from_utf8(raw.body().bytes()?).ok()?;
+    let body = std::str::from_utf8(body).ok()?;
     let region = body.split_once("<Region>")?.1.split_once("</Region>")?.0.trim();
     (!region.is_empty()).then(|| region.to_owned())
 }
 
 /// How long to wait, capped: a service must not park us for ever.
-fn retry_after(raw: &HttpResponse) -> Option<Duration> {
-    let seconds: u64 = raw.headers().get("retry-after")?.trim().parse().ok()?;
+pub(super) fn retry_after(headers: &Headers) -> Option<Duration> {
+    let seconds: u64 = headers.get("retry-after")?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(60)))
 }
 
 /// What the credential chain says, in one line and without what a `credential_process` printed: that may hold secrets.
-fn without_output(text: &str) -> &str {
+pub(super) fn without_output(text: &str) -> &str {
     let text = text.split("Stderr:").next().unwrap_or_default();
     text.lines().next().unwrap_or_default().trim_end_matches([' ', '.', ':'])
 }
@@ -305,15 +322,25 @@ fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dy
     })
 }
 
-/// The innermost causes, outermost first, each said once.
-fn chain(error: &(dyn Error + 'static)) -> String {
+/// The causes below an error that only says where it happened, outermost first, each said once.
+pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+    let text = said(sources(error).skip(1));
+    if text.is_empty() { error.to_string() } else { text }
+}
+
+/// An error with its causes.
+pub(super) fn whole(error: &(dyn Error + 'static)) -> String {
+    said(sources(error))
+}
+
+fn said<'a>(errors: impl Iterator<Item = &'a (dyn Error + 'static)>) -> String {
     let mut said: Vec<String> = Vec::new();
-    for text in sources(error).skip(1).map(ToString::to_string) {
+    for text in errors.map(ToString::to_string) {
         if !text.is_empty() && !said.iter().any(|before| before.contains(&text)) {
             said.push(text);
         }
     }
-    if said.is_empty() { error.to_string() } else { said.join(": ") }
+    said.join(": ")
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! The trait's requests, one SDK call each.
+//! The trait's requests, one call each: the SDK's, or for copies one of [`super::direct`].
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::ByteStream as SdkStream;
@@ -12,8 +13,9 @@ use futures::StreamExt as _;
 
 use super::convert::{
     answers_range, checksum, completed_part, copy_source, decoded, failure, fetched_meta, object_meta, opaque_etag,
-    quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
+    query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
 };
+use super::direct::{About, CopyAnswer, RequestHeaders};
 use super::{S3Store, time_limit};
 use crate::ChecksumAlgorithm;
 use crate::error::StoreError;
@@ -91,6 +93,75 @@ fn expires(attributes: &Attributes) -> impl Fn(&mut HttpRequest) + Send + Sync +
 
 fn part_number(part: u32) -> i32 {
     i32::try_from(part).unwrap_or(i32::MAX)
+}
+
+/// What both ways of copying say of the source.
+fn copied_from(source: &CopySource) -> RequestHeaders {
+    let mut headers = Vec::with_capacity(4);
+    headers.push(("x-amz-copy-source", copy_source(source)));
+    headers.extend(source.if_match.as_deref().map(|etag| ("x-amz-copy-source-if-match", quoted(etag))));
+    headers
+}
+
+/// For buckets and keys that only the SDK knows how to reach, or to refuse.
+async fn copy_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    source: &CopySource,
+    storage_class: Option<&str>,
+    algorithm: Option<ChecksumAlgorithm>,
+) -> Result<CopyAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = client
+        .copy_object()
+        .bucket(bucket)
+        .key(key)
+        .copy_source(copy_source(source))
+        .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+        .set_storage_class(storage_class.map(StorageClass::from))
+        .set_checksum_algorithm(algorithm.map(sdk_algorithm))
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    let result = answer.copy_object_result().ok_or_else(|| malformed(operation, bucket, key, "CopyObjectResult"))?;
+    Ok(CopyAnswer {
+        etag: result.e_tag().map(str::to_owned),
+        checksum: strongest!(result),
+        checksum_kind: result.checksum_type().cloned(),
+        version_id: answer.version_id().map(str::to_owned),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+    })
+}
+
+/// As [`copy_by_sdk`], for a part.
+async fn copy_part_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    source: &CopySource,
+    range: Range,
+    upload_id: &str,
+    part: u32,
+) -> Result<CopyAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = client
+        .upload_part_copy()
+        .bucket(bucket)
+        .key(key)
+        .upload_id(upload_id)
+        .part_number(part_number(part))
+        .copy_source(copy_source(source))
+        .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+        .copy_source_range(range.header())
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    let result = answer.copy_part_result().ok_or_else(|| malformed(operation, bucket, key, "CopyPartResult"))?;
+    Ok(CopyAnswer {
+        etag: result.e_tag().map(str::to_owned),
+        checksum: strongest!(result),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        ..CopyAnswer::default()
+    })
 }
 
 #[async_trait]
@@ -359,27 +430,23 @@ impl ObjectStore for S3Store {
         storage_class: Option<&str>,
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<Written> {
+        let about = About { operation: "CopyObject", bucket, key };
         let answer = self
-            .at_home("CopyObject", bucket, Some(key), time_limit(source.bytes), async |client| {
-                client
-                    .copy_object()
-                    .bucket(bucket)
-                    .key(key)
-                    .copy_source(copy_source(source))
-                    .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
-                    .set_storage_class(storage_class.map(StorageClass::from))
-                    .set_checksum_algorithm(algorithm.map(sdk_algorithm))
-                    .send()
-                    .await
-                    .map_err(|e| failure("CopyObject", bucket, Some(key), &e))
+            .in_region("CopyObject", bucket, Some(key), time_limit(source.bytes), async |regional| {
+                let Some(home) = regional.direct.home(bucket, key).await else {
+                    // Boxed: its state is many times that of what nearly all requests are.
+                    return Box::pin(copy_by_sdk(&regional.client, about, source, storage_class, algorithm)).await;
+                };
+                let mut headers = copied_from(source);
+                headers.extend(storage_class.map(|class| ("x-amz-storage-class", class.to_owned())));
+                headers.extend(algorithm.map(|sum| ("x-amz-checksum-algorithm", sum.name().to_owned())));
+                regional.direct.copy(&home, about, "", &headers, "CopyObjectResult").await
             })
             .await?;
-        let result =
-            answer.copy_object_result().ok_or_else(|| malformed("CopyObject", bucket, key, "CopyObjectResult"))?;
         Ok(Written {
-            etag: etag(result.e_tag(), "CopyObject", bucket, key)?,
-            version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
-            checksum: checksum(strongest!(result), result.checksum_type()),
+            etag: etag(answer.etag.as_deref(), "CopyObject", bucket, key)?,
+            version_id: answer.version_id.filter(|id| id != "null"),
+            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref()),
         })
     }
 
@@ -418,28 +485,22 @@ impl ObjectStore for S3Store {
         upload_id: &str,
         part: u32,
     ) -> Result<Copied> {
+        let about = About { operation: "UploadPartCopy", bucket, key };
         let answer = self
-            .at_home("UploadPartCopy", bucket, Some(key), time_limit(range.len()), async |client| {
-                client
-                    .upload_part_copy()
-                    .bucket(bucket)
-                    .key(key)
-                    .upload_id(upload_id)
-                    .part_number(part_number(part))
-                    .copy_source(copy_source(source))
-                    .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
-                    .copy_source_range(range.header())
-                    .send()
-                    .await
-                    .map_err(|e| failure("UploadPartCopy", bucket, Some(key), &e))
+            .in_region("UploadPartCopy", bucket, Some(key), time_limit(range.len()), async |regional| {
+                let Some(home) = regional.direct.home(bucket, key).await else {
+                    return Box::pin(copy_part_by_sdk(&regional.client, about, source, range, upload_id, part)).await;
+                };
+                let mut headers = copied_from(source);
+                headers.push(("x-amz-copy-source-range", range.header()));
+                let place = format!("?partNumber={part}&uploadId={}", query(upload_id));
+                regional.direct.copy(&home, about, &place, &headers, "CopyPartResult").await
             })
             .await?;
-        let result =
-            answer.copy_part_result().ok_or_else(|| malformed("UploadPartCopy", bucket, key, "CopyPartResult"))?;
         Ok(Copied {
-            etag: etag(result.e_tag(), "UploadPartCopy", bucket, key)?,
-            checksum: strongest!(result).map(|(_, value)| value),
-            opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+            etag: etag(answer.etag.as_deref(), "UploadPartCopy", bucket, key)?,
+            checksum: answer.checksum.map(|(_, value)| value),
+            opaque_etag: answer.opaque_etag,
         })
     }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use seqferry_store::error::classify::code;
 use seqferry_store::{EndpointOptions, ErrorClass, ListRequest, ObjectStore as _, S3Store, Scope};
 
-use crate::get;
-use crate::server::{Reply, Wire, error_body};
+use crate::server::{Reply, Request, Wire, error_body};
+use crate::{Write, get};
 
 /// A folder that is removed at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -75,6 +75,8 @@ async fn no_credentials_anywhere_inner() {
         store.list(&request).await.unwrap_err(),
         store.head_bucket("bucket").await.unwrap_err(),
         get(&store, "key").await.unwrap_err(),
+        Write::Copy.send(&store).await.unwrap_err(),
+        Write::CopyPart.send(&store).await.unwrap_err(),
     ] {
         let facts = (error.code.as_str(), error.class, error.scope);
         assert_eq!(facts, (code::NO_CREDENTIALS, ErrorClass::Person, Scope::Job), "{error:?}");
@@ -116,9 +118,19 @@ async fn a_profile_that_is_not_there_inner() {
     assert!(error.to_string().contains("sequencing"), "names the profile: {error}");
 }
 
+/// The answer to a GET, a copy and a part copy.
+fn answered(request: &Request) -> Reply {
+    let element = match (request.method.as_str(), request.query().contains("partNumber")) {
+        ("GET", _) => return Reply::new(200, &[("etag", "\"e\"")], "body"),
+        (_, true) => "CopyPartResult",
+        (_, false) => "CopyObjectResult",
+    };
+    Reply::xml(&format!("<{element}><ETag>&quot;e&quot;</ETag></{element}>"))
+}
+
 #[test]
 fn an_anonymous_request_bears_no_signature() {
-    let (home, server) = (Folder::new(), Wire::always(Reply::new(200, &[("etag", "\"e\"")], "body")));
+    let (home, server) = (Folder::new(), Wire::serve(|request, _| answered(request)));
     in_own_process(
         "credentials::an_anonymous_request_bears_no_signature_inner",
         &home.0,
@@ -131,7 +143,11 @@ fn an_anonymous_request_bears_no_signature() {
         ],
     );
 
-    assert_eq!(server.only_request().header("authorization"), None);
+    let requests = server.requests();
+    assert_eq!(requests.iter().map(|request| request.method.as_str()).collect::<Vec<_>>(), ["GET", "PUT", "PUT"]);
+    for request in requests {
+        assert_eq!(request.header("authorization"), None);
+    }
 }
 
 #[tokio::test]
@@ -140,6 +156,8 @@ async fn an_anonymous_request_bears_no_signature_inner() {
     let store = S3Store::connect(EndpointOptions { anonymous: true, ..EndpointOptions::default() }).await;
 
     assert_eq!(get(&store, "key").await.unwrap(), "body");
+    assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+    assert_eq!(Write::CopyPart.send(&store).await.unwrap(), "e");
     // There is nothing to refresh, and nothing to find out by trying.
     assert_eq!(store.refresh_credentials().await.unwrap_err().code, code::NO_CREDENTIALS);
 }
@@ -240,7 +258,7 @@ fn expired_credentials_are_loaded_anew() {
     );
     let server = Wire::serve(|request, _| match request.access_key() {
         Some("AKID1") => Reply::error_with(400, &[], &error_body("ExpiredToken", "<Token-0>token1</Token-0>")),
-        _ => Reply::new(200, &[("etag", "\"e\"")], "body"),
+        _ => answered(request),
     });
     let config = home.write(
         "config",
@@ -257,10 +275,12 @@ fn expired_credentials_are_loaded_anew() {
     );
 
     let keys: Vec<_> = server.requests().iter().map(|request| request.access_key().unwrap().to_owned()).collect();
-    assert_eq!(keys[..3], ["AKID1", "AKID1", "AKID2"]);
-    assert!(keys[3..].iter().all(|key| key == "AKID2"), "{keys:?}");
+    assert_eq!(keys[..4], ["AKID1", "AKID1", "AKID1", "AKID2"]);
+    assert!(keys[4..].iter().all(|key| key == "AKID2"), "{keys:?}");
     assert_eq!(std::fs::read_to_string(count).unwrap().trim(), "2", "many wishes cause one load");
-    assert_eq!(server.requests()[2].header("x-amz-security-token"), Some("token2"));
+    for request in &server.requests()[3..] {
+        assert_eq!(request.header("x-amz-security-token"), Some("token2"));
+    }
 }
 
 #[tokio::test]
@@ -268,8 +288,11 @@ fn expired_credentials_are_loaded_anew() {
 async fn expired_credentials_are_loaded_anew_inner() {
     let store = S3Store::connect(EndpointOptions::default()).await;
 
-    for _ in 0..2 {
-        let error = get(&store, "key").await.unwrap_err();
+    for error in [
+        get(&store, "key").await.unwrap_err(),
+        Write::Copy.send(&store).await.unwrap_err(),
+        Write::CopyPart.send(&store).await.unwrap_err(),
+    ] {
         assert_eq!((error.code.as_str(), error.class), ("ExpiredToken", ErrorClass::Credentials), "{error:?}");
     }
     // All requests in flight find out at once, and each asks.
@@ -278,5 +301,6 @@ async fn expired_credentials_are_loaded_anew_inner() {
 
     for _ in 0..3 {
         assert_eq!(get(&store, "key").await.unwrap(), "body");
+        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
     }
 }

@@ -5,6 +5,7 @@ mod answers;
 mod broken;
 mod classification;
 mod credentials;
+mod direct;
 mod proxies;
 mod regions;
 mod secrets;

@@ -1,22 +1,22 @@
 //! Proxies that the environment names, on the way to a service.
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{EndpointOptions, S3Store};
+use seqferry_store::{EndpointOptions, ObjectStore as _, S3Store};
 
 use super::credentials::{Folder, in_own_process};
-use super::get;
 use super::server::{Reply, Wire};
+use super::{Write, get, object};
 
 const KEYS: [(&str, &str); 3] =
     [("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "AKIDENV"), ("AWS_SECRET_ACCESS_KEY", "secret")];
 
-fn object() -> Reply {
+fn body() -> Reply {
     Reply::new(200, &[("etag", "\"e\"")], "body")
 }
 
 #[test]
 fn plain_requests_go_through_the_http_proxy() {
-    let (home, proxy) = (Folder::new(), Wire::always(object()));
+    let (home, proxy) = (Folder::new(), Wire::always(body()));
     let url = proxy.url();
     let way = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", url.as_str())];
     in_own_process("credentials::one_get_inner", &home.0, &[&KEYS[..], &way].concat());
@@ -27,27 +27,77 @@ fn plain_requests_go_through_the_http_proxy() {
 }
 
 #[test]
+fn copies_go_through_the_http_proxy() {
+    let copied = Reply::xml("<CopyObjectResult><ETag>&quot;e&quot;</ETag></CopyObjectResult>");
+    let (home, proxy) = (Folder::new(), Wire::always(copied));
+    // As a user name and password for a proxy are given.
+    let url = proxy.url().replace("http://", "http://user:word@");
+    let way = [("AWS_ENDPOINT_URL", "http://s3.lab.invalid"), ("HTTP_PROXY", url.as_str())];
+    in_own_process("proxies::one_copy_inner", &home.0, &[&KEYS[..], &way].concat());
+
+    let request = proxy.only_request();
+    assert_eq!(request.path(), "http://s3.lab.invalid/bucket/target");
+    assert_eq!(request.header("host"), Some("s3.lab.invalid"));
+    assert_eq!(request.header("proxy-authorization"), Some("Basic dXNlcjp3b3Jk"));
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn one_copy_inner() {
+    assert_eq!(Write::Copy.send(&S3Store::connect(EndpointOptions::default()).await).await.unwrap(), "e");
+}
+
+#[test]
+fn access_points_are_reached_by_the_rules_of_the_sdk() {
+    let (home, proxy) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")));
+    let url = proxy.url();
+    in_own_process(
+        "proxies::copy_to_an_access_point_inner",
+        &home.0,
+        &[&KEYS[..], &[("HTTPS_PROXY", url.as_str())]].concat(),
+    );
+
+    let request = proxy.only_request();
+    let host = "lab-123456789012.s3-accesspoint.eu-west-1.amazonaws.com:443";
+    assert_eq!((request.method.as_str(), request.path()), ("CONNECT", host));
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn copy_to_an_access_point_inner() {
+    let store = S3Store::connect(EndpointOptions::default()).await;
+    let access_point = "arn:aws:s3:eu-west-1:123456789012:accesspoint/lab";
+    let error = store.copy(&object("source"), access_point, "target", None, None).await.unwrap_err();
+
+    assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
+}
+
+#[test]
 fn tls_is_tunnelled_through_the_https_proxy() {
     let (home, proxy) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")));
     let url = proxy.url();
     let way = [("AWS_ENDPOINT_URL", "https://s3.lab.invalid"), ("HTTPS_PROXY", url.as_str())];
     in_own_process("proxies::refused_tunnel_inner", &home.0, &[&KEYS[..], &way].concat());
 
-    let request = proxy.only_request();
-    assert_eq!((request.method.as_str(), request.path()), ("CONNECT", "s3.lab.invalid:443"));
+    for request in proxy.requests() {
+        assert_eq!((request.method.as_str(), request.path()), ("CONNECT", "s3.lab.invalid:443"));
+    }
+    assert_eq!(proxy.requests().len(), 2);
 }
 
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn refused_tunnel_inner() {
-    let error = get(&S3Store::connect(EndpointOptions::default()).await, "key").await.unwrap_err();
+    let store = S3Store::connect(EndpointOptions::default()).await;
 
-    assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
+    for error in [get(&store, "key").await.unwrap_err(), Write::Copy.send(&store).await.unwrap_err()] {
+        assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
+    }
 }
 
 #[test]
 fn hosts_that_need_no_proxy_are_reached_directly() {
-    let (home, proxy, server) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")), Wire::always(object()));
+    let (home, proxy, server) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")), Wire::always(body()));
     let (proxy_url, server_url) = (proxy.url(), server.url());
     let way =
         [("AWS_ENDPOINT_URL", server_url.as_str()), ("HTTP_PROXY", proxy_url.as_str()), ("NO_PROXY", "127.0.0.1")];

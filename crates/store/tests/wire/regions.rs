@@ -57,6 +57,20 @@ async fn a_request_is_made_again_in_the_right_region_which_is_remembered() {
 }
 
 #[tokio::test]
+async fn a_copy_is_made_again_in_the_right_region_which_is_remembered() {
+    for refusal in [moved, malformed] {
+        let server = at_home_in_frankfurt(refusal);
+        let store = store_at(&server.url()).await;
+
+        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(get(&store, "key").await.unwrap(), "body");
+
+        assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME, HOME]);
+    }
+}
+
+#[tokio::test]
 async fn a_head_learns_the_region_without_a_body() {
     for refusal in [moved, mute] {
         let server = at_home_in_frankfurt(refusal);
@@ -182,11 +196,29 @@ async fn a_clock_that_is_off_is_corrected_from_the_answer() {
 }
 
 #[tokio::test]
+async fn copies_correct_the_clock_once() {
+    for (hours, ahead) in [(1, true), (1, false), (30, true)] {
+        let server = with_clock(Duration::from_hours(hours), ahead);
+        let store = store_at(&server.url()).await;
+
+        for _ in 0..3 {
+            assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        }
+        assert_eq!(server.requests().len(), 4, "one refused, three with the service's time");
+    }
+}
+
+#[tokio::test]
 async fn a_skew_that_cannot_be_corrected_is_an_error_after_one_more_try() {
     let date = DateTime::from(SystemTime::now() - Duration::from_hours(1)).fmt(DateTimeFormat::HttpDate).unwrap();
     let server = Wire::always(Reply::error_with(403, &[("date", &date)], &error_body("RequestTimeTooSkewed", "")));
-    let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
+    let (got, copied) = (
+        get(&store_at(&server.url()).await, "key").await.unwrap_err(),
+        Write::Copy.send(&store_at(&server.url()).await).await.unwrap_err(),
+    );
 
-    assert_eq!((error.code.as_str(), error.class), ("RequestTimeTooSkewed", ErrorClass::Retry));
-    assert_eq!(server.requests().len(), 2);
+    for error in [got, copied] {
+        assert_eq!((error.code.as_str(), error.class), ("RequestTimeTooSkewed", ErrorClass::Retry));
+    }
+    assert_eq!(server.requests().len(), 4);
 }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -144,6 +144,7 @@ type Answer = dyn Fn(&Request, usize) -> Reply + Send + Sync;
 struct Shared {
     answer: Box<Answer>,
     requests: Mutex<Vec<Request>>,
+    connections: AtomicUsize,
     arrived: watch::Sender<usize>,
     stop: AtomicBool,
 }
@@ -163,6 +164,7 @@ impl Wire {
         let shared = Arc::new(Shared {
             answer: Box::new(answer),
             requests: Mutex::default(),
+            connections: AtomicUsize::new(0),
             arrived: watch::Sender::new(0),
             stop: AtomicBool::new(false),
         });
@@ -173,6 +175,7 @@ impl Wire {
                     return;
                 }
                 let shared = Arc::clone(&for_thread);
+                shared.connections.fetch_add(1, Ordering::Relaxed);
                 if let Ok(connection) = connection {
                     std::thread::spawn(move || connection_loop(connection, &shared));
                 }
@@ -188,6 +191,11 @@ impl Wire {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// How many connections were made.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// All requests so far.

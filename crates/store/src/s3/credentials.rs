@@ -1,0 +1,179 @@
+//! Credentials, loaded once for all that sign with them.
+//!
+//! The SDK's clients and the requests that are signed here ([`super::direct`]) ask the same chain. What it answers is kept
+//! between them, so that a `credential_process` or a sign-on runs once and not once for each.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_smithy_runtime_api::client::identity::Identity;
+
+/// Loaded anew so long before their end: requests under way are still answered.
+const AHEAD: Duration = Duration::from_secs(15);
+/// Credentials that name no end are asked for again after this time, as the SDK does.
+const UNKNOWN_LIFE: Duration = Duration::from_mins(15);
+/// A chain that tries several sources, the last of them over the network, takes no longer.
+const LOADING: Duration = Duration::from_secs(30);
+
+/// What a chain answered, kept until shortly before its end. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct KeptCredentials {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    chain: SharedCredentialsProvider,
+    kept: RwLock<Option<Kept>>,
+    /// Held while loading, so that many requests cause one load.
+    loading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    credentials: Credentials,
+    /// The same, in the form that signatures are made from.
+    identity: Identity,
+    ask_again_at: SystemTime,
+}
+
+impl KeptCredentials {
+    pub(super) fn new(chain: SharedCredentialsProvider) -> Self {
+        Self { shared: Arc::new(Shared { chain, kept: RwLock::default(), loading: tokio::sync::Mutex::default() }) }
+    }
+
+    /// Who signs now.
+    pub(super) async fn identity(&self) -> Result<Identity, CredentialsError> {
+        match self.fresh(|kept| kept.identity.clone()) {
+            Some(identity) => Ok(identity),
+            None => Ok(self.load().await?.identity),
+        }
+    }
+
+    fn fresh<T>(&self, pick: impl FnOnce(&Kept) -> T) -> Option<T> {
+        let kept = self.shared.kept.read().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().filter(|kept| SystemTime::now() < kept.ask_again_at).map(pick)
+    }
+
+    async fn load(&self) -> Result<Kept, CredentialsError> {
+        let _one = self.shared.loading.lock().await;
+        if let Some(kept) = self.fresh(Kept::clone) {
+            return Ok(kept);
+        }
+        let loaded = tokio::time::timeout(LOADING, self.shared.chain.provide_credentials())
+            .await
+            .unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LOADING)));
+        let mut kept = self.shared.kept.write().unwrap_or_else(PoisonError::into_inner);
+        let credentials = match (loaded, kept.as_ref()) {
+            (Ok(credentials), _) => credentials,
+            // The last ones serve to their end, in the hope that the chain answers again before it.
+            (Err(_), Some(last)) if last.credentials.expiry().is_some_and(|end| SystemTime::now() < end) => {
+                return Ok(last.clone());
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let ask_again_at = match credentials.expiry() {
+            Some(end) => end.checked_sub(AHEAD).unwrap_or(SystemTime::UNIX_EPOCH),
+            None => SystemTime::now() + UNKNOWN_LIFE,
+        };
+        let loaded = Kept { identity: Identity::from(credentials.clone()), credentials, ask_again_at };
+        *kept = Some(loaded.clone());
+        Ok(loaded)
+    }
+}
+
+/// For the SDK's clients.
+impl ProvideCredentials for KeptCredentials {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::new(async {
+            match self.fresh(|kept| kept.credentials.clone()) {
+                Some(credentials) => Ok(credentials),
+                None => Ok(self.load().await?.credentials),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// Less than [`AHEAD`], and more than a test takes.
+    const NEAR: Duration = Duration::from_secs(10);
+
+    /// Answers with credentials of a given life, numbered; fails from the `fails_from`th time on.
+    #[derive(Debug)]
+    struct Chain {
+        asked: Arc<AtomicU32>,
+        life: Option<Duration>,
+        fails_from: u32,
+    }
+
+    impl ProvideCredentials for Chain {
+        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+        where
+            Self: 'a,
+        {
+            future::ProvideCredentials::new(async {
+                tokio::task::yield_now().await;
+                let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+                if number >= self.fails_from {
+                    return Err(CredentialsError::not_loaded("the broker is away"));
+                }
+                let end = self.life.map(|life| SystemTime::now() + life);
+                Ok(Credentials::new(format!("AKID{number}"), "secret", None, end, "test"))
+            })
+        }
+    }
+
+    fn kept(life: Option<Duration>, fails_from: u32) -> (KeptCredentials, Arc<AtomicU32>) {
+        let asked = Arc::new(AtomicU32::new(0));
+        let chain = Chain { asked: Arc::clone(&asked), life, fails_from };
+        (KeptCredentials::new(SharedCredentialsProvider::new(chain)), asked)
+    }
+
+    fn access_key(identity: &Identity) -> &str {
+        identity.data::<Credentials>().unwrap().access_key_id()
+    }
+
+    #[tokio::test]
+    async fn many_requests_and_the_sdk_cause_one_load() {
+        for life in [None, Some(Duration::from_hours(1))] {
+            let (kept, asked) = kept(life, u32::MAX);
+
+            let all = futures::future::join_all((0..50).map(|_| kept.identity())).await;
+            let for_sdk = kept.provide_credentials().await.unwrap();
+
+            assert!(all.iter().all(|identity| access_key(identity.as_ref().unwrap()) == "AKID1"));
+            assert_eq!((for_sdk.access_key_id(), asked.load(Ordering::SeqCst)), ("AKID1", 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn credentials_near_their_end_are_replaced() {
+        let (kept, _) = kept(Some(NEAR), u32::MAX);
+
+        assert_eq!(access_key(&kept.identity().await.unwrap()), "AKID1");
+        assert_eq!(access_key(&kept.identity().await.unwrap()), "AKID2");
+    }
+
+    #[tokio::test]
+    async fn credentials_near_their_end_serve_while_the_chain_fails() {
+        let (near, asked) = kept(Some(NEAR), 2);
+        let (past, _) = kept(Some(Duration::ZERO), 2);
+
+        assert_eq!(access_key(&near.identity().await.unwrap()), "AKID1");
+        assert_eq!(access_key(&near.identity().await.unwrap()), "AKID1");
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "asked again, in vain");
+        past.identity().await.unwrap();
+        assert!(past.identity().await.is_err(), "what has ended serves no more");
+    }
+}

@@ -1,0 +1,390 @@
+//! Copies as requests of our own making: what a process that copies sends thousands of times a second.
+//!
+//! The SDK assembles each request out of some sixty plug-ins, which costs several times what the request itself does
+//! (`docs/performance.md`). Here it is built and signed by hand, and everything else is the SDK's own: the connections (one pool
+//! for both, with the same proxies and TLS), the chain of credentials, the rules from bucket and region to address, the signing
+//! algorithm and the XML reader. What those rules do not answer with an ordinary address and signature (ARNs, directory
+//! buckets, outposts) goes through the SDK: [`Direct::home`] says which. The decision and its figures are in
+//! `docs/adr/20261121-copies-without-the-sdk.md`.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_sdk_s3::config::endpoint::{DefaultResolver, ParamsBuilder, ResolveEndpoint as _};
+use aws_sdk_s3::primitives::{ByteStream, SdkBody};
+use aws_sdk_s3::types::ChecksumType;
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings, UriPathNormalizationMode,
+    sign,
+};
+use aws_sigv4::sign::v4;
+use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
+use aws_smithy_runtime_api::client::identity::Identity;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::http::Headers;
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
+use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
+
+use super::connect::SKEW;
+use super::convert::{
+    chain, opaque_sse, path, reason, region_hint, retry_after, transport_code, unquoted, whole, without_output,
+};
+use super::credentials::KeptCredentials;
+use crate::checksum::ChecksumAlgorithm;
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::store::Result;
+
+/// SHA-256 of nothing: copies have no body.
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// Answers to copies have hundreds of bytes, and as much white space as S3 sends while it copies. What is longer is none.
+const LONGEST_ANSWER: usize = 1 << 20;
+/// The service's logs show who asked.
+const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
+
+/// Headers of a request, names in lower case.
+pub(super) type RequestHeaders = Vec<(&'static str, String)>;
+
+/// What requests to all regions have in common.
+#[derive(Clone)]
+pub(super) struct Common {
+    /// The SDK's connections to the service.
+    pub(super) connector: SharedHttpConnector,
+    /// None: requests go out unsigned.
+    pub(super) credentials: Option<KeptCredentials>,
+    /// All but bucket and region.
+    pub(super) params: ParamsBuilder,
+    /// Seconds that the service's clock is ahead of ours, once it turned out to matter.
+    pub(super) skew: Arc<AtomicI64>,
+}
+
+/// Makes requests to one region.
+pub(super) struct Direct {
+    common: Common,
+    region: String,
+    settings: SigningSettings,
+    /// By bucket; None for those that only the SDK can serve.
+    homes: RwLock<HashMap<String, Option<Arc<Home>>>>,
+}
+
+/// Where a bucket is.
+#[derive(Debug)]
+pub(super) struct Home {
+    /// Up to the slash before the key.
+    url: String,
+    signing_region: String,
+}
+
+impl Home {
+    /// Address of an object, its key byte for byte.
+    pub(super) fn address(&self, key: &str) -> String {
+        format!("{}/{}", self.url, path(key))
+    }
+}
+
+/// What a request is about, as errors name it.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) operation: &'static str,
+    pub(super) bucket: &'a str,
+    pub(super) key: &'a str,
+}
+
+impl About<'_> {
+    fn failed(self, code: &str, status: Option<u16>) -> StoreError {
+        StoreError::new(self.operation, self.bucket, Some(self.key), code, status)
+    }
+}
+
+/// A success of a copy, whole or of a part.
+#[derive(Debug, Default)]
+pub(super) struct CopyAnswer {
+    pub(super) etag: Option<String>,
+    /// The strongest of those that were told.
+    pub(super) checksum: Option<(ChecksumAlgorithm, String)>,
+    pub(super) checksum_kind: Option<ChecksumType>,
+    pub(super) version_id: Option<String>,
+    pub(super) opaque_etag: bool,
+}
+
+/// A whole answer.
+struct Answer {
+    status: u16,
+    headers: Headers,
+    body: Vec<u8>,
+}
+
+impl Direct {
+    pub(super) fn new(common: Common, region: &str) -> Self {
+        let mut settings = SigningSettings::default();
+        // As S3 wants it: paths stand as they are sent.
+        settings.percent_encoding_mode = PercentEncodingMode::Single;
+        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+        // What proxies change is not handed to the signer in the first place.
+        settings.excluded_headers = None;
+        Self { common, region: region.to_owned(), settings, homes: RwLock::default() }
+    }
+
+    /// Where a bucket's objects are. None: only the SDK can reach it, or knows what is wrong with it.
+    pub(super) async fn home(&self, bucket: &str, key: &str) -> Option<Arc<Home>> {
+        // The SDK refuses such keys, and says why.
+        if key.trim().is_empty() {
+            return None;
+        }
+        if let Some(known) = self.homes.read().unwrap_or_else(PoisonError::into_inner).get(bucket) {
+            return known.clone();
+        }
+        let home = self.resolve(bucket).await.map(Arc::new);
+        self.homes.write().unwrap_or_else(PoisonError::into_inner).insert(bucket.to_owned(), home.clone());
+        home
+    }
+
+    async fn resolve(&self, bucket: &str) -> Option<Home> {
+        if bucket.trim().is_empty() {
+            return None;
+        }
+        let params = self.common.params.clone().bucket(bucket).region(&self.region).build().ok()?;
+        let endpoint = DefaultResolver::new().resolve_endpoint(&params).await.ok()?;
+        // Express sessions, outposts, several regions at once: other ways to sign, which the SDK knows.
+        let [scheme] = endpoint.auth_schemes() else { return None };
+        let says = |property| scheme.get(property).and_then(aws_smithy_types::Document::as_string);
+        let ordinary = scheme.name() == "sigv4" && says("signingName") == Some("s3");
+        if !ordinary || bucket.starts_with("arn:") || endpoint.headers().next().is_some() {
+            return None;
+        }
+        let signing_region = says("signingRegion").unwrap_or(&self.region).to_owned();
+        Some(Home { url: endpoint.url().trim_end_matches('/').to_owned(), signing_region })
+    }
+
+    /// Send a copy: PUT without a body. `query` starts with its question mark, or is empty; `element` is the root of a success.
+    pub(super) async fn copy(
+        &self,
+        home: &Home,
+        about: About<'_>,
+        query: &str,
+        headers: &[(&'static str, String)],
+        element: &str,
+    ) -> Result<CopyAnswer> {
+        let url = home.address(about.key) + query;
+        let mut corrected = false;
+        loop {
+            let identity = match &self.common.credentials {
+                None => None,
+                Some(credentials) => Some(credentials.identity().await.map_err(|error| {
+                    about.failed(code::NO_CREDENTIALS, None).with_message(without_output(&whole(&error)))
+                })?),
+            };
+            let signed_at = self.service_time(SystemTime::now());
+            let request = self
+                .request(home, &url, headers, identity.as_ref(), signed_at)
+                .map_err(|text| about.failed("InvalidRequest", None).with_message(text))?;
+            let answer = self.send(about, request).await?;
+            if !corrected && answer.status == 403 && self.learn_skew(&answer.headers, signed_at) {
+                corrected = true;
+                continue;
+            }
+            return answer.copied(about, element);
+        }
+    }
+
+    fn request(
+        &self,
+        home: &Home,
+        url: &str,
+        headers: &[(&'static str, String)],
+        identity: Option<&Identity>,
+        time: SystemTime,
+    ) -> std::result::Result<HttpRequest, String> {
+        let mut request = HttpRequest::new(SdkBody::empty());
+        request.set_method("PUT").map_err(|error| whole(&error))?;
+        request.set_uri(url).map_err(|error| whole(&error))?;
+        let to_send = request.headers_mut();
+        for (name, value) in headers {
+            to_send.try_insert(*name, value.clone()).map_err(|error| format!("{name}: {}", whole(&error)))?;
+        }
+        to_send.insert("user-agent", USER_AGENT);
+        if let Some(identity) = identity {
+            let parameters = v4::SigningParams::builder()
+                .identity(identity)
+                .region(&home.signing_region)
+                .name("s3")
+                .time(time)
+                .settings(self.settings.clone())
+                .build()
+                .map_err(|error| whole(&error))?;
+            let signable = SignableRequest::new(
+                "PUT",
+                url,
+                headers.iter().map(|(name, value)| (*name, value.as_str())),
+                SignableBody::Precomputed(EMPTY.to_owned()),
+            );
+            let signed = signable
+                .and_then(|signable| sign(signable, &parameters.into()))
+                .map_err(|error| whole(&error))?
+                .into_parts()
+                .0;
+            for (name, value) in signed.headers() {
+                to_send
+                    .try_insert(name.to_owned(), value.to_owned())
+                    .map_err(|_| format!("{name} holds what no header can"))?;
+            }
+        }
+        Ok(request)
+    }
+
+    async fn send(&self, about: About<'_>, request: HttpRequest) -> Result<Answer> {
+        let response = self.common.connector.call(request).await.map_err(|error| {
+            if error.is_user() {
+                about.failed("InvalidRequest", None).with_message(chain(&error))
+            } else {
+                about.failed(transport_code(error.is_timeout()), None).with_message(chain(&error))
+            }
+        })?;
+        read(about, response).await
+    }
+
+    fn service_time(&self, ours: SystemTime) -> SystemTime {
+        let skew = self.common.skew.load(Ordering::Relaxed);
+        let by = Duration::from_secs(skew.unsigned_abs());
+        let theirs = if skew < 0 { ours.checked_sub(by) } else { ours.checked_add(by) };
+        theirs.unwrap_or(ours)
+    }
+
+    /// Whether a refusal may be for the time in the signature; then later signatures bear the service's time.
+    fn learn_skew(&self, headers: &Headers, signed_at: SystemTime) -> bool {
+        let date = headers.get("date").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
+        let Some(theirs) = date.and_then(|date| SystemTime::try_from(date).ok()) else { return false };
+        let off = theirs.duration_since(signed_at).or_else(|_| signed_at.duration_since(theirs)).unwrap_or_default();
+        if off <= SKEW {
+            return false;
+        }
+        self.common.skew.store(seconds(theirs) - seconds(SystemTime::now()), Ordering::Relaxed);
+        true
+    }
+}
+
+/// Whole seconds since the epoch.
+fn seconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// The answer with its whole body.
+async fn read(about: About<'_>, response: HttpResponse) -> Result<Answer> {
+    let status = response.status().as_u16();
+    let headers = response.headers().clone();
+    let mut chunks = ByteStream::new(response.into_body());
+    let mut body = Vec::new();
+    loop {
+        match chunks.next().await {
+            None => return Ok(Answer { status, headers, body }),
+            Some(Ok(chunk)) if body.len() + chunk.len() <= LONGEST_ANSWER => body.extend_from_slice(&chunk),
+            Some(Ok(_)) => {
+                return Err(about.failed(code::MALFORMED, Some(status)).with_message("the answer has no end"));
+            }
+            Some(Err(error)) => {
+                let code = if status < 300 { code::TRUNCATED } else { reason(status) };
+                return Err(about.failed(code, Some(status)).with_message(chain(&error)));
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// What the answer says: a success that is none is an error, whatever its status.
+    fn copied(self, about: About<'_>, element: &str) -> Result<CopyAnswer> {
+        if self.status >= 300 {
+            // What is no XML has no code.
+            return Err(self.failed(about, Told::read(&self.body).unwrap_or_default()));
+        }
+        if self.body.is_empty() {
+            return Err(about
+                .failed(code::MALFORMED, Some(self.status))
+                .with_message(format!("the answer has no {element}")));
+        }
+        match Told::read(&self.body) {
+            Ok(told) if told.root == element => {
+                let header = |name| self.headers.get(name);
+                Ok(CopyAnswer {
+                    etag: told.etag,
+                    checksum: told.checksum,
+                    checksum_kind: told.checksum_kind,
+                    version_id: header("x-amz-version-id").map(str::to_owned),
+                    opaque_etag: opaque_sse(
+                        header("x-amz-server-side-encryption-customer-algorithm"),
+                        header("x-amz-server-side-encryption"),
+                    ),
+                })
+            }
+            Ok(told) if told.root == "Error" => Err(self.failed(about, told)),
+            Ok(told) => Err(about
+                .failed(code::MALFORMED, Some(self.status))
+                .with_message(format!("the answer holds {} where {element} belongs", told.root))),
+            Err(error) => Err(about.failed(code::MALFORMED, Some(self.status)).with_message(whole(&error))),
+        }
+    }
+
+    fn failed(&self, about: About<'_>, told: Told) -> StoreError {
+        let mut failed = match &told.code {
+            Some(code) if !code.is_empty() => about.failed(code, Some(self.status)),
+            _ if self.status < 300 => about.failed(code::MALFORMED, Some(self.status)),
+            _ => about.failed(reason(self.status), Some(self.status)),
+        }
+        .with_message(told.message.unwrap_or_default());
+        failed.request_id = self.headers.get("x-amz-request-id").map(str::to_owned).or(told.request_id);
+        failed.region = region_hint(&self.headers, &self.body);
+        failed.retry_after = retry_after(&self.headers);
+        failed
+    }
+}
+
+/// What a body says, be it a result or an error.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    root: String,
+    etag: Option<String>,
+    checksum: Option<(ChecksumAlgorithm, String)>,
+    checksum_kind: Option<ChecksumType>,
+    code: Option<String>,
+    message: Option<String>,
+    request_id: Option<String>,
+}
+
+impl Told {
+    fn read(body: &[u8]) -> std::result::Result<Self, XmlDecodeError> {
+        let mut document = Document::try_from(body)?;
+        let mut root = document.root_element()?;
+        let mut told = Self { root: root.start_el().local().to_owned(), ..Self::default() };
+        // Place among all algorithms of the one that is kept.
+        let mut strongest = usize::MAX;
+        while let Some(mut tag) = root.next_tag() {
+            let name = tag.start_el().local().to_owned();
+            let ranked = ChecksumAlgorithm::ALL.into_iter().enumerate();
+            let known = |suffix| ranked.clone().find(|(_, algorithm)| algorithm.name() == suffix);
+            if let Some((rank, algorithm)) = name.strip_prefix("Checksum").and_then(known) {
+                let value = try_data(&mut tag)?.into_owned();
+                if !value.is_empty() && rank < strongest {
+                    (strongest, told.checksum) = (rank, Some((algorithm, value)));
+                }
+                continue;
+            }
+            let field = match name.as_str() {
+                "ETag" => &mut told.etag,
+                "Code" => &mut told.code,
+                "Message" => &mut told.message,
+                "RequestId" => &mut told.request_id,
+                "ChecksumType" => {
+                    told.checksum_kind = Some(ChecksumType::from(try_data(&mut tag)?.as_ref()));
+                    continue;
+                }
+                _ => continue,
+            };
+            *field = Some(try_data(&mut tag)?.into_owned());
+        }
+        told.etag = told.etag.map(|etag| unquoted(Some(&etag)));
+        Ok(told)
+    }
+}
