@@ -154,6 +154,11 @@ bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole
 bench-simulator: build $(TOOLS)/s3sim $(TOOLS)/sim_load ## how many requests one core of the S3 simulator serves (options: ARGS="--help")
 	$(BIN)/python benches/bench_simulator.py $(ARGS)
 
+.PHONY: bench-requests
+bench-requests: $(TOOLS)/s3sim ## CPU and memory of one copy request, layer by layer, on the simulator (options: ARGS="--in-flight 3000 --seconds 0.8")
+	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --example request_costs
+	$(TARGET)/release/examples/request_costs $(TOOLS)/s3sim $(ARGS)
+
 .PHONY: governor-plots
 governor-plots: ## draw the plots of docs/governor.md again
 	$(CARGO) build --release --locked $(RUST_PACKAGES) --example governor_plots
