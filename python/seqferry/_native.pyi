@@ -21,7 +21,19 @@ class Endpoint:
         region: str | None = None,
         profile: str | None = None,
         anonymous: bool = False,
-    ) -> Endpoint: ...
+        disk: bool = False,
+        symlinks: str = "follow",
+        empty_directories: bool = False,
+    ) -> Endpoint:
+        """An S3 endpoint; or with ``disk`` this machine's disks, where buckets are the absolute paths of folders.
+
+        Args:
+            symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.
+            empty_directories: are keys with a last slash; else they are not seen.
+
+        Raises:
+            ValueError: for a word that is none of the above.
+        """
 
 @final
 class ObjectInfo:
@@ -40,6 +52,9 @@ class ObjectInfo:
     def version_id(self) -> str | None: ...
     @property
     def storage_class(self) -> str | None: ...
+    @property
+    def refusal(self) -> tuple[str, str] | None:
+        """Code and message of why this cannot be read as an object; the key may then be escaped. None for objects."""
 
 @final
 class CopyPolicy:

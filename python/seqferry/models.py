@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 IfExists = Literal["same", "skip", "overwrite", "fail"]
 Verify = Literal["auto", "checksum", "content"]
+Symlinks = Literal["follow", "skip", "keep"]
 
 Way = Literal["copy", "stream"]
 """``copy``: the storage copies the bytes itself. ``stream``: they pass through the process that does the work."""
@@ -35,7 +36,11 @@ ERROR_CLASSES: Final[tuple[str, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in object storage: ``s3://bucket/key`` as seen through an endpoint. Holds no secret."""
+    """A place in object storage, ``s3://bucket/key`` as seen through an endpoint, or on a disk. Holds no secret.
+
+    On a ``disk``, ``bucket`` is the absolute path of a folder of this machine, and ``key`` a path below it. Links below
+    it are followed, skipped, or kept as what they are; ``empty_directories`` are keys with a last slash, or not seen.
+    """
 
     bucket: str
     key: str = ""
@@ -43,10 +48,17 @@ class Location:
     region: str | None = None
     profile: str | None = None
     anonymous: bool = False
+    disk: bool = False
+    symlinks: Symlinks = "follow"
+    empty_directories: bool = False
 
     @property
     def uri(self) -> str:
-        return f"s3://{self.bucket}/{self.key}"
+        return self.at(self.key)
+
+    def at(self, key: str) -> str:
+        """The address, or the path, of another key in the same bucket."""
+        return f"{self.bucket.rstrip('/')}/{key}" if self.disk else f"s3://{self.bucket}/{key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +206,8 @@ class PlannedCopy:
     target_key: str
     size: int
     refusal: str | None = None
+    left_out: bool = False
+    """It would be left out for what ``refusal`` says, which is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +224,5 @@ class Evidence:
     """How many of them lack something of their source, as tags that may not be read."""
     streamed: int = 0
     """How many of them passed through a process of ours."""
+    left_out: int = 0
+    """How many were not wanted, or are nothing that can be copied: special files, links that are to be skipped."""

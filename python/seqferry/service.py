@@ -12,7 +12,7 @@ from typing import Final, Self, get_args
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from seqferry import sources
+from seqferry import local, sources
 from seqferry import spec as specs
 from seqferry.config import Settings
 from seqferry.db import events, evidence, objects, transfers
@@ -96,10 +96,16 @@ class Service:
         Not ``queued`` is for the worker of a state folder that does it at once; the next worker queues what is left.
 
         Raises:
-            UsageError: the spec makes no sense, or the idempotency key is empty or longer than 255 bytes.
+            UsageError: the spec makes no sense, or needs this machine's disk while any machine may do the work, or the
+                idempotency key is empty or longer than 255 bytes.
             ConflictError: the key was used for another spec.
         """
         specs.checked(spec)
+        if (spec.source.disk or spec.target.disk) and not self.database.is_sqlite:
+            raise UsageError(
+                "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
+                "of its own. Unset SEQFERRY_DATABASE_URL for this command."
+            )
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
         text = specs.to_json(spec)
@@ -232,8 +238,9 @@ class Service:
         for page in sources.objects(self.engine, spec, refuse):
             for info in page:
                 target_key = specs.target_key(spec, info.key)
-                _, why = specs.refusal(spec, info.key, target_key) or ("", None)
-                yield PlannedCopy(info.key, target_key, info.size, why)
+                refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal)
+                left_out = refused is not None and refused[0] in local.LEFT_OUT
+                yield PlannedCopy(info.key, target_key, info.size, refused and refused[1], left_out)
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
@@ -245,6 +252,10 @@ class Service:
         return len(
             {key for event in self.events(transfer_id) if event.kind == "removing" for key in event.data["keys"]}
         )
+
+    def free_space(self, spec: TransferSpec) -> int | None:
+        """Bytes that may still be written at the target; None where nobody can tell, as of S3."""
+        return local.free_bytes(spec.target.bucket) if spec.target.disk else None
 
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.

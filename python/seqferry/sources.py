@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from seqferry import local
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import UsageError
 from seqferry.models import Location, TransferSpec
@@ -35,9 +36,14 @@ def check(engine: Engine, spec: TransferSpec) -> None:
 
 
 def check_buckets(engine: Engine, spec: TransferSpec) -> None:
-    """Raise StorageError when one of the two buckets cannot be used."""
-    engine.check_bucket(spec.source)
-    if spec.target != spec.source:
+    """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing."""
+    if spec.source.disk:
+        local.check_source(spec.source.bucket)
+    else:
+        engine.check_bucket(spec.source)
+    if spec.target.disk:
+        local.check_target(spec.target.bucket)
+    elif spec.target != spec.source:
         engine.check_bucket(spec.target)
 
 
@@ -80,9 +86,9 @@ def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
 
 
 def at_target(engine: Engine, spec: TransferSpec) -> Iterator[list[str]]:
-    """Pages of the keys below the target prefix."""
-    for page in engine.list(spec.target):
-        yield [info.key for info in page]
+    """Pages of the keys below the target prefix. On a disk those of files only, and none that a link leads to."""
+    for page in engine.list(replace(spec.target, symlinks="skip")):
+        yield [info.key for info in page if info.refusal is None]
 
 
 def extras(engine: Engine, spec: TransferSpec) -> Iterator[list[str]]:
@@ -96,9 +102,7 @@ def extras(engine: Engine, spec: TransferSpec) -> Iterator[list[str]]:
 def _wanted(spec: TransferSpec, page: list[ObjectInfo]) -> list[ObjectInfo]:
     kept = [info for info in page if not is_left_out(spec, info.key, info.size)]
     if len(kept) < len(page):
-        log.info(
-            "left out %s: it is empty, and no name is left for it in s3://%s/", spec.source.uri, spec.target.bucket
-        )
+        log.info("left out %s: it is empty, and no name is left for it in %s", spec.source.uri, spec.target.at(""))
     return kept
 
 
@@ -120,6 +124,8 @@ def _missing_keys(spec: TransferSpec, missing: list[str]) -> str:
 
 
 def _missing_single(engine: Engine, source: Location) -> str:
+    if source.disk:
+        return f"There is no file {source.uri} any more."
     below = replace(source, key=source.key + "/")
     if any(engine.list(below, limit=1)):
         return f"There is no object {source.uri}; did you mean {below.uri} (everything below it)?"

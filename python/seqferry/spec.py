@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final, cast, get_args
 
+from seqferry import local
 from seqferry.errors import UsageError
-from seqferry.models import IfExists, Location, TransferSpec, Verify, Way
+from seqferry.models import IfExists, Location, Symlinks, TransferSpec, Verify, Way
 
 MIB: Final = 1024 * 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -70,9 +72,12 @@ def build_spec(
     part_size: int | None = None,
     copy_threshold: int | None = None,
     storage_class: str | None = None,
+    symlinks: str = "follow",
+    empty_directories: bool = False,
     delete: bool = False,
     max_delete: int | None = None,
     below: bool = False,
+    allow_local: bool = False,
 ) -> TransferSpec:
     """The spec of ``cp SOURCE TARGET``.
 
@@ -82,44 +87,65 @@ def build_spec(
     of both. With ``below``, a source without its trailing slash means everything below as well. ``no_sign_request``
     leaves requests to the source unsigned (public data); those to the target are signed.
 
+    With ``allow_local`` one side may be a path of this machine, which is looked at: a folder means everything below it,
+    with or without its trailing slash, and one object that is copied to a folder keeps its name. Only for those who may
+    read and write what this process may.
+
     Raises:
         UsageError: what is asked makes no sense, or cannot be done today.
     """
-    remote = [is_s3_uri(source), is_s3_uri(target)]
-    if any(remote) and not all(remote):
-        local = target if remote[0] else source
-        if "://" not in local and not local.lower().startswith("s3:"):
-            raise UsageError(
-                f"'{_shown(local)}' is a local path; only copying from s3:// to s3:// is there today. Write s3://bucket/prefix/."
-            )
-    source_bucket, source_key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
-    target_bucket, target_key = parse_uri(target)
+    paths = [local.is_local(text) for text in (source, target)]
+    if any(paths) and not allow_local:
+        raise UsageError(
+            f"'{_shown(source if paths[0] else target)}' is a local path, and those are taken on the command line "
+            f"only; {_FORM}."
+        )
+    if all(paths):
+        raise UsageError(
+            f"'{_shown(source)}' and '{_shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
+            "(within a machine use cp or rsync)."
+        )
+    on_disk = partial(Location, disk=True, symlinks=cast("Symlinks", symlinks), empty_directories=empty_directories)
     source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
     _check_endpoint(source_url)
     _check_endpoint(target_url)
+    if paths[0]:
+        source_bucket, source_key = local.source(source)
+        if below and source_key:
+            raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.")
+        from_ = on_disk(source_bucket, source_key)
+    else:
+        source_bucket, source_key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
+        from_ = Location(
+            bucket=source_bucket,
+            key=source_key,
+            endpoint_url=source_url,
+            region=source_region or region,
+            profile=source_profile or profile,
+            anonymous=no_sign_request,
+        )
     single = source_key != "" and not source_key.endswith("/")
-    if single:
+    name = source_key.rsplit("/", 1)[-1] if single else None
+    if paths[1]:
+        target_bucket, target_key = local.target(target, name)
+        to = on_disk(target_bucket, target_key)
+    else:
+        target_bucket, target_key = parse_uri(target)
         if target_key == "" or target_key.endswith("/"):
-            target_key += source_key.rsplit("/", 1)[-1]
-    elif target_key != "" and not target_key.endswith("/"):
-        target_key += "/"
+            target_key += name or ""
+        elif not single:
+            target_key += "/"
+        to = Location(
+            bucket=target_bucket,
+            key=target_key,
+            endpoint_url=target_url,
+            region=target_region or region,
+            profile=target_profile or profile,
+        )
     return checked(
         TransferSpec(
-            source=Location(
-                bucket=source_bucket,
-                key=source_key,
-                endpoint_url=source_url,
-                region=source_region or region,
-                profile=source_profile or profile,
-                anonymous=no_sign_request,
-            ),
-            target=Location(
-                bucket=target_bucket,
-                key=target_key,
-                endpoint_url=target_url,
-                region=target_region or region,
-                profile=target_profile or profile,
-            ),
+            source=from_,
+            target=to,
             strip=source_key,
             single=single,
             if_exists=cast("IfExists", if_exists),
@@ -165,6 +191,10 @@ def checked(spec: TransferSpec) -> TransferSpec:
     _check_text(spec)
     _check_choice("--if-exists", spec.if_exists, get_args(IfExists))
     _check_choice("--verify", spec.verify, get_args(Verify))
+    for place in (spec.source, spec.target):
+        _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
+    if spec.storage_class is not None and spec.target.disk:
+        raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
     if spec.part_size is not None and not MIN_PART_SIZE <= spec.part_size <= MAX_PART_SIZE:
         raise UsageError(
             f"--part-size {spec.part_size} is outside what S3 allows; choose between 5MiB ({MIN_PART_SIZE}) "
@@ -207,7 +237,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
 
 def is_same_store(spec: TransferSpec) -> bool:
     """True when source and target are in the same bucket of the same endpoint."""
-    return spec.source.bucket == spec.target.bucket and _on_one_endpoint(spec)
+    source, target = spec.source, spec.target
+    return source.bucket == target.bucket and source.disk == target.disk and _on_one_endpoint(spec)
 
 
 def way(spec: TransferSpec) -> Way:
@@ -217,6 +248,8 @@ def way(spec: TransferSpec) -> Way:
 
 def why_streamed(spec: TransferSpec) -> str | None:
     """Why no storage can copy these bytes itself; None when one can be asked to."""
+    if spec.source.disk or spec.target.disk:
+        return f"the {'source' if spec.source.disk else 'target'} is a local path"
     return None if _on_one_endpoint(spec) else "source and target are on different endpoints"
 
 
@@ -242,15 +275,23 @@ def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
     return size == 0 and source_key == spec.strip and target_key(spec, source_key) == ""
 
 
-def refusal(spec: TransferSpec, source_key: str, target_key: str) -> tuple[str, str] | None:
+def refusal(
+    spec: TransferSpec, source_key: str, target_key: str, size: int, listed: tuple[str, str] | None = None
+) -> tuple[str, str] | None:
     """Why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
 
     What depends on the single key only: the spec as a whole has been ``checked``, and what ``is_left_out`` not listed.
+    ``listed`` is why the listing says that it is no object, if so.
     """
-    source, target = f"s3://{spec.source.bucket}/{source_key}", f"s3://{spec.target.bucket}/{target_key}"
+    source, target = spec.source.at(source_key), spec.target.at(target_key)
+    if listed is not None:
+        return listed[0], f"{source}: {listed[1]}"
+    if spec.target.disk and target_key != "":
+        refused = local.refusal(target_key, size)
+        return refused and (refused[0], f"{source} cannot be a file in {spec.target.bucket}. {refused[1]}")
     if target_key == "":
         why = f"{source} is the source prefix itself, so that no name is left for it in {target}."
-        return "EmptyTargetKey", f"{why} Choose a target prefix, for example {target}copy/."
+        return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
     # The storage may hold keys that are not UTF-8: they count as many bytes as they have.
     size = len(target_key.encode("utf-8", "surrogateescape"))
     if size > _MAX_KEY_BYTES:
@@ -289,7 +330,7 @@ def _check_key(key: str) -> None:
 def _check_text(spec: TransferSpec) -> None:
     """Refuse what is no text: JSON and command lines can hold halves of characters, which nothing can store."""
     for side, place in (("source", spec.source), ("target", spec.target)):
-        _check_utf8(f"The {side} bucket", place.bucket)
+        _check_utf8(f"The {side} {'folder' if place.disk else 'bucket'}", place.bucket)
         _check_utf8(f"The {side} endpoint URL", place.endpoint_url)
         _check_utf8(f"The {side} region", place.region)
         _check_utf8(f"The {side} profile", place.profile)

@@ -73,7 +73,15 @@ class Worker:
         self._database = service.database
         attendant = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else attendant
-        self._runtime = Runtime(service.database, service.queue, service.engine, self.executor_id, attendant, on_end)
+        self._runtime = Runtime(
+            service.database,
+            service.queue,
+            service.engine,
+            service.settings.state_dir,
+            self.executor_id,
+            attendant,
+            on_end,
+        )
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
         self._held = held

@@ -58,7 +58,7 @@ class _DyingQueue(Queue):
 
 
 def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[Planned]]) -> None:
-    runtime = Runtime(service.database, queue, service.engine, "executor", "attendant")
+    runtime = Runtime(service.database, queue, service.engine, service.settings.state_dir, "executor", "attendant")
     with service.database.write() as connection:
         assert transfers.begin_plan(connection, transfer_id, time.time(), "worker", "attendant") is not None
     planner = Planner(runtime, transfer_id, ANY_SPEC)
@@ -146,7 +146,9 @@ def test_a_key_that_a_listing_names_twice_is_planned_once(service: Service) -> N
 
 def test_a_cancelled_transfer_takes_no_more_objects(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
-    runtime = Runtime(service.database, service.queue, service.engine, "executor", "attendant")
+    runtime = Runtime(
+        service.database, service.queue, service.engine, service.settings.state_dir, "executor", "attendant"
+    )
     with service.database.write() as connection:
         transfers.begin_plan(connection, transfer_id, 1.0, "worker", "attendant")
     planner = Planner(runtime, transfer_id, ANY_SPEC)

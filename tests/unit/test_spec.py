@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,6 +81,8 @@ def test_an_address_with_credentials_is_refused_and_not_shown() -> None:
         lambda: build_spec("s3://a/", "s3://b/", endpoint_url="http://\ud800"),
         lambda: build_spec("s3://a/", "s3://b/", endpoint_url="\ud800"),
         lambda: build_spec("s3://a/", "\ud800"),
+        lambda: build_spec("s3://a/", "\ud800", allow_local=True),
+        lambda: build_spec("\ud800", "s3://a/", allow_local=True),
     ],
 )
 def test_halves_of_characters_are_refused_in_a_message_that_can_be_sent(build: Callable[[], object]) -> None:
@@ -169,22 +173,6 @@ def test_the_same_bucket_name_elsewhere_is_the_same_only_on_one_endpoint() -> No
     build_spec("s3://a/run/", "s3://a/run/", source_endpoint_url="https://one.example.org")
 
 
-@pytest.mark.parametrize(
-    ("options", "way"),
-    [
-        ({}, "copy"),
-        ({"source_profile": "vendor"}, "copy"),
-        ({"source_endpoint_url": "https://S3.one.org:443/", "target_endpoint_url": "https://s3.one.org"}, "copy"),
-        ({"source_endpoint_url": "https://one.example.org"}, "stream"),
-    ],
-)
-def test_bytes_pass_through_us_only_where_no_storage_can_copy_them(options: dict[str, Any], way: str) -> None:
-    spec = build_spec("s3://a/x/", "s3://b/x/", **options)
-
-    assert specs.way(spec) == way
-    assert (specs.why_streamed(spec) is None) == (way == "copy")
-
-
 def test_options_of_one_side_win() -> None:
     spec = build_spec(
         "s3://a/run/",
@@ -204,9 +192,96 @@ def test_options_of_one_side_win() -> None:
 @pytest.mark.parametrize(
     ("source", "target"), [("/data/run", "s3://b/x/"), ("s3://b/x/", "./here"), ("run/", "s3://b")]
 )
-def test_a_local_path_is_said_to_come_later(source: str, target: str) -> None:
+def test_a_local_path_is_refused_unless_allowed(source: str, target: str) -> None:
     with pytest.raises(UsageError, match="local path"):
         build_spec(source, target)
+
+
+def test_two_local_paths_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"both local paths.*cp or rsync"):
+        build_spec("/data/run", "/data/copy", allow_local=True)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """``run/f.gz`` in the folder we are in."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/f.gz").write_bytes(b"reads")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path.resolve()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "key", "expected"),
+    [
+        # A folder means everything below it, with and without its last slash.
+        ("run", "s3://b/x", "f.gz", "x/f.gz"),
+        ("run/", "s3://b/x/", "d/f.gz", "x/d/f.gz"),
+        ("./run/.", "s3://b", "f.gz", "f.gz"),
+        (".", "s3://b/x", "run/f.gz", "x/run/f.gz"),
+        # One file: the exact key, or its name below a prefix.
+        ("run/f.gz", "s3://b/x", "f.gz", "x"),
+        ("run/f.gz", "s3://b/x/", "f.gz", "x/f.gz"),
+        ("run/f.gz", "s3://b", "f.gz", "f.gz"),
+    ],
+)
+def test_where_a_file_goes(here: Path, source: str, target: str, key: str, expected: str) -> None:
+    spec = build_spec(source, target, endpoint_url="http://127.0.0.1:1", allow_local=True)
+
+    assert target_key(spec, key) == expected
+    assert spec.source == Location(spec.source.bucket, spec.source.key, disk=True)
+    assert spec.target.endpoint_url == "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "key", "path"),
+    [
+        ("s3://b/x/", "new", "x/d/f", "new/d/f"),
+        ("s3://b/x/", "new/", "x/f", "new/f"),
+        ("s3://b", "run", "x/f", "run/x/f"),
+        # One object: the exact path, or its name in a folder.
+        ("s3://b/x/f.gz", "new", "x/f.gz", "new"),
+        ("s3://b/x/f.gz", "new/", "x/f.gz", "new/f.gz"),
+        ("s3://b/x/f.gz", "run", "x/f.gz", "run/f.gz"),
+        ("s3://b/x/f.gz", ".", "x/f.gz", "f.gz"),
+        ("s3://b/x/f.gz", "run/g.gz", "x/f.gz", "run/g.gz"),
+    ],
+)
+def test_where_an_object_goes_on_a_disk(here: Path, source: str, target: str, key: str, path: str) -> None:
+    spec = build_spec(source, target, allow_local=True)
+
+    assert spec.target.at(target_key(spec, key)) == f"{here}/{path}"
+    assert spec.target.disk
+
+
+def test_a_folder_is_kept_as_the_place_that_links_lead_to(here: Path) -> None:
+    (here / "latest").symlink_to("run")
+
+    assert build_spec("latest", "s3://b", allow_local=True).source.uri == f"{here}/run/"
+    assert build_spec("s3://b/", "latest/new", allow_local=True).target.uri == f"{here}/run/new/"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "said"),
+    [
+        ("run/g.gz", "s3://b/", "Cannot read 'run/g.gz': No such file"),
+        ("run/f.gz/", "s3://b/", "write 'run/f.gz'"),
+        ("/dev/null", "s3://b/", "neither a file nor a folder"),
+        ("-", "s3://b/x", "standard input"),
+        ("s3://b/x", "-", "standard input"),
+        ("", "s3://b/", "empty"),
+        ("s3://b/x/", "run/f.gz", "no folder"),
+        ("s3://b/x/f", "run/f.gz/", "no folder"),
+        ("run\udcff", "s3://b/", "not valid UTF-8"),
+        ("s3://b/x/", "run\0x", "NUL"),
+    ],
+)
+def test_a_path_that_makes_no_sense_is_refused_with_the_reason(here: Path, source: str, target: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        build_spec(source, target, allow_local=True)
+
+    assert said in refused.value.message
+    refused.value.message.encode("utf-8")
 
 
 def test_everything_below_is_meant_also_without_a_last_slash() -> None:
@@ -224,11 +299,82 @@ def test_everything_below_is_meant_also_without_a_last_slash() -> None:
         ("s3://a/run/", "s3://b/", {"delete": True, "max_delete": -1}, "0 or more"),
         ("s3://a/run/vendor/", "s3://a/run/", {"delete": True}, "would remove it"),
         ("s3://a/run/", "s3://a", {"delete": True}, "would remove it"),
+        ("run/f.gz", "s3://b/", {"below": True}, "use cp"),
     ],
 )
-def test_removing_what_must_stay_is_refused(source: str, target: str, options: dict[str, Any], said: str) -> None:
+def test_removing_what_must_stay_is_refused(
+    here: Path, source: str, target: str, options: dict[str, Any], said: str
+) -> None:
     with pytest.raises(UsageError, match=said):
-        build_spec(source, target, **options)
+        build_spec(source, target, allow_local=True, **options)
+
+
+def test_a_word_for_links_that_is_none_is_refused(here: Path) -> None:
+    with pytest.raises(UsageError, match="--symlinks"):
+        build_spec("run", "s3://b", symlinks="chase", allow_local=True)
+
+
+def test_a_storage_class_on_a_disk_is_refused() -> None:
+    with pytest.raises(UsageError, match="--storage-class"):
+        build_spec("s3://b/x/", "new", storage_class="GLACIER", allow_local=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "way"),
+    [
+        ("s3://a/x/", "s3://b/x/", {}, "copy"),
+        ("s3://a/x/", "s3://b/x/", {"source_profile": "vendor"}, "copy"),
+        ("s3://a/x/", "s3://b/x/", {"source_endpoint_url": "https://one.example.org"}, "stream"),
+        ("s3://a/x/", "new", {}, "stream"),
+        ("run", "s3://b/x/", {}, "stream"),
+    ],
+)
+def test_bytes_pass_through_us_only_where_no_storage_can_copy_them(
+    here: Path, source: str, target: str, options: dict[str, Any], way: str
+) -> None:
+    spec = build_spec(source, target, allow_local=True, **options)
+
+    assert specs.way(spec) == way
+    assert (specs.why_streamed(spec) is None) == (way == "copy")
+
+
+@pytest.mark.parametrize(
+    ("key", "size", "code"),
+    [
+        ("x/a/b.gz", 1, None),
+        ("x/d/", 0, None),
+        ("x/d/", 1, "FolderWithBytes"),
+        ("x//b", 1, "EmptySegment"),
+        ("x/a//b", 1, "EmptySegment"),
+        ("x/a//", 0, "EmptySegment"),
+        ("x/../b", 1, "DotSegment"),
+        ("x/a/..", 1, "DotSegment"),
+        ("x/./b", 1, "DotSegment"),
+        ("x/a\0b", 1, "NulInKey"),
+        ("x/..a/...", 1, None),
+        ("x/.seqferry-" + "0" * 32 + ".part", 1, "ReservedName"),
+        ("x/.seqferry-" + "0" * 31 + ".part", 1, None),
+        ("x/" + "é" * 127, 1, None),
+        ("x/" + "é" * 128, 1, "NameTooLong"),
+    ],
+)
+def test_a_key_that_cannot_be_a_file_is_refused_by_itself(here: Path, key: str, size: int, code: str | None) -> None:
+    spec = build_spec("s3://b/x/", "new", allow_local=True)
+
+    refused = specs.refusal(spec, key, target_key(spec, key), size)
+
+    assert (refused and refused[0]) == code
+    assert refused is None or f"s3://b/{key}" in refused[1]
+
+
+def test_a_spec_of_an_earlier_version_can_be_read(here: Path) -> None:
+    spec = build_spec("s3://a/x/", "s3://b/y/")
+    data = json.loads(specs.to_json(spec))
+    del data["delete"], data["max_delete"]
+    for place in (data["source"], data["target"]):
+        del place["disk"], place["symlinks"], place["empty_directories"]
+
+    assert specs.from_json(json.dumps(data)) == spec
 
 
 @pytest.mark.parametrize(
@@ -334,7 +480,7 @@ def test_an_object_that_cannot_go_where_it_should_is_refused_by_itself(
 ) -> None:
     spec = build_spec(source, target)
 
-    refused = specs.refusal(spec, key, target_key(spec, key))
+    refused = specs.refusal(spec, key, target_key(spec, key), 1)
 
     assert (refused and refused[0]) == code
     assert refused is None or "Choose a" in refused[1]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use futures::stream::{StreamExt as _, TryStreamExt as _};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use seqferry_store::{Budget, BudgetLimits, EndpointOptions, ErrorClass, S3Store};
+use seqferry_store::{Budget, BudgetLimits, ErrorClass};
 use seqferry_transfer::list::{self, Listing as ListingOptions};
 use seqferry_transfer::progress::Counters;
 use seqferry_transfer::requests::{Call, Interrupted, Requests};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::job::Job;
 use crate::listing::Listing;
-use crate::values::{CopyItem, CopyPolicy, Endpoint, ObjectInfo, interrupted};
+use crate::values::{CopyItem, CopyPolicy, Endpoint, ObjectInfo, Reached, interrupted};
 
 /// HEAD requests of one `head` call that may wait at a time; the budget decides how many are under way.
 const HEADS: usize = 256;
@@ -31,7 +31,7 @@ pub struct Engine {
     runtime: Runtime,
     budget: Arc<Budget>,
     counters: Arc<Counters>,
-    connections: tokio::sync::Mutex<HashMap<EndpointOptions, Connection>>,
+    connections: tokio::sync::Mutex<HashMap<Reached, Connection>>,
     pid: Mutex<u32>,
 }
 
@@ -46,17 +46,17 @@ pub struct EngineStats {
 }
 
 impl Engine {
-    async fn connection(&self, options: &EndpointOptions) -> Connection {
+    async fn connection(&self, options: &Reached) -> Connection {
         let mut connections = self.connections.lock().await;
         if let Some(connection) = connections.get(options) {
             return connection.clone();
         }
-        let connection = Connection::new(Arc::new(S3Store::connect(options.clone()).await));
+        let connection = Connection::new(options.connect().await);
         connections.insert(options.clone(), connection.clone());
         connection
     }
 
-    async fn requests(&self, options: &EndpointOptions, policy: RetryPolicy) -> Requests {
+    async fn requests(&self, options: &Reached, policy: RetryPolicy) -> Requests {
         let connection = self.connection(options).await;
         Requests::new(
             connection,

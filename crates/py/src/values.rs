@@ -1,8 +1,12 @@
 //! Values that cross the line between Python and Rust.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use seqferry_store::{EndpointOptions, ListedObject, ObjectMeta, StoreError};
+use seqferry_store::{
+    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, S3Store, StoreError, Symlinks,
+};
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::requests::Interrupted;
 use seqferry_transfer::{self as transfer, IfExists, Item, Limits, Policy, Verify, Way};
@@ -24,16 +28,70 @@ pub(crate) fn interrupted(interrupted: &Interrupted) -> PyErr {
     }
 }
 
+/// What is talked to. Those that are equal share a store and all that was learned of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Reached {
+    /// A service, as somebody.
+    Service(EndpointOptions),
+    /// This machine's disks.
+    Disk(Links, bool),
+}
+
+/// [`Symlinks`], as a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Links {
+    Follow,
+    Skip,
+    Keep,
+}
+
+impl Reached {
+    pub(crate) async fn connect(&self) -> Arc<dyn ObjectStore> {
+        match self {
+            Self::Service(options) => Arc::new(S3Store::connect(options.clone()).await),
+            Self::Disk(links, empty_folders) => {
+                let symlinks = match links {
+                    Links::Follow => Symlinks::Follow,
+                    Links::Skip => Symlinks::Skip,
+                    Links::Keep => Symlinks::Keep,
+                };
+                let options = DiskOptions { symlinks, empty_folders: *empty_folders, ..DiskOptions::default() };
+                Arc::new(DiskStore::new(options))
+            }
+        }
+    }
+}
+
 #[pyclass(frozen, module = "seqferry._native")]
 #[derive(Clone)]
-pub struct Endpoint(pub(crate) EndpointOptions);
+pub struct Endpoint(pub(crate) Reached);
 
 #[pymethods]
 impl Endpoint {
     #[new]
-    #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false))]
-    fn new(endpoint_url: Option<String>, region: Option<String>, profile: Option<String>, anonymous: bool) -> Self {
-        Self(EndpointOptions { endpoint_url, region, profile, anonymous, credentials: None })
+    #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, disk=false,
+                        symlinks="follow", empty_directories=false))]
+    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    fn new(
+        endpoint_url: Option<String>,
+        region: Option<String>,
+        profile: Option<String>,
+        anonymous: bool,
+        disk: bool,
+        symlinks: &str,
+        empty_directories: bool,
+    ) -> PyResult<Self> {
+        let links = match symlinks {
+            "follow" => Links::Follow,
+            "skip" => Links::Skip,
+            "keep" => Links::Keep,
+            other => return Err(PyValueError::new_err(format!("symlinks is none of follow, skip, keep: {other}"))),
+        };
+        Ok(Self(if disk {
+            Reached::Disk(links, empty_directories)
+        } else {
+            Reached::Service(EndpointOptions { endpoint_url, region, profile, anonymous, credentials: None })
+        }))
     }
 }
 
@@ -45,6 +103,7 @@ pub struct ObjectInfo {
     last_modified: f64,
     version_id: Option<String>,
     storage_class: Option<String>,
+    refusal: Option<(String, String)>,
 }
 
 impl From<ListedObject> for ObjectInfo {
@@ -56,6 +115,7 @@ impl From<ListedObject> for ObjectInfo {
             last_modified: object.last_modified,
             version_id: None,
             storage_class: object.storage_class,
+            refusal: object.refusal.map(|refusal| (refusal.code.to_owned(), refusal.message)),
         }
     }
 }
@@ -69,14 +129,15 @@ impl ObjectInfo {
             last_modified: meta.last_modified,
             version_id: meta.version_id,
             storage_class: meta.storage_class,
+            refusal: None,
         }
     }
 }
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct CopyPolicy {
-    pub(crate) source: EndpointOptions,
-    pub(crate) target: EndpointOptions,
+    pub(crate) source: Reached,
+    pub(crate) target: Reached,
     pub(crate) policy: Policy,
 }
 

@@ -18,7 +18,7 @@ from seqferry.cli import errors, exits
 if TYPE_CHECKING:
     from typer._click.core import Context, Parameter
 
-_HELP = """Moves sequencing data between S3 buckets: fast, durable, observable, provable.
+_HELP = """Moves sequencing data between S3 buckets and disks: fast, durable, observable, provable.
 
 Every transfer is recorded before it starts and can be resumed after anything: Ctrl-C, a crash, a reboot.
 """

@@ -7,18 +7,27 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from seqferry.cli import display, exits, options, text
+from seqferry.cli import display, exits, options, pipes, text
 from seqferry.cli.session import Session, actor, open_session
-from seqferry.models import IfExists, TransferSpec, Verify
+from seqferry.models import IfExists, Symlinks, TransferSpec, Verify
 from seqferry.spec import build_spec, way, why_streamed
 
 
 def cp(
     source: Annotated[
-        str, typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (everything below) or s3://bucket/key.")
+        str,
+        typer.Argument(
+            metavar="SRC",
+            help="s3://bucket/prefix/ (all below), s3://bucket/key, a local folder or file, - for standard input.",
+        ),
     ],
     target: Annotated[
-        str, typer.Argument(metavar="DST", help="s3://bucket/prefix/ or, for one object, s3://bucket/key.")
+        str,
+        typer.Argument(
+            metavar="DST",
+            help="s3://bucket/prefix/ or a local folder; for one object also s3://bucket/key, a local file, or - for "
+            "standard output.",
+        ),
     ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would be copied.")
@@ -67,6 +76,23 @@ def cp(
             "--storage-class", envvar="SEQFERRY_STORAGE_CLASS", metavar="NAME", help="Storage class of the copies."
         ),
     ] = None,
+    symlinks: Annotated[
+        Symlinks,
+        typer.Option(
+            "--symlinks",
+            envvar="SEQFERRY_SYMLINKS",
+            help="Links in a local folder: follow = copy what they lead to; skip = leave them out; keep = copy the "
+            "links themselves, which a download makes again.",
+        ),
+    ] = "follow",
+    empty_directories: Annotated[
+        bool,
+        typer.Option(
+            "--empty-directories",
+            envvar="SEQFERRY_EMPTY_DIRECTORIES",
+            help="Keep the empty folders of a local folder as empty objects with a last slash.",
+        ),
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False,
@@ -88,7 +114,7 @@ def cp(
     no_progress: options.NoProgress = False,
     state_dir: options.StateDir = None,
 ) -> int:
-    """Copy objects from one S3 place to another, durably and verified.
+    """Copy objects between S3 places, or between S3 and local files, durably and verified.
 
     Within one S3 endpoint the storage itself copies the data; else it passes through this machine, checked on the way.
     """
@@ -116,7 +142,7 @@ def sync(
     ] = None,
     **as_cp: Any,
 ) -> int:
-    """Make DST hold what is below SRC: cp of a prefix that can also remove.
+    """Make DST hold what is below SRC: cp of a prefix or a folder that can also remove.
 
     Objects that are there and identical are left alone; nothing is removed without --delete.
     """
@@ -143,7 +169,12 @@ _OF_SPEC: Final = frozenset(inspect.signature(build_spec).parameters)
 
 def _copy(given: dict[str, Any]) -> int:
     """Options of ``cp`` or ``sync``, by the names of their parameters, to the exit code."""
-    spec = build_spec(**{name: value for name, value in given.items() if name in _OF_SPEC})
+    of_spec = {name: value for name, value in given.items() if name in _OF_SPEC}
+    spec = None
+    if pipes.is_asked_for(given):
+        pipes.check(given)
+    else:
+        spec = build_spec(**of_spec, allow_local=True)
     with open_session(
         as_json=given["as_json"],
         quiet=given["quiet"],
@@ -153,6 +184,8 @@ def _copy(given: dict[str, Any]) -> int:
         max_bandwidth=given["max_bandwidth"],
         memory=given["memory"],
     ) as session:
+        if spec is None:
+            return pipes.copy(session, of_spec)
         session.service.check(spec)
         if given["dry_run"]:
             return _preview(session, spec)
@@ -178,9 +211,14 @@ def _preview(session: Session, spec: TransferSpec) -> int:
     objects = total = refused = 0
     for planned in session.service.preview(spec):
         if planned.refusal is not None:
-            refused += 1
+            refused += not planned.left_out
             if session.as_json:
-                display.emit("refused", source_key=planned.source_key, error_message=planned.refusal)
+                display.emit(
+                    "refused",
+                    source_key=planned.source_key,
+                    error_message=planned.refusal,
+                    left_out=planned.left_out,
+                )
             else:
                 display.say(text.printable(planned.refusal))
             continue
@@ -189,8 +227,8 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         if session.as_json:
             display.emit("planned", source_key=planned.source_key, target_key=planned.target_key, size=planned.size)
         elif not session.quiet:
-            source = text.printable(f"s3://{spec.source.bucket}/{planned.source_key}")
-            target = text.printable(f"s3://{spec.target.bucket}/{planned.target_key}")
+            source = text.printable(spec.source.at(planned.source_key))
+            target = text.printable(spec.target.at(planned.target_key))
             print(f"(dry run) copy {source} to {target}")
     removed = 0
     for key in session.service.preview_removal(spec):
@@ -198,12 +236,15 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         if session.as_json:
             display.emit("planned_removal", target_key=key)
         elif not session.quiet:
-            print(f"(dry run) remove {text.printable(f's3://{spec.target.bucket}/{key}')}")
+            print(f"(dry run) remove {text.printable(spec.target.at(key))}")
+    free = session.service.free_space(spec)
     if session.as_json:
-        display.emit("dry_run", objects=objects, bytes=total, removed=removed, way=way(spec))
+        display.emit("dry_run", objects=objects, bytes=total, removed=removed, way=way(spec), free_bytes=free)
     elif not session.quiet:
         if (why := why_streamed(spec)) is not None:
             display.say(f"The bytes would pass through the machine that does the work: {why}.")
+        if free is not None and free < total:
+            display.say(f"{text.printable(spec.target.bucket)} has only {text.size(free)} free.")
         also = f", {text.count(removed, 'object')} to remove" if removed else ""
         display.say(
             f"Dry run: {text.count(objects, 'object')}, {text.size(total)}{also}. Nothing was copied or recorded."

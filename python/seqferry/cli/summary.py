@@ -67,12 +67,16 @@ class Result:
     def streamed(self) -> int:
         return sum(each.streamed for each in self.evidence)
 
+    @property
+    def left_out(self) -> int:
+        return sum(each.left_out for each in self.evidence)
+
     def verified(self) -> dict[str, int]:
         """Objects that are verified (copied ones and those found identical), by kind of evidence."""
         found: dict[str, int] = {}
         for each in self.evidence:
-            if each.state in {"done", "skipped"}:
-                found[each.verified] = found.get(each.verified, 0) + each.objects
+            if each.state in {"done", "skipped"} and each.objects > each.left_out:
+                found[each.verified] = found.get(each.verified, 0) + each.objects - each.left_out
         return found
 
 
@@ -105,8 +109,10 @@ def _figures(result: Result, status_command: str) -> list[str]:
         through = text.count(result.streamed, "object")
         why = why_streamed(result.status.spec) or "the storage could not copy them itself"
         out.append(f"  streamed  {through} through the machine that did the work: {why}")
-    if totals.skipped:
-        out.append(f"  skipped   {text.count(totals.skipped, 'object')} already there")
+    if there := totals.skipped - result.left_out:
+        out.append(f"  skipped   {text.count(there, 'object')} already there")
+    if result.left_out:
+        out.append(f"  left out  {text.count(result.left_out, 'object')}, see {status_command} --objects --json")
     if totals.failed:
         out.append(f"  failed    {text.count(totals.failed, 'object')}")
     if totals.cancelled:

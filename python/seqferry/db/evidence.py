@@ -7,6 +7,9 @@ import sqlalchemy as sa
 from seqferry.db.tables import object_
 from seqferry.models import Evidence
 
+# Planning says why, in the place of an error.
+_LEFT_OUT = sa.and_(object_.c.state == "skipped", object_.c.error_code.is_not(None))
+
 
 def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
     """Objects by state and kind of evidence, the largest group first."""
@@ -19,6 +22,7 @@ def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
             sa.func.sum(object_.c.retries).label("retries"),
             sa.func.count(object_.c.not_carried).label("not_carried"),
             sa.func.count().filter(object_.c.method == "stream", object_.c.state == "done").label("streamed"),
+            sa.func.count().filter(_LEFT_OUT).label("left_out"),
         )
         .where(object_.c.transfer_id == transfer_id)
         .group_by(object_.c.state, object_.c.verified)
@@ -34,6 +38,7 @@ def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
             retries=int(row.retries),
             not_carried=row.not_carried,
             streamed=row.streamed,
+            left_out=row.left_out,
         )
         for row in rows
     ]

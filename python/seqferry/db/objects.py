@@ -25,7 +25,10 @@ _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 
 @dataclass(slots=True)  # not frozen: that takes three times as long to make, and there is one for each object
 class Planned:
-    """An object of the source, and where it goes. ``refusal`` (code, message) tells why it is not copied, if so."""
+    """An object of the source, and where it goes.
+
+    ``refusal`` (code, message) tells why it is not copied, if so: with ``left_out`` it was not meant to be.
+    """
 
     source_key: str
     target_key: str
@@ -35,6 +38,7 @@ class Planned:
     version_id: str | None
     storage_class: str | None
     refusal: tuple[str, str] | None = None
+    left_out: bool = False
 
 
 class OpenObject(NamedTuple):
@@ -98,7 +102,7 @@ def add_batches(
     last = connection.execute(sa.select(sa.func.max(batch.c.number)).where(batch.c.transfer_id == transfer_id)).scalar()
     number = 0 if last is None else last + 1
     numbers: list[int] = []
-    found = {"objects": 0, "bytes": 0, "failed": 0}
+    found = {"objects": 0, "bytes": 0, "failed": 0, "skipped": 0}
     for group in groups:
         fresh = _insert(connection, transfer_id, number, group, at)
         if not fresh:
@@ -106,7 +110,8 @@ def add_batches(
         counters = {
             "objects": len(fresh),
             "bytes": sum(planned.size for planned in fresh),
-            "failed": sum(planned.refusal is not None for planned in fresh),
+            "failed": sum(planned.refusal is not None and not planned.left_out for planned in fresh),
+            "skipped": sum(planned.left_out for planned in fresh),
         }
         connection.execute(batch.insert().values(transfer_id=transfer_id, number=number, state="queued", **counters))
         for name, count in counters.items():
@@ -155,7 +160,7 @@ def _object_row(planned: Planned, at: float) -> bulk.Row:
     if planned.refusal is None:
         return (*found, "pending", None, None, None, None, None)
     code, message = planned.refusal
-    return (*found, "failed", at, "object", code, "plan", message)
+    return (*found, "skipped" if planned.left_out else "failed", at, "object", code, "plan", message)
 
 
 def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
@@ -412,7 +417,7 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
         connection.execute(
             batch.update()
             .where(batch.c.transfer_id == transfer_id, batch.c.number.in_(numbers))
-            .values(state="ended", ended_at=at, cancelled=batch.c.objects - batch.c.failed)
+            .values(state="ended", ended_at=at, cancelled=batch.c.objects - batch.c.failed - batch.c.skipped)
         )
         _add_to_tallies(connection, {transfer_id: {"cancelled": int(left)}})
     return numbers

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Final
 
 from seqferry.db.database import Database
@@ -102,6 +103,7 @@ class Runtime:
         database: Database,
         queue: Queue,
         engine: Engine,
+        state_dir: Path,
         executor_id: str,
         attendant: str,
         on_end: Callable[[], None] | None = None,
@@ -110,6 +112,7 @@ class Runtime:
         self.recorder: Final = Recorder(database)
         self.queue: Final = queue
         self.engine: Final = engine
+        self.state_dir: Final = state_dir
         self.executor_id: Final = executor_id
         self.attendant: Final = attendant
         self.actor: Final = f"worker {attendant}"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from seqferry import names, planning, sources
+from seqferry import local, names, planning, sources
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
@@ -75,6 +75,9 @@ def close(runtime: Runtime, transfer_id: str) -> None:
     removal.remove_extras(runtime, transfer_id)
     with runtime.database.write() as connection:
         transfers.finish(connection, transfer_id, time.time(), runtime.actor)
+        row = transfers.row_of(connection, transfer_id)
+    if row is not None and (spec := specs.from_json(row.spec)).source.disk:
+        local.remove_spooled(runtime.state_dir, spec.source.bucket)
     runtime.announce_end()
 
 
@@ -91,6 +94,8 @@ def plan_once(runtime: Runtime, transfer_id: str, *, at_most: int | None = None)
         return
     spec = specs.from_json(row.spec)
     sources.check_buckets(runtime.engine, spec)
+    if spec.target.disk:
+        local.make(spec.target.bucket)
     if row.target_absent is None:
         absent = sources.target_is_empty(runtime.engine, spec)
         with runtime.database.write() as connection:
@@ -168,6 +173,7 @@ class Planner:
 
 def _planned(spec: TransferSpec, info: ObjectInfo) -> Planned:
     target_key = specs.target_key(spec, info.key)
+    refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal)
     return Planned(
         source_key=info.key,
         target_key=target_key,
@@ -176,7 +182,8 @@ def _planned(spec: TransferSpec, info: ObjectInfo) -> Planned:
         last_modified=info.last_modified,
         version_id=info.version_id,
         storage_class=info.storage_class,
-        refusal=specs.refusal(spec, info.key, target_key),
+        refusal=refused,
+        left_out=refused is not None and refused[0] in local.LEFT_OUT,
     )
 
 
@@ -189,7 +196,7 @@ def _missing(spec: TransferSpec, key: str) -> Planned:
         last_modified=0.0,
         version_id=None,
         storage_class=None,
-        refusal=("NoSuchKey", f"s3://{spec.source.bucket}/{key} was not there any more when the transfer began."),
+        refusal=("NoSuchKey", f"{spec.source.at(key)} was not there any more when the transfer began."),
     )
 
 

@@ -1,0 +1,135 @@
+"""``-`` as one side of ``cp``: standard input and standard output.
+
+What comes out of a pipe cannot be read twice, and what went into one cannot be taken back. So input is put on the disk
+before the transfer begins, which is then as durable as any other, and output comes from the disk after it was proven.
+The folders for this are in the state folder; each holds a lock for as long as its command lives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from seqferry import local
+from seqferry.cli import exits
+from seqferry.cli.session import Session
+from seqferry.errors import ConfigError, UsageError
+from seqferry.spec import build_spec, parse_uri
+
+_CHUNK: Final = 1024 * 1024
+_INPUT: Final = "input"
+_OUTPUT: Final = "output"
+_LOCK: Final = "lock"
+
+
+def is_asked_for(given: dict[str, Any]) -> bool:
+    return "-" in (given["source"], given["target"])
+
+
+def check(given: dict[str, Any]) -> None:
+    """Refuse what makes no sense before a byte is read.
+
+    Raises:
+        UsageError: it makes none.
+    """
+    source, target = given["source"], given["target"]
+    for option in ("dry_run", "detach", "below"):
+        if given.get(option):
+            raise UsageError(f"Standard input and output cannot be used with {_OPTIONS[option]}.")
+    if target == "-" and given["as_json"]:
+        raise UsageError("--json prints events on standard output, where the object is to go.")
+    bucket, key = parse_uri(target if source == "-" else source)
+    if key == "" or key.endswith("/"):
+        raise UsageError(f"Standard input and output are one object: name its key, as s3://{bucket}/{key}name.")
+
+
+_OPTIONS: Final = {"dry_run": "--dry-run", "detach": "--detach", "below": "sync"}
+
+
+def copy(session: Session, given: dict[str, Any]) -> int:
+    """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
+    with _folder(session) as folder:
+        if given["source"] == "-":
+            source = folder / _INPUT
+            _fill(source)
+            code = _see_through(session, {**given, "source": str(source)})
+            if code == exits.INTERRUPTED:
+                # Whoever resumes the transfer reads it, and removes it in the end.
+                (folder / _LOCK).unlink()
+            return code
+        target = folder / _OUTPUT
+        code = _see_through(session, {**given, "target": str(target)})
+        if code == exits.OK:
+            with target.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer, _CHUNK)
+            sys.stdout.buffer.flush()
+        return code
+
+
+def _see_through(session: Session, given: dict[str, Any]) -> int:
+    spec = build_spec(**given, allow_local=True)
+    session.service.check(spec)
+    return session.copy(spec)
+
+
+def _fill(path: Path) -> None:
+    part = path.with_suffix(".part")
+    with _told(path.parent), part.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
+    part.rename(path)
+
+
+@contextmanager
+def _folder(session: Session) -> Generator[Path]:
+    """A folder that is gone in the end; those that killed commands have left go now."""
+    place = local.spool(session.settings.state_dir)
+    folder = place / uuid.uuid4().hex
+    with ExitStack() as held:
+        with _told(place):
+            place.mkdir(mode=0o700, exist_ok=True)
+            with _locked(place):  # so that nobody takes the new folder for one that was left
+                _sweep(place)
+                folder.mkdir(mode=0o700)
+                (folder / _LOCK).touch()
+                held.enter_context(_locked(folder / _LOCK))
+        try:
+            yield folder
+        finally:
+            if (folder / _LOCK).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None]:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+@contextmanager
+def _told(place: Path) -> Generator[None]:
+    """Trouble with the disk, told as what it is."""
+    try:
+        yield
+    except OSError as why:
+        raise ConfigError(
+            f"Standard input and output pass through {place}: {why.strerror or why}. "
+            "Make room there, or choose another folder with --state-dir."
+        ) from None
+
+
+def _sweep(place: Path) -> None:
+    """Remove what nobody will read: what was put on the disk as input of a transfer is read by whoever resumes it."""
+    for folder in place.iterdir():
+        if not (folder / _INPUT).exists() and not local.is_held(folder):
+            shutil.rmtree(folder, ignore_errors=True)

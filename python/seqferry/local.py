@@ -1,0 +1,181 @@
+"""Local paths: what a person wrote becomes a folder and a path below it; and which keys can be the names of files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+from typing import Final
+
+from seqferry.errors import StorageError, UsageError
+
+_MAX_NAME_BYTES: Final = 255
+"""Of one part of a path, on all file systems that matter here."""
+
+_UNFINISHED: Final = re.compile(r"\.seqferry-[0-9a-f]{32}\.(tmp|part|parts)")
+"""Names of files that hold what has not wholly arrived, as the engine gives them."""
+
+LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped"})
+"""Codes of what the engine meets on a disk and that nobody meant to copy: it is left out, which is no failure."""
+
+
+def is_local(text: str) -> bool:
+    """True for what is meant as a path: everything but addresses and what looks like one."""
+    return "://" not in text and not text.lower().startswith("s3:")
+
+
+def source(text: str) -> tuple[str, str]:
+    """The absolute path of a folder, and the name of the one file in it that is meant; no name means all of the folder.
+
+    Raises:
+        UsageError: there is nothing, or neither a file nor a folder, at ``text``.
+    """
+    _check(text)
+    try:
+        mode = os.stat(text).st_mode
+    except OSError as why:
+        if text.endswith("/") and os.path.isfile(text.rstrip("/")):
+            raise UsageError(
+                f"'{text}' is a file, and a last slash means a folder; write '{text.rstrip('/')}'."
+            ) from None
+        raise UsageError(
+            f"Cannot read '{text}': {why.strerror or why}. Give a file or a folder of this machine, or s3://bucket/prefix/."
+        ) from None
+    if stat.S_ISDIR(mode):
+        return _real(text), ""
+    if not stat.S_ISREG(mode):
+        raise UsageError(f"'{text}' is neither a file nor a folder; devices, pipes and sockets cannot be copied.")
+    folder, name = os.path.split(text)
+    return _real(folder), name
+
+
+def target(text: str, name: str | None) -> tuple[str, str]:
+    """The absolute path of a folder, and the name that the one file gets there.
+
+    Args:
+        name: of the one object that is copied, for the target may be a folder; None when all of a prefix is copied.
+
+    Raises:
+        UsageError: there is a file where a folder is needed.
+    """
+    _check(text)
+    is_folder = name is None or text.endswith("/") or os.path.isdir(text)
+    if not is_folder:
+        folder, last = os.path.split(text)
+        return _real(folder), last
+    if os.path.lexists(text.rstrip("/") or "/") and not os.path.isdir(text):
+        raise UsageError(f"'{text}' is no folder, and what is copied needs one; choose another target.")
+    return _real(text), name or ""
+
+
+def refusal(key: str, size: int) -> tuple[str, str] | None:
+    """Why no file below a folder can be called ``key``, as code and advice; None when one can.
+
+    The engine refuses the same, and by looking at the disk also what depends on it (a file where a folder is needed).
+    """
+    if "\0" in key:
+        return "NulInKey", "A NUL byte cannot be in the name of a file."
+    if key.endswith("/") and size > 0:
+        return "FolderWithBytes", "A key with a last slash is a folder, which holds no bytes of its own."
+    segments = key.removesuffix("/").split("/")
+    if not all(segments):
+        return "EmptySegment", "A path has a name between any two slashes, and none of ours begins with one."
+    if any(segment in (".", "..") for segment in segments):
+        return "DotSegment", "A key with . or .. between its slashes could lead out of the target folder."
+    if any(len(segment.encode("utf-8", "surrogateescape")) > _MAX_NAME_BYTES for segment in segments):
+        return "NameTooLong", f"The name of a file or folder has at most {_MAX_NAME_BYTES} bytes."
+    if any(_UNFINISHED.fullmatch(segment) for segment in segments):
+        return "ReservedName", "Names of this form are kept for files that have not wholly arrived."
+    return None
+
+
+def check_source(folder: str) -> None:
+    """Raise StorageError when the folder cannot be read."""
+    if not os.path.isdir(folder):
+        raise _unusable(folder, "NoSuchFolder", "there is no such folder on this machine", "Check the path")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise _unusable(folder, "AccessDenied", "this user may not read it", "Allow it, or choose another source")
+
+
+def check_target(folder: str) -> None:
+    """Raise StorageError when no files can be made in the folder, which need not be there yet."""
+    there = _nearest(folder)
+    if not os.path.isdir(there):
+        raise _unusable(folder, "NotAFolder", f"{there} is no folder", "Choose another target")
+    if not os.access(there, os.W_OK | os.X_OK):
+        why = f"this user may not write to {there}, or it is mounted read-only"
+        raise _unusable(folder, "AccessDenied", why, "Allow it, or choose another target")
+
+
+def make(folder: str) -> None:
+    """Make the folder and those above it, unless they are there.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as why:
+        raise _unusable(folder, "NoSuchFolder", f"it cannot be made: {why.strerror or why}", "Make it") from None
+
+
+def free_bytes(folder: str) -> int:
+    """What may still be written on the file system of a folder, which need not be there yet."""
+    return shutil.disk_usage(_nearest(folder)).free
+
+
+def spool(state_dir: Path) -> Path:
+    """Where folders are that hold what came from standard input, or goes to standard output."""
+    return state_dir / "pipes"
+
+
+def remove_spooled(state_dir: Path, folder: str) -> None:
+    """Remove what came from standard input, if ``folder`` holds that and its command is gone."""
+    path = Path(folder)
+    if path.parent == Path(os.path.realpath(spool(state_dir))) and not is_held(path):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def is_held(folder: Path) -> bool:
+    """True while the command lives that has made a folder of the spool: it holds the lock in it."""
+    try:
+        with (folder / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _nearest(folder: str) -> str:
+    """The folder, or the nearest one above it that is there."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _unusable(folder: str, code: str, cause: str, advice: str) -> StorageError:
+    return StorageError(f"Cannot use {folder}: {cause}. {advice}.", "person", code, "open folder", True)
+
+
+def _real(folder: str) -> str:
+    """Absolute and without links, so that it stays the same place whatever becomes of a link or of this process."""
+    return os.path.realpath(folder or ".")
+
+
+def _check(text: str) -> None:
+    if text == "-":
+        raise UsageError("- means standard input or output, and only cp takes it; for a file of that name write ./-.")
+    if text == "":
+        raise UsageError("A path is empty; write . for the folder you are in.")
+    if "\0" in text:
+        raise UsageError("A path holds a NUL byte, which no name of a file has.")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        shown = text.encode("utf-8", "backslashreplace").decode()
+        raise UsageError(f"The path '{shown}' is not valid UTF-8; rename it, or give the folder above it.") from None

@@ -1,0 +1,182 @@
+"""Folders that go up and come back: bytes, names, times, permissions, links; and what cannot go, said so."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seqferry.models import ObjectRecord
+from support.buckets import MIB, keys, open_uploads
+from support.mover import SMALL_PARTS, Mover
+from support.servers import S3Server
+from support.trees import assert_same_tree, fill, odd_names, random_names, tree
+
+SIZES = (0, 1, 1000, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 11 * MIB, 70_000)
+
+MakeMover = Callable[[S3Server], Mover]
+MakeBucket = Callable[..., str]
+
+
+def summary_of(ended: tuple[int, dict[str, object], str]) -> dict[str, object]:
+    """The summary of a copy that must have gone well."""
+    code, summary, err = ended
+    assert code == 0, f"{summary}\n{err}"
+    return summary
+
+
+def by_key(records: list[ObjectRecord]) -> dict[str, ObjectRecord]:
+    return {record.source_key: record for record in records}
+
+
+@pytest.mark.timeout(600)
+def test_a_folder_goes_up_and_comes_back_the_same(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    names = [f"sized/{number}.bin" for number in range(len(SIZES))] + odd_names(s3server.kind)
+    fill(tmp_path / "run", rng, names, SIZES)
+    fill(tmp_path / "run", rng, random_names(rng, 200, without="\\"))
+
+    up = summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in", *SMALL_PARTS))
+    assert up["objects_done"] == up["streamed"] == len(names) + 200
+    assert {key.removeprefix("in/") for key in keys(s3server, bucket)} == tree(tmp_path / "run").keys()
+    for name in names:
+        stored = s3server.client().get_object(Bucket=bucket, Key=f"in/{name}")
+        assert stored["Body"].read() == (tmp_path / "run" / name).read_bytes(), name
+        seconds, _, fraction = stored["Metadata"]["mtime"].partition(".")
+        assert int(seconds) * 10**9 + int(fraction.ljust(9, "0") or 0) == (tmp_path / "run" / name).stat().st_mtime_ns
+
+    down = summary_of(mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back", *SMALL_PARTS))
+    assert down["objects_done"] == down["streamed"] == up["objects_done"]
+    assert_same_tree(tmp_path / "run", tmp_path / "back")
+
+    again = summary_of(mover.copy(f"{tmp_path}/run/", f"s3://{bucket}/in/", *SMALL_PARTS))
+    assert (again["objects_skipped"], again["objects_done"]) == (up["objects_done"], 0)
+    again = summary_of(mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back/", *SMALL_PARTS))
+    assert (again["objects_skipped"], again["objects_done"]) == (up["objects_done"], 0)
+    assert open_uploads(s3server, bucket) == []
+
+
+def test_one_file_and_its_name(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    fill(tmp_path, rng, ["f.gz", "other.gz"])
+
+    for target in ("x/", "exact"):
+        summary_of(mover.copy(f"{tmp_path}/f.gz", f"s3://{bucket}/{target}"))
+    assert sorted(keys(s3server, bucket)) == ["exact", "x/f.gz"]
+
+    (tmp_path / "folder").mkdir()
+    for target in ("folder", "new/", "as.gz"):
+        summary_of(mover.copy(f"s3://{bucket}/x/f.gz", f"{tmp_path}/{target}"))
+    content = (tmp_path / "f.gz").read_bytes()
+    assert [(tmp_path / each).read_bytes() for each in ("folder/f.gz", "new/f.gz", "as.gz")] == [content] * 3
+
+
+def test_a_file_that_has_changed_is_copied_again_and_one_of_another_time_is_looked_at(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    fill(tmp_path / "run", rng, ["same", "other bytes", "touched"], [5000])
+    summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/"))
+    (tmp_path / "run/other bytes").write_bytes(rng.randbytes(5000))
+    (tmp_path / "run/touched").touch()
+
+    up = summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/"))
+
+    assert (
+        s3server.client().get_object(Bucket=bucket, Key="in/other bytes")["Body"].read()
+        == (tmp_path / "run/other bytes").read_bytes()
+    )
+    fates = {key: record.state for key, record in by_key(mover.objects(str(up["id"]))).items()}
+    assert fates["same"] == "skipped"
+    assert fates["other bytes"] == "done"
+
+
+def test_links_are_followed_skipped_or_kept(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    fill(tmp_path / "elsewhere", rng, ["d/e"])
+    fill(tmp_path / "run", rng, ["f"])
+    (tmp_path / "run/to-file").symlink_to("f")
+    (tmp_path / "run/to-folder").symlink_to(tmp_path / "elsewhere")
+
+    summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/follow/"))
+    assert sorted(keys(s3server, bucket, "follow/")) == [
+        "follow/f",
+        "follow/to-file",
+        "follow/to-folder/d/e",
+    ]
+
+    skipped = summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/skip/", "--symlinks", "skip"))
+    assert keys(s3server, bucket, "skip/") == ["skip/f"]
+    records = by_key(mover.objects(str(skipped["id"])))
+    assert {key: record.error_code for key, record in records.items() if record.state == "skipped"} == {
+        "to-file": "SymlinkSkipped",
+        "to-folder": "SymlinkSkipped",
+    }
+
+    summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/keep/", "--symlinks", "keep"))
+    summary_of(mover.copy(f"s3://{bucket}/keep/", f"{tmp_path}/back", "--symlinks", "keep"))
+    assert_same_tree(tmp_path / "run", tmp_path / "back")
+
+
+def test_empty_folders_are_kept_when_asked_for(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    fill(tmp_path / "run", rng, ["a/f"])
+    (tmp_path / "run/a/empty/inner").mkdir(parents=True)
+
+    summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/without/"))
+    assert keys(s3server, bucket, "without/") == ["without/a/f"]
+
+    summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/with/", "--empty-directories"))
+    summary_of(mover.copy(f"s3://{bucket}/with/", f"{tmp_path}/back", "--empty-directories"))
+    assert_same_tree(tmp_path / "run", tmp_path / "back")
+
+
+def test_what_cannot_be_an_object_is_said_and_the_rest_arrives(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    run = tmp_path / "run"
+    fill(run, rng, ["f", "d/g"])
+    os.mkfifo(run / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(run / "sock"))
+    (run / "dangling").symlink_to("nowhere")
+    (run / "d/loop").symlink_to("..")
+    Path(os.fsdecode(bytes(run) + b"/latin-\xe9.txt")).write_bytes(b"x")
+
+    code, summary, err = mover.copy(str(run), f"s3://{bucket}/in/")
+
+    assert code == 1, err
+    assert sorted(keys(s3server, bucket)) == ["in/d/g", "in/f"]
+    records = mover.objects(str(summary["id"]))
+    left_out = {record.source_key: record.error_code for record in records if record.state == "skipped"}
+    assert left_out == {"pipe": "SpecialFile", "sock": "SpecialFile"}
+    failed = {record.error_code: record for record in records if record.state == "failed"}
+    assert failed.keys() == {"SymlinkDangling", "SymlinkLoop", "NameNotUtf8"}
+    assert all(record.error_message for record in records if record.state != "done")
+
+
+@pytest.mark.timeout(900)
+def test_20000_odd_names_go_up_and_come_back(
+    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(seaweedfs), make_mover(seaweedfs)
+    fill(tmp_path / "run", rng, random_names(rng, 20_000, without="\\"), (0, 1, 100, 2000))
+
+    up = summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/"))
+    down = summary_of(mover.copy(f"s3://{bucket}/", f"{tmp_path}/back"))
+
+    assert up["objects_done"] == down["objects_done"] == 20_000
+    assert_same_tree(tmp_path / "run", tmp_path / "back")

@@ -1,0 +1,200 @@
+"""What goes wrong between a disk and S3: spoiled bytes, a full disk, files that change, places that are no places."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.buckets import MIB, keys
+from support.mover import SMALL_PARTS, Mover
+from support.proxy import Proxy, corrupt, hold
+from support.servers import S3Server
+from support.sim import Simulator
+from support.trees import assert_same_tree, fill, tree
+
+MakeMover = Callable[[S3Server | Simulator], Mover]
+MakeBucket = Callable[..., str]
+
+
+def test_bytes_that_are_spoiled_on_the_way_never_arrive(
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: MakeBucket,
+    make_mover: MakeMover,
+    rng: random.Random,
+    tmp_path: Path,
+) -> None:
+    bucket = make_bucket(s3server)
+    fill(tmp_path / "run", rng, ["small", "big", "fine"], [1000, 11 * MIB, 10])
+    code, _, err = make_mover(s3server).copy(f"{tmp_path}/run", f"s3://{bucket}/in/", *SMALL_PARTS)
+    assert code == 0, err
+    proxy.rule("GetObject", corrupt(500), key="in/small")
+    proxy.rule("GetObject", corrupt(4 * MIB), key="in/big")
+
+    mover = make_mover(proxy.server)
+    code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back", *SMALL_PARTS)
+
+    assert code == 3, f"{summary}\n{err}"
+    failed = {record.source_key: record.error_class for record in mover.objects(summary["id"], "failed")}
+    assert failed == {"in/small": "mismatch", "in/big": "mismatch"}
+    assert tree(tmp_path / "back").keys() == {"fine"}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(place)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"a disk that can be filled needs the right to mount one: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_stops_the_transfer_and_says_so(
+    s3server: S3Server,
+    make_bucket: MakeBucket,
+    make_mover: MakeMover,
+    rng: random.Random,
+    tmp_path: Path,
+    small_disk: Path,
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    fill(tmp_path / "run", rng, [f"{n}.bin" for n in range(6)], [8 * MIB])
+    code, _, err = mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/")
+    assert code == 0, err
+
+    planned = mover.start("cp", f"s3://{bucket}/in/", f"{small_disk}/back", "--dry-run")
+    assert planned.wait() == 0
+    assert "24.0 MiB free" in planned.stderr
+
+    code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{small_disk}/back", *SMALL_PARTS)
+
+    assert (code, summary["state"], summary["error_code"]) == (1, "failed", "DiskFull"), f"{summary}\n{err}"
+    # What is there is whole, and nothing else takes room.
+    for path in (small_disk / "back").iterdir():
+        assert path.read_bytes() == (tmp_path / "run" / path.name).read_bytes()
+
+    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
+    code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{small_disk}/back", *SMALL_PARTS)
+    assert (code, summary["objects"]) == (0, 6), f"{summary}\n{err}"
+    assert_same_tree(tmp_path / "run", small_disk / "back")
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: MakeBucket,
+    make_mover: MakeMover,
+    rng: random.Random,
+    tmp_path: Path,
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(proxy.server)
+    fill(tmp_path / "run", rng, ["big"], [16 * MIB])
+    held = proxy.rule("UploadPart", hold("reply"))
+    running = mover.start("cp", f"{tmp_path}/run", f"s3://{bucket}/in/", *SMALL_PARTS, "--max-requests", "1", "--json")
+    proxy.wait_held(held)
+
+    (tmp_path / "run/big").write_bytes(rng.randbytes(16 * MIB))
+    proxy.remove_rule(held)
+
+    # Started over with the file as it is now: never a mixture of both.
+    assert running.wait() == 0, str(running)
+    assert (
+        s3server.client().get_object(Bucket=bucket, Key="in/big")["Body"].read() == (tmp_path / "run/big").read_bytes()
+    )
+
+
+def test_keys_that_would_leave_the_folder_are_refused_and_the_rest_arrives(
+    make_simulator: Callable[..., Simulator], make_mover: MakeMover, tmp_path: Path
+) -> None:
+    server = make_simulator("--instant")
+    client = server.client()
+    client.create_bucket(Bucket="vendor")
+    bad = ["run/../up", "run//abs", "run/a//b", "run/./x", "run/d/", "run/" + "y" * 256, "run/x/.."]
+    for key in [*bad, "run/fine", "run/d/fine"]:
+        client.put_object(Bucket="vendor", Key=key, Body=b"content")
+    mover = make_mover(server)
+
+    code, summary, err = mover.copy("s3://vendor/run/", f"{tmp_path}/in")
+
+    assert code == 1, f"{summary}\n{err}"
+    assert tree(tmp_path / "in").keys() == {"fine", "d/fine"}
+    failed = {record.source_key: record.error_code for record in mover.objects(summary["id"], "failed")}
+    assert failed.keys() == set(bad)
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "state0") == ["in"]
+
+
+def test_a_name_that_is_both_file_and_folder_fails_by_itself(
+    make_simulator: Callable[..., Simulator], make_mover: MakeMover, tmp_path: Path
+) -> None:
+    server = make_simulator("--instant")
+    client = server.client()
+    client.create_bucket(Bucket="vendor")
+    for key in ["run/a", "run/a/b", "run/c"]:
+        client.put_object(Bucket="vendor", Key=key, Body=b"content")
+
+    mover = make_mover(server)
+    code, summary, err = mover.copy("s3://vendor/run/", f"{tmp_path}/in")
+
+    assert code == 1, f"{summary}\n{err}"
+    assert (tmp_path / "in/c").read_bytes() == b"content"
+    failed = {record.source_key: record.error_code for record in mover.objects(summary["id"], "failed")}
+    assert list(failed.values()) in (["FileInTheWay"], ["FolderInTheWay"])
+
+
+def test_nothing_is_written_through_a_link_below_the_target(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    fill(tmp_path / "run", rng, ["d/f", "g"])
+    code, _, err = mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/")
+    assert code == 0, err
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back/d").symlink_to(tmp_path / "outside")
+
+    code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back")
+
+    assert code == 1, f"{summary}\n{err}"
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert (tmp_path / "back/g").read_bytes() == (tmp_path / "run/g").read_bytes()
+    assert [record.error_code for record in mover.objects(summary["id"], "failed")] == ["SymlinkInTheWay"]
+
+
+def test_a_target_that_cannot_be_written_stops_before_anything_is_recorded(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    s3server.client().put_object(Bucket=bucket, Key="f", Body=b"x")
+
+    (tmp_path / "file").touch()
+    running = mover.start("cp", f"s3://{bucket}/", f"{tmp_path}/file/new")
+
+    assert running.wait() == 1
+    assert running.stderr == (
+        f"seqferry: Cannot use {tmp_path}/file/new: {tmp_path}/file is no folder. Choose another target.\n"
+    )
+
+
+def test_a_file_without_permission_fails_by_itself(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("the superuser may read every file")
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    fill(tmp_path / "run", rng, ["closed", "open"])
+    (tmp_path / "run/closed").chmod(0)
+
+    code, summary, err = mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/")
+
+    assert code == 1, f"{summary}\n{err}"
+    assert keys(s3server, bucket) == ["in/open"]
