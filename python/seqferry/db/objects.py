@@ -401,7 +401,7 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
     )
     if numbers:
         left = connection.execute(
-            sa.select(sa.func.sum(batch.c.objects - batch.c.failed)).where(
+            sa.select(sa.func.sum(batch.c.objects - batch.c.failed - batch.c.skipped)).where(
                 batch.c.transfer_id == transfer_id, batch.c.number.in_(numbers)
             )
         ).scalar_one()
