@@ -159,6 +159,7 @@ def test_listing_that_fails_for_a_moment_is_tried_again(proxied: Ferry, proxy: P
 
 def test_cancel_stops_within_seconds_and_leaves_no_upload_open(proxied: Ferry, proxy: Proxy) -> None:
     proxied.fill({"run/small": SMALL} | {f"run/big{number}": MULTIPART for number in range(4)})
+    _learn_quirks(proxied.service, proxy, proxied.spec())
     proxied.work()
     with held(proxy, "UploadPartCopy") as rule:
         transfer_id = proxied.submit()
@@ -178,6 +179,7 @@ def test_cancel_stops_within_seconds_and_leaves_no_upload_open(proxied: Ferry, p
 @pytest.mark.parametrize("at", ["request", "reply"])
 def test_cancel_leaves_no_upload_open_that_is_being_created(proxied: Ferry, proxy: Proxy, at: str) -> None:
     proxied.fill({f"run/big{number}": MULTIPART for number in range(3)})
+    _learn_quirks(proxied.service, proxy, proxied.spec())
     proxied.work()
     rule = proxy.rule("CreateMultipartUpload", hold(at), times=3)
     transfer_id = proxied.submit()

@@ -47,7 +47,8 @@ def odd_names(kind: Kind) -> list[str]:
 def random_names(rng: random.Random, count: int, *, without: str = "") -> list[str]:
     """So many different paths of odd characters, a few folders deep, none of which is the folder of another."""
     characters = [each for each in _CHARACTERS if each not in without]
-    folders = [""] + ["".join(rng.choices(characters, k=rng.randrange(1, 12))).strip(" .") or "f" for _ in range(40)]
+    # The ending keeps folders apart from files that others put beside them.
+    folders = [""] + [f"{''.join(rng.choices(characters, k=rng.randrange(1, 12))).strip(' .')}~{n}~" for n in range(40)]
     folders += [f"{rng.choice(folders[1:])}/{each}" for each in folders[1:]]
     names: set[str] = set()
     while len(names) < count:

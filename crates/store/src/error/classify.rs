@@ -263,13 +263,13 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::TOO_MANY_OPEN_FILES => "Raise the limit of open files (ulimit -n), or lower --max-requests.",
         code::FILE_TOO_LARGE => "Choose a target on a file system that takes files of this size.",
         code::DOT_SEGMENT | code::EMPTY_SEGMENT | code::NUL_IN_KEY | code::NAME_TOO_LONG | code::NAME_NOT_ALLOWED => {
-            "This key cannot be a path on this disk: copy the object to another bucket under another key, or leave it out with --exclude."
+            "This key cannot be a path on this disk: copy the object under another key, which can be one."
         }
         code::RESERVED_NAME => {
-            "Names of this form are kept for unfinished files: rename the object, or leave it out with --exclude."
+            "Names of this form are kept for unfinished files: copy the object under another key."
         }
         code::FOLDER_WITH_BYTES => {
-            "A key that ends in '/' is a folder on a disk, which holds no bytes: leave it out with --exclude."
+            "A key that ends in '/' is a folder on a disk, which holds no bytes: copy the object under another key."
         }
         code::FILE_IN_THE_WAY | code::FOLDER_IN_THE_WAY => {
             "On a disk one name cannot be both a file and a folder: rename one of them, or choose another target."
@@ -280,7 +280,7 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::CASE_COLLISION => {
             "This file system takes both names for one: rename one of them, or choose a target that tells them apart."
         }
-        code::SPECIAL_FILE => "Devices, sockets and pipes hold no bytes to copy: leave it out with --exclude.",
+        code::SPECIAL_FILE => "Devices, sockets and pipes hold no bytes to copy: everything else is copied.",
         code::NAME_NOT_UTF8 => "Keys are UTF-8: rename the file.",
         code::SYMLINK_SKIPPED => {
             "Choose --symlinks follow to copy what the link points to, or --symlinks keep to copy the link."
