@@ -265,9 +265,7 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::DOT_SEGMENT | code::EMPTY_SEGMENT | code::NUL_IN_KEY | code::NAME_TOO_LONG | code::NAME_NOT_ALLOWED => {
             "This key cannot be a path on this disk: copy the object under another key, which can be one."
         }
-        code::RESERVED_NAME => {
-            "Names of this form are kept for unfinished files: copy the object under another key."
-        }
+        code::RESERVED_NAME => "Names of this form are kept for unfinished files: copy the object under another key.",
         code::FOLDER_WITH_BYTES => {
             "A key that ends in '/' is a folder on a disk, which holds no bytes: copy the object under another key."
         }
