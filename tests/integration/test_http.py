@@ -110,7 +110,7 @@ def test_a_transfer_from_post_to_the_fate_of_each_object(
         ({"source": "b/run/", "target": "s3://b/"}, "b/run/"),
         ({"source": "s3://a/run/", "target": "s3://a/run/"}, "the same"),
         ({"source": "s3://a/", "target": "s3://b/", "part_size": 1}, "--part-size"),
-        ({"source": "s3://a/", "target": "s3://b/", "source_endpoint_url": "http://127.0.0.1:9"}, "one endpoint"),
+        ({"source": "s3://a/", "target": "s3://b/", "source_endpoint_url": "127.0.0.1:9"}, "is not an endpoint URL"),
     ],
 )
 def test_what_makes_no_sense_is_400_and_nothing_is_started(

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
-use seqferry_store::{Attributes, Budget, BudgetLimits, CreateUpload, Digests, MemoryStore, ObjectStore as _};
+use seqferry_store::{
+    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CreateUpload, Digests, MemoryStore,
+    ObjectStore as _,
+};
 use seqferry_transfer::{Event, FailureClass, IfExists, Item, Policy, State, Stop, Verified, Verify};
 
 const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
@@ -370,6 +373,27 @@ async fn one_part_finds_out_that_part_checksums_are_useless() {
     let [begun, copied, aborted] = cost_of_thirty(MemoryStore::new(minimum).with_whole_checksums_of_parts()).await;
     assert_eq!((begun, copied, aborted), (31, 181, 1));
     assert_eq!(cost_of_thirty(MemoryStore::new(minimum)).await, [30, 180, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_upload_from_before_part_checksums_were_known_to_be_useless_is_not_gone_on_with() {
+    let world = World::of(MemoryStore::new(small_limits().minimum_part).with_whole_checksums_of_parts());
+    world.connection.quirks.learn_useless_part_checksums();
+    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let upload = CreateUpload {
+        bucket: TARGET.into(),
+        key: "copy/large".into(),
+        checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject)),
+        ..CreateUpload::default()
+    };
+    let old = world.memory.create_upload(&upload).await.unwrap();
+
+    let outcomes =
+        world.run(Policy { resumed: true, ..policy() }, vec![Item { upload: Some((old, 50)), ..item }]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
+    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!((world.store.count("CreateMultipartUpload"), world.open_uploads().await), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,15 +56,24 @@ impl<'a, J: Journal> Object<'a, J> {
         if self.target.quirks().useless_part_checksums() {
             (route.checksum, route.whole) = (None, None);
         }
+        let recorded = self.item.upload.as_ref().map(|(upload_id, _)| upload_id.clone());
         let (upload_id, done) = match self.open_upload(&mut route, source).await? {
             Opened::Upload(upload_id, done) => (upload_id, done),
             Opened::Completed(written) => {
                 return self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await;
             }
         };
-        if done.values().any(|part| is_wrong(part.checksum.as_deref(), source, route.plan)) {
+        let is_recorded = recorded.as_ref() == Some(&upload_id);
+        // An earlier run has created it, perhaps with an algorithm, before it was known what comes of that. Without one it
+        // could not be completed then; while it holds nothing, a new one costs nothing.
+        let outdated = is_recorded
+            && self.target.quirks().useless_part_checksums()
+            && (done.is_empty() || done.values().any(|part| part.checksum.is_some()));
+        if outdated || done.values().any(|part| is_wrong(part.checksum.as_deref(), source, route.plan)) {
             return Err(Trouble::UselessPartChecksums);
         }
+        // One that was perhaps created without an algorithm shows nothing: another object has to find out.
+        let trial = trial.filter(|_| !is_recorded);
         let copied: u64 = done.keys().filter_map(|n| route.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(copied);
         let done = self.copy_missing(&route, source, &upload_id, done, trial).await?;
