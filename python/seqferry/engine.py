@@ -58,27 +58,8 @@ RESULT_COLUMNS: Final = (
 )
 """The order of ``results``."""
 
-_VALUES: Final = attrgetter(
-    "id",
-    "state",
-    "size",
-    "source_etag",
-    "method",
-    "started_at",
-    "ended_at",
-    "attempts",
-    "retries",
-    "target_etag",
-    "target_version_id",
-    "checksum_algorithm",
-    "checksum",
-    "verified",
-    "not_carried",
-    "error_class",
-    "error_code",
-    "error_operation",
-    "error_message",
-)
+# The last column is made of the state; the size and ETag of an outcome are the source's, and only one is named so.
+_VALUES: Final = attrgetter(*("source_etag" if name == "etag" else name for name in RESULT_COLUMNS[:-1]))
 
 
 def results(outcomes: Sequence[Outcome]) -> list[str]:
