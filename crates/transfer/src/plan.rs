@@ -63,14 +63,15 @@ pub fn plan_parts(size: u64, wish: Option<u64>, limits: &Limits) -> Result<PartP
     Ok(PartPlan { size, part_size })
 }
 
-/// The part size that a finished multipart object was made with, when all its parts but the last have it.
+/// The part size that a finished multipart object was made with, when all its parts but the last have it and the limits allow
+/// the same parts again: other services allow smaller and more of them.
 ///
 /// `etag_parts` is the number after the dash of its `ETag`, `first_part` the length of its part 1.
 pub fn uniform_part_size(size: u64, etag_parts: u32, first_part: u64, limits: &Limits) -> Option<u64> {
     let plan = PartPlan { size, part_size: first_part.max(1) };
     let usable =
         etag_parts == 1 && first_part == size || (limits.minimum_part..=limits.maximum_part).contains(&first_part);
-    (usable && plan.count() == etag_parts).then_some(first_part)
+    (usable && plan.count() == etag_parts && u64::from(etag_parts) <= limits.maximum_parts).then_some(first_part)
 }
 
 /// The number of parts that a multipart `ETag` names.
@@ -136,7 +137,8 @@ mod tests {
             let plan = PartPlan { size, part_size: part };
             let first = plan.range(1).unwrap().len();
             let found = uniform_part_size(size, plan.count(), first, &Limits::default());
-            prop_assert_eq!(found, Some(first));
+            let allowed = u64::from(plan.count()) <= Limits::default().maximum_parts;
+            prop_assert_eq!(found, allowed.then_some(first));
             prop_assert_eq!(PartPlan { size, part_size: first }.count(), plan.count());
         }
     }
@@ -162,6 +164,8 @@ mod tests {
 
         assert_eq!(uniform_part_size(100 * MIB, 3, 10 * MIB, &limits), None);
         assert_eq!(uniform_part_size(100 * MIB, 100, MIB, &limits), None);
+        assert_eq!(uniform_part_size(10_000 * 5 * MIB, 10_000, 5 * MIB, &limits), Some(5 * MIB));
+        assert_eq!(uniform_part_size(10_001 * 5 * MIB, 10_001, 5 * MIB, &limits), None, "more parts than are allowed");
         assert_eq!(uniform_part_size(MIB, 1, MIB, &limits), Some(MIB));
     }
 

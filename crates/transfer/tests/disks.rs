@@ -192,7 +192,10 @@ async fn a_file_that_changes_while_it_is_read_is_started_over() {
         let item = folder.file(1, "k", &bytes(1, size)).await;
         let path = folder.path.join("k");
         let hook = Hook(Arc::new(move || {
-            std::fs::write(&path, bytes(9, 280)).unwrap();
+            // At once: reads of other parts go on meanwhile, and a file that is half-way rewritten is one that changes again.
+            let beside = path.with_extension("new");
+            std::fs::write(&beside, bytes(9, 280)).unwrap();
+            std::fs::rename(&beside, &path).unwrap();
             Box::pin(async {})
         }));
         folder.store.rule(Rule::once("GetObject", Fault::Hook(hook)).after(u32::from(size > 100) * 3));

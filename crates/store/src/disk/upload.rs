@@ -89,7 +89,9 @@ impl State {
     fn append(&mut self, line: &Line) -> std::result::Result<(), Errno> {
         let mut text = line.text();
         if self.record.torn {
-            text.insert(0, '\n');
+            // The line that was cut off must stay unreadable, even if nothing but its end of line is missing: it was passed
+            // over, so what it says may be written over without a `drop`.
+            text.insert_str(0, "~\n");
         }
         // One write, at the end wherever that is by now.
         let written = loop {

@@ -201,6 +201,27 @@ async fn an_upload_that_is_aborted_while_it_is_completed_is_one_or_the_other() {
     }
 }
 
+#[tokio::test]
+async fn a_line_that_lost_only_its_end_does_not_come_back() {
+    let (scratch, first) = (Scratch::new(), store());
+    let id = first.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
+    let record = scratch.path(&scratch.unfinished("parts"));
+    let lose_one_byte = || {
+        let file = std::fs::File::options().write(true).open(&record).unwrap();
+        file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+    };
+    send(&first, &scratch, "k", &id, 1, b"0123456789").await;
+    lose_one_byte();
+    let second = store();
+    assert!(second.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts.is_empty());
+    send(&second, &scratch, "k", &id, 1, b"9876543210").await;
+    lose_one_byte();
+
+    let listed = store().list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts;
+
+    assert!(listed.is_empty(), "neither what was written over nor what was not recorded: {listed:?}");
+}
+
 /// What a process does that can be killed at any time.
 #[derive(Debug, Clone)]
 enum Step {

@@ -192,6 +192,9 @@ impl<J: Journal> Object<'_, J> {
                 trial.kept();
                 let part = self.send(sending, order, number, piece, memory).await?;
                 sent.insert(number, part);
+            } else if self.source.quirks().ignores_ranges() {
+                // Found out by another object while this one waited.
+                return Err(Trouble::RangesIgnored);
             }
         }
         let mut next = FuturesUnordered::new();
