@@ -17,10 +17,9 @@ from seqferry import _native
 from seqferry import spec as specs
 from seqferry._native import CopyItem, Failure, Job, MultipartBegun, ObjectInfo, Outcome, Progress
 from seqferry.errors import StorageError
-from seqferry.models import Location, TransferSpec
+from seqferry.models import RESULT_COLUMNS, Location, TransferSpec
 
 __all__ = [
-    "RESULT_COLUMNS",
     "CopyItem",
     "Engine",
     "Failure",
@@ -33,30 +32,6 @@ __all__ = [
     "version",
 ]
 
-
-RESULT_COLUMNS: Final = (
-    "id",
-    "state",
-    "size",
-    "etag",
-    "method",
-    "started_at",
-    "ended_at",
-    "attempts",
-    "retries",
-    "target_etag",
-    "target_version_id",
-    "checksum_algorithm",
-    "checksum",
-    "verified",
-    "not_carried",
-    "error_class",
-    "error_code",
-    "error_operation",
-    "error_message",
-    "keeps_upload",
-)
-"""The order of ``results``."""
 
 # The last column is made of the state; the size and ETag of an outcome are the source's, and only one is named so.
 _VALUES: Final = attrgetter(*("source_etag" if name == "etag" else name for name in RESULT_COLUMNS[:-1]))

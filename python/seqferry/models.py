@@ -33,6 +33,33 @@ ERROR_CLASSES: Final[tuple[str, ...]] = (
     "exists",  # the target exists, and --if-exists fail was given
 )
 
+RESULT_COLUMNS: Final = (
+    "id",
+    "state",
+    # Of the source as it was copied, which may be another than was listed.
+    "size",
+    "etag",
+    "method",
+    "started_at",
+    "ended_at",
+    # Added to what is known already.
+    "attempts",
+    "retries",
+    "target_etag",
+    "target_version_id",
+    "checksum_algorithm",
+    "checksum",
+    "verified",
+    "not_carried",
+    "error_class",
+    "error_code",
+    "error_operation",
+    "error_message",
+    # Whether the id of the upload is kept.
+    "keeps_upload",
+)
+"""What is told of the end of an object, in the order in which it goes from the engine into the database."""
+
 
 @dataclass(frozen=True, slots=True)
 class Location:

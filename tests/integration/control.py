@@ -12,10 +12,9 @@ import sqlalchemy as sa
 
 from seqferry.config import Settings
 from seqferry.db import objects
-from seqferry.db.bulk import RESULT
 from seqferry.db.objects import Planned
 from seqferry.db.tables import batch, object_, tally
-from seqferry.models import Status, TransferSpec
+from seqferry.models import RESULT_COLUMNS, Status, TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
 from support.servers import S3Server
@@ -61,7 +60,7 @@ def results(*ends: dict[str, Any]) -> list[str]:
     """Ends of objects as the engine tells them: ``id``, ``state`` and more; what is left out is nothing or nought."""
     plain = {"size": 0, "etag": "", "attempts": 0, "retries": 0, "keeps_upload": False}
     whole = [plain | ({"error_class": "object"} if end["state"] == "failed" else {}) | end for end in ends]
-    return [",".join(json.dumps(end.get(name), ensure_ascii=False) for end in whole) for name in RESULT]
+    return [",".join(json.dumps(end.get(name), ensure_ascii=False) for end in whole) for name in RESULT_COLUMNS]
 
 
 def until_ended(service: Service, transfer_id: str, deadline: float = 120.0) -> Status:

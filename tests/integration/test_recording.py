@@ -10,9 +10,8 @@ from control import ANY_SPEC, add_batch, counters_fit_rows, planned, results, se
 from sqlalchemy.exc import DBAPIError
 
 from seqferry.db import objects
-from seqferry.db.bulk import RESULT
 from seqferry.db.objects import BatchRun
-from seqferry.engine import RESULT_COLUMNS
+from seqferry.models import RESULT_COLUMNS
 from seqferry.service import Service
 from seqferry.workflows.recorder import Recorder
 
@@ -32,10 +31,6 @@ def _begun(service: Service, transfer_id: str, batches: int, each: int) -> list[
 
 def _done(ids: list[int]) -> list[str]:
     return results(*({"id": one, "state": "done", "size": 10, "attempts": 1} for one in ids))
-
-
-def test_the_engine_and_the_database_agree_on_columns() -> None:
-    assert tuple(RESULT_COLUMNS) == RESULT
 
 
 def test_what_waits_while_another_writes_is_written_in_one_transaction(service: Service) -> None:
@@ -85,7 +80,7 @@ def test_results_that_cannot_be_written_fail_their_own_batch_only(service: Servi
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     (good, good_ids), (bad, bad_ids) = _begun(service, transfer_id, 2, 2)
     spoilt = _done(bad_ids)
-    spoilt[RESULT.index("state")] = "null,null"  # the column may not be empty
+    spoilt[RESULT_COLUMNS.index("state")] = "null,null"  # the column may not be empty
     recorder = Recorder(service.database)
     failures: list[BatchRun] = []
 
@@ -120,7 +115,7 @@ def test_texts_with_every_kind_of_character_come_back_unchanged(service: Service
     columns = results(*({"id": one, "state": "failed"} for one in ids))
     # As the engine writes it: only quotes and backslashes are escaped, all else stands for itself.
     quoted = ('"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts)
-    columns[RESULT.index("error_message")] = ",".join(quoted)
+    columns[RESULT_COLUMNS.index("error_message")] = ",".join(quoted)
 
     with service.database.write() as connection:
         assert objects.record(connection, [(run, columns)]) == {run}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from seqferry.models import OPEN_OBJECT_STATES
+from seqferry.models import OPEN_OBJECT_STATES, RESULT_COLUMNS
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,7 +24,7 @@ Row = tuple[Any, ...]
 """Values in the order of ``PLANNED``."""
 
 Results = Sequence[str]
-"""Ends of objects, a text for each of ``RESULT``: the inside of a list, as ``engine.results`` makes it."""
+"""Ends of objects, a text for each of ``RESULT_COLUMNS``: the inside of a list, as ``engine.results`` makes it."""
 
 PLANNED: Final = (
     "source_key",
@@ -40,32 +40,6 @@ PLANNED: Final = (
     "error_code",
     "error_operation",
     "error_message",
-)
-
-RESULT: Final = (
-    "id",
-    "state",
-    # Of the source as it was copied, which may be another than was listed.
-    "size",
-    "etag",
-    "method",
-    "started_at",
-    "ended_at",
-    # Added to what the row says.
-    "attempts",
-    "retries",
-    "target_etag",
-    "target_version_id",
-    "checksum_algorithm",
-    "checksum",
-    "verified",
-    "not_carried",
-    "error_class",
-    "error_code",
-    "error_operation",
-    "error_message",
-    # Whether the id of the upload stays in the row.
-    "keeps_upload",
 )
 
 # By name: as values they would be looked at for each row. The states are words of ours, without quotes.
@@ -119,12 +93,12 @@ def update_ended(connection: sa.Connection, results: Results) -> None:
         columns: dict[str, list[Any]] = {
             # Not strict: a control character stands for itself.
             name: json.loads(f"[{text}]", strict=False)
-            for name, text in zip(RESULT, results, strict=True)
+            for name, text in zip(RESULT_COLUMNS, results, strict=True)
         }
         connection.exec_driver_sql(_UPDATE_SQLITE, list(zip(*map(columns.__getitem__, _ORDER_SQLITE), strict=True)))
     else:
         connection.execute(_BY_INDEX)
-        arrays = {name: f"{{{text}}}" for name, text in zip(RESULT, results, strict=True)}
+        arrays = {name: f"{{{text}}}" for name, text in zip(RESULT_COLUMNS, results, strict=True)}
         connection.execute(_UPDATE_POSTGRES, arrays)
 
 
@@ -138,7 +112,7 @@ _BY_INDEX: Final = sa.text(
     "select set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"
 )
 
-_SET: Final = tuple(name for name in RESULT if name not in ("id", "attempts", "retries", "keeps_upload"))
+_SET: Final = tuple(name for name in RESULT_COLUMNS if name not in ("id", "attempts", "retries", "keeps_upload"))
 _ORDER_SQLITE: Final = (*_SET, "attempts", "retries", "keeps_upload", "id")
 _TYPES: Final = (
     dict.fromkeys(("id", "size"), "bigint")
@@ -158,12 +132,12 @@ def _statements() -> tuple[str, bytes, str, sa.TextClause]:
             upload_id = case when ? then upload_id end
         where id = ? and {_OPEN}
     """  # noqa: S608 - constants
-    arrays = ", ".join(f"cast(:{name} as {_TYPES.get(name, 'text')}[])" for name in RESULT)
+    arrays = ", ".join(f"cast(:{name} as {_TYPES.get(name, 'text')}[])" for name in RESULT_COLUMNS)
     update_postgres = f"""
         update object set {", ".join(f"{name} = new.{name}" for name in _SET)},
             attempts = object.attempts + new.attempts, retries = object.retries + new.retries,
             upload_id = case when new.keeps_upload then object.upload_id end
-        from unnest({arrays}) as new({", ".join(RESULT)})
+        from unnest({arrays}) as new({", ".join(RESULT_COLUMNS)})
         where object.id = new.id and object.{_OPEN}
     """  # noqa: S608 - constants
     return insert_sqlite, copy_postgres, update_sqlite, sa.text(update_postgres)

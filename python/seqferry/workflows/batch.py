@@ -15,9 +15,9 @@ from typing import Final
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
-from seqferry.engine import RESULT_COLUMNS, CopyItem, MultipartBegun, Outcome, results
+from seqferry.engine import CopyItem, MultipartBegun, Outcome, results
 from seqferry.errors import SeqferryError, StorageError
-from seqferry.models import TransferSpec
+from seqferry.models import RESULT_COLUMNS, TransferSpec
 from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
 
 log: Final = logging.getLogger("seqferry.batch")
