@@ -1,7 +1,6 @@
 //! The process-wide engine: one runtime, one budget, one store per endpoint and identity.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use futures::stream::{StreamExt as _, TryStreamExt as _};
@@ -10,7 +9,7 @@ use pyo3::prelude::*;
 use seqferry_store::{Budget, BudgetLimits, ErrorClass};
 use seqferry_transfer::list::{self, Listing as ListingOptions};
 use seqferry_transfer::progress::Counters;
-use seqferry_transfer::requests::{Call, Interrupted, Requests};
+use seqferry_transfer::requests::{Call, Interrupted, Requests, Tries};
 use seqferry_transfer::{self as transfer, Connection, RetryPolicy};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
@@ -106,7 +105,7 @@ impl Engine {
                 let requests = self.requests(&endpoint.0, RetryPolicy::impatient()).await;
                 let check = async || {
                     requests
-                        .call(Call::read("HeadBucket", bucket), &AtomicU32::new(0), async |store| {
+                        .call(Call::read("HeadBucket", bucket), &Tries::default(), async |store| {
                             store.head_bucket(bucket).await
                         })
                         .await
@@ -141,7 +140,7 @@ impl Engine {
                     let requests = requests.clone();
                     async move {
                         let answer = requests
-                            .call(Call::read("HeadObject", bucket), &AtomicU32::new(0), async |store| {
+                            .call(Call::read("HeadObject", bucket), &Tries::default(), async |store| {
                                 store.head(bucket, &key, None, None).await
                             })
                             .await;
@@ -167,7 +166,7 @@ impl Engine {
                     let requests = requests.clone();
                     async move {
                         requests
-                            .call(Call::write("DeleteObject", bucket), &AtomicU32::new(0), async |store| {
+                            .call(Call::write("DeleteObject", bucket), &Tries::default(), async |store| {
                                 store.delete(bucket, &key).await
                             })
                             .await

@@ -4,13 +4,13 @@
 //! thread. The queue is bounded by the job: two events per item at most (and one more for an item that starts over).
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,10 +18,13 @@ use crate::object::{Item, Journal, Object, Policy, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
 use crate::quirks::Connection;
-use crate::requests::{Requests, RetryPolicy};
+use crate::requests::{Requests, RetryPolicy, Tries};
 
 /// Objects of one job under way at a time. Requests are bounded by the budget; this bounds the bookkeeping.
 const OBJECTS: usize = 1024;
+/// Of these, so many have not begun their first request: enough that the budget always has one to start, and no more, since
+/// an object that only waits costs memory.
+const QUEUED: usize = 128;
 /// So many events are worth waking the control plane for.
 const BULK: usize = 500;
 
@@ -213,16 +216,17 @@ struct Run {
 }
 
 async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
-    let room = Arc::new(Semaphore::new(OBJECTS));
+    let (room, queue) = (Arc::new(Semaphore::new(OBJECTS)), Arc::new(Semaphore::new(QUEUED)));
     let mut tasks = tokio::task::JoinSet::new();
     for item in items {
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { break };
+        let Ok(under_way) = Arc::clone(&room).acquire_owned().await else { break };
+        let Ok(queued) = Arc::clone(&queue).acquire_owned().await else { break };
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
         tasks.spawn(async move {
-            run_one(&shared, &run, item).await;
-            drop(place);
+            run_one(&shared, &run, item, queued).await;
+            drop(under_way);
         });
     }
     while tasks.join_next().await.is_some() {}
@@ -230,7 +234,7 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
     shared.came.notify_all();
 }
 
-async fn run_one(shared: &Shared, run: &Run, item: Item) {
+async fn run_one(shared: &Shared, run: &Run, item: Item, queued: OwnedSemaphorePermit) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
     let mut object = Object {
@@ -240,7 +244,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item) {
         journal: shared,
         active: Arc::clone(&active),
         item,
-        retries: AtomicU32::new(0),
+        tries: Tries::queued(queued),
         not_carried: Vec::new(),
         again: false,
         under_way: TaskTracker::new(),
@@ -267,7 +271,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item) {
                 started_at,
                 ended_at: now(),
                 attempts: 1,
-                retries: object.retries.load(Ordering::Relaxed),
+                retries: object.tries.again(),
                 target_etag: None,
                 target_version_id: None,
                 checksum: None,

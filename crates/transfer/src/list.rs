@@ -11,13 +11,13 @@
 //! beginning a run after a key in its middle.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use seqferry_store::{ListPage, ListRequest, ListedObject};
 use tokio::sync::mpsc;
 
-use crate::requests::{Call, Interrupted, Requests};
+use crate::requests::{Call, Interrupted, Requests, Tries};
 
 /// Pages that wait for the receiver.
 const PAGES: usize = 16;
@@ -49,7 +49,7 @@ pub fn list(requests: Requests, listing: Listing) -> mpsc::Receiver<Page> {
         listing,
         pages,
         found: AtomicUsize::new(0),
-        retries: AtomicU32::new(0),
+        tries: Tries::default(),
         runs: Mutex::default(),
     };
     tokio::spawn(async move {
@@ -67,7 +67,7 @@ struct Walk {
     listing: Listing,
     pages: mpsc::Sender<Page>,
     found: AtomicUsize,
-    retries: AtomicU32,
+    tries: Tries,
     runs: Mutex<Runs>,
 }
 
@@ -94,7 +94,7 @@ struct Runs {
 impl Walk {
     async fn page(&self, request: ListRequest) -> Result<ListPage, Interrupted> {
         let call = Call::read("ListObjectsV2", &self.listing.bucket);
-        self.requests.call(call, &self.retries, async |store| store.list(&request).await).await
+        self.requests.call(call, &self.tries, async |store| store.list(&request).await).await
     }
 
     fn request(&self) -> ListRequest {

@@ -13,7 +13,7 @@ mod disk;
 mod parts;
 mod stream;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ use crate::limits::Limits;
 use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
 use crate::plan::{PlanError, etag_parts};
 use crate::progress::Active;
-use crate::requests::{Call, Interrupted, Requests};
+use crate::requests::{Call, Interrupted, Requests, Tries};
 use content::Compared;
 pub use stream::Way;
 
@@ -174,7 +174,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) journal: &'a J,
     pub(crate) active: Arc<Active>,
     pub(crate) item: Item,
-    pub(crate) retries: AtomicU32,
+    pub(crate) tries: Tries,
     pub(crate) not_carried: Vec<String>,
     /// The first try at it has failed.
     pub(crate) again: bool,
@@ -259,7 +259,7 @@ impl<J: Journal> Object<'_, J> {
             started_at,
             ended_at: now(),
             attempts,
-            retries: self.retries.load(Ordering::Relaxed),
+            retries: self.tries.again(),
             target_etag: Some(copy.target.etag).filter(|etag| !etag.is_empty()),
             target_version_id: copy.target.version_id,
             checksum: copy.target.checksum,
@@ -327,7 +327,7 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, version, None).await
             })
             .await;
@@ -426,7 +426,7 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, version, None).await
             })
             .await;
@@ -452,7 +452,7 @@ impl<J: Journal> Object<'_, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let head = self
             .target
-            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, None, None).await
             })
             .await;
@@ -514,7 +514,7 @@ impl<J: Journal> Object<'_, J> {
             return Ok(None);
         }
         let part = side
-            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, version, Some(1)).await
             })
             .await;
@@ -560,7 +560,7 @@ impl<J: Journal> Object<'_, J> {
             (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
         let written = self
             .target
-            .call(Call::write("CopyObject", bucket).bytes(self.item.size), &self.retries, async |store| {
+            .call(Call::write("CopyObject", bucket).bytes(self.item.size), &self.tries, async |store| {
                 store.copy(&pinned, bucket, key, class, checksum).await
             })
             .await;
@@ -679,14 +679,14 @@ impl<J: Journal> Object<'_, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let target = self.target.uncancelled();
         let there = target
-            .call(Call::read("HeadObject", bucket), &self.retries, async |store| {
+            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, None, None).await
             })
             .await;
         match there {
             Ok(now) if now.etag == etag => {
                 let removed = target
-                    .call(Call::write("DeleteObject", bucket), &self.retries, async |store| {
+                    .call(Call::write("DeleteObject", bucket), &self.tries, async |store| {
                         store.delete(bucket, key).await
                     })
                     .await;

@@ -2,13 +2,14 @@
 //! cancel.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{Either, select};
 use seqferry_store::budget::{Access, Ended, JobId, MemoryPermit, RequestPermit, Wanted};
 use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -123,6 +124,34 @@ impl<'a> Call<'a> {
     }
 }
 
+/// What requests that belong together, those of one object, have in common.
+#[derive(Debug, Default)]
+pub struct Tries {
+    again: AtomicU32,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Tries {
+    /// Requests of somebody who has a place in a queue until the first of them may start.
+    pub fn queued(place: OwnedSemaphorePermit) -> Self {
+        Self { again: AtomicU32::new(0), place: Mutex::new(Some(place)) }
+    }
+
+    /// How many requests were sent again so far.
+    pub fn again(&self) -> u32 {
+        self.again.load(Ordering::Relaxed)
+    }
+
+    /// One is sent again.
+    pub fn count_again(&self) {
+        self.again.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn started(&self) {
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
 /// Makes requests to one store on behalf of one job.
 #[derive(Debug, Clone)]
 pub struct Requests {
@@ -212,14 +241,14 @@ impl Requests {
         }
     }
 
-    /// Make a request, again while the class of its error allows. `retries` counts the further tries.
-    pub async fn call<T, F, Fut>(&self, call: Call<'_>, retries: &AtomicU32, request: F) -> Result<T, Interrupted>
+    /// Make a request, again while the class of its error allows. `tries` counts the further ones.
+    pub async fn call<T, F, Fut>(&self, call: Call<'_>, tries: &Tries, request: F) -> Result<T, Interrupted>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
         let permit = self.reserve(call).await?;
-        self.call_reserved(call, permit, retries, request).await
+        self.call_reserved(call, permit, tries, request).await
     }
 
     /// Wait for the right to make this request. Whoever has thousands to make holds no more than this while they wait.
@@ -244,13 +273,14 @@ impl Requests {
         &self,
         call: Call<'_>,
         mut permit: RequestPermit,
-        retries: &AtomicU32,
+        tries: &Tries,
         request: F,
     ) -> Result<T, Interrupted>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
+        tries.started();
         let mut attempt = 1;
         loop {
             let error = tokio::select! {
@@ -265,7 +295,7 @@ impl Requests {
             let Some(pause) = self.policy.pause(&error, attempt, fastrand::f64()) else {
                 return Err(Interrupted::Failed(error));
             };
-            retries.fetch_add(1, Ordering::Relaxed);
+            tries.count_again();
             self.counters.retries.fetch_add(1, Ordering::Relaxed);
             let again = async {
                 if error.class == ErrorClass::Credentials {

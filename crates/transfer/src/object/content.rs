@@ -92,7 +92,7 @@ impl<J: Journal> Object<'_, J> {
             return Ok(None);
         }
         let call = Call::read("GetObject", &from.bucket).bytes(self.item.size).hedged(false);
-        let fetched = side.call(call, &self.retries, async |store| store.fetch(from, None).await).await?;
+        let fetched = side.call(call, &self.tries, async |store| store.fetch(from, None).await).await?;
         is_pinned(from, &fetched.meta)?;
         Ok(Some(Reader::new(fetched.body, from)))
     }
@@ -116,7 +116,7 @@ impl<J: Journal> Object<'_, J> {
         // Never two at a time: the second would fill buffers that were not reserved.
         let call = Call::read("GetObject", &from.bucket).bytes(range.len()).hedged(false);
         let read = side
-            .call(call, &self.retries, async |store| {
+            .call(call, &self.tries, async |store| {
                 let fetched = store.fetch(from, Some(range)).await?;
                 Reader::new(fetched.body, from).take(range.len(), &[]).await
             })

@@ -76,7 +76,7 @@ impl<J: Journal> Object<'_, J> {
             let _memory = disk.reserve_bytes(range.len()).await?;
             let call = Call::read("GetObject", &file.bucket).bytes(range.len()).hedged(false);
             let read = disk
-                .call(call, &self.retries, async |store| {
+                .call(call, &self.tries, async |store| {
                     let chunks: Vec<bytes::Bytes> = store.get(file, Some(range)).await?.try_collect().await?;
                     Ok::<_, StoreError>(chunks)
                 })

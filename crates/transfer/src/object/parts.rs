@@ -6,7 +6,7 @@
 //! recorded has no parts, by which it is known and dropped.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::evidence::{PartsRoute, Verdict};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
 use crate::quirks::Trial;
-use crate::requests::{Call, Interrupted, Requests};
+use crate::requests::{Call, Interrupted, Requests, Tries};
 
 /// Parts of one object that wait for the budget: enough for its turns, while the others cost nothing. How many are under way
 /// is the budget's to decide.
@@ -135,10 +135,10 @@ impl<'a, J: Journal> Object<'a, J> {
             part_size: route.plan.part_size,
             size: route.plan.size,
         };
-        let retries = self.retries.load(Ordering::Relaxed);
+        let again = self.tries.again();
         let created = self
             .target
-            .call(Call::write("CreateMultipartUpload", &request.bucket), &self.retries, |store| {
+            .call(Call::write("CreateMultipartUpload", &request.bucket), &self.tries, |store| {
                 let (request, created) = (request.clone(), Arc::clone(&self.created));
                 let sent = self.under_way.spawn(async move {
                     let upload_id = store.create_upload(&request).await?;
@@ -157,7 +157,7 @@ impl<'a, J: Journal> Object<'a, J> {
         };
         self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.item.upload = Some((upload_id.clone(), route.plan.part_size));
-        if self.retries.load(Ordering::Relaxed) > retries {
+        if self.tries.again() > again {
             // A try whose answer was lost may have created another one.
             self.drop_stale_uploads(Some(&upload_id)).await?;
         }
@@ -187,7 +187,7 @@ impl<'a, J: Journal> Object<'a, J> {
         let version = self.item.version_id.as_deref();
         match self
             .source
-            .call(Call::read("GetObjectTagging", bucket), &self.retries, async |store| {
+            .call(Call::read("GetObjectTagging", bucket), &self.tries, async |store| {
                 store.get_tags(bucket, key, version).await
             })
             .await
@@ -211,7 +211,7 @@ impl<'a, J: Journal> Object<'a, J> {
     /// The parts that a recorded upload holds, as far as they fit the plan. None: there is no such upload.
     async fn parts_there(&self, upload_id: &str, plan: PartPlan) -> Result<Option<Done>, Trouble> {
         let parts =
-            match list_parts(self.target, &self.policy.target_bucket, &self.item.target_key, upload_id, &self.retries)
+            match list_parts(self.target, &self.policy.target_bucket, &self.item.target_key, upload_id, &self.tries)
                 .await
             {
                 Ok(parts) => parts,
@@ -297,7 +297,7 @@ impl<'a, J: Journal> Object<'a, J> {
         let said = Arc::new(OnceLock::new());
         let copied = self
             .target
-            .call_reserved(call, permit, &self.retries, |store| {
+            .call_reserved(call, permit, &self.tries, |store| {
                 let (source, bucket, key, upload_id) =
                     (source.clone(), bucket.clone(), key.clone(), upload_id.to_owned());
                 let (said, connection) = (Arc::clone(&said), self.target.connection().clone());
@@ -351,7 +351,7 @@ impl<'a, J: Journal> Object<'a, J> {
         };
         let completed = self
             .target
-            .call(Call::write("CompleteMultipartUpload", &request.bucket), &self.retries, async |store| {
+            .call(Call::write("CompleteMultipartUpload", &request.bucket), &self.tries, async |store| {
                 store.complete_upload(&request).await
             })
             .await;
@@ -431,7 +431,7 @@ impl<'a, J: Journal> Object<'a, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let listed = self
             .target
-            .call(Call::read("ListMultipartUploads", bucket), &self.retries, async |store| {
+            .call(Call::read("ListMultipartUploads", bucket), &self.tries, async |store| {
                 store.list_uploads(bucket, key).await
             })
             .await;
@@ -449,9 +449,9 @@ impl<'a, J: Journal> Object<'a, J> {
             upload.key == *key && self.is_young(upload.initiated) && Some(upload.upload_id.as_str()) != except
         });
         for upload in stale {
-            let parts = list_parts(self.target, bucket, key, &upload.upload_id, &self.retries).await;
+            let parts = list_parts(self.target, bucket, key, &upload.upload_id, &self.tries).await;
             if matches!(&parts, Ok(parts) if parts.is_empty()) {
-                abort(self.target, bucket, key, &upload.upload_id, &self.retries).await;
+                abort(self.target, bucket, key, &upload.upload_id, &self.tries).await;
             }
         }
         Ok(())
@@ -468,9 +468,9 @@ impl<'a, J: Journal> Object<'a, J> {
         tokio::spawn(async move {
             under_way.close();
             let _over = tokio::time::timeout(LINGER, under_way.wait()).await;
-            let retries = AtomicU32::new(0);
-            if list_parts(&target, &bucket, &key, &upload_id, &retries).await.is_ok() {
-                abort(&target, &bucket, &key, &upload_id, &retries).await;
+            let tries = Tries::default();
+            if list_parts(&target, &bucket, &key, &upload_id, &tries).await.is_ok() {
+                abort(&target, &bucket, &key, &upload_id, &tries).await;
             }
         });
     }
@@ -487,7 +487,7 @@ impl<'a, J: Journal> Object<'a, J> {
         if !self.under_way.is_empty() {
             if let Some((upload_id, _)) = &recorded {
                 let _first = target
-                    .call(Call::write("AbortMultipartUpload", bucket), &self.retries, async |store| {
+                    .call(Call::write("AbortMultipartUpload", bucket), &self.tries, async |store| {
                         store.abort_upload(bucket, key, upload_id).await
                     })
                     .await;
@@ -512,7 +512,7 @@ impl<'a, J: Journal> Object<'a, J> {
         let mut open = std::mem::take(&mut *self.created.lock().unwrap_or_else(PoisonError::into_inner));
         open.extend(recorded.map(|(upload_id, _)| upload_id));
         for upload_id in open {
-            abort(&target, bucket, key, &upload_id, &self.retries).await;
+            abort(&target, bucket, key, &upload_id, &self.tries).await;
         }
     }
 }
@@ -534,17 +534,17 @@ fn is_wrong(part: Option<&str>, source: &ObjectMeta, plan: PartPlan) -> bool {
 
 /// Abort until the service has forgotten the upload: parts that were under way may survive the first time. Best effort: what
 /// fails here is left to the bucket's lifecycle rule.
-async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, retries: &AtomicU32) {
+async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, tries: &Tries) {
     for _ in 0..ABORTS {
         match requests
-            .call(Call::write("AbortMultipartUpload", bucket), retries, async |store| {
+            .call(Call::write("AbortMultipartUpload", bucket), tries, async |store| {
                 store.abort_upload(bucket, key, upload_id).await
             })
             .await
         {
             Err(_) => return,
             Ok(()) => {
-                if list_parts(requests, bucket, key, upload_id, retries).await.is_err() {
+                if list_parts(requests, bucket, key, upload_id, tries).await.is_err() {
                     return;
                 }
             }
@@ -557,13 +557,13 @@ async fn list_parts(
     bucket: &str,
     key: &str,
     upload_id: &str,
-    retries: &AtomicU32,
+    tries: &Tries,
 ) -> Result<Vec<PartInfo>, Interrupted> {
     let mut parts = Vec::new();
     let mut after = None;
     loop {
         let page = requests
-            .call(Call::read("ListParts", bucket), retries, async |store| {
+            .call(Call::read("ListParts", bucket), tries, async |store| {
                 store.list_parts(bucket, key, upload_id, after).await
             })
             .await?;

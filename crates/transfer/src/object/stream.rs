@@ -143,7 +143,7 @@ impl<J: Journal> Object<'_, J> {
         let call = Call::write("PutObject", &object.bucket).bytes(size);
         let written = self
             .target
-            .call(call, &self.retries, async |store| store.put_object(&object, piece.bytes.clone()).await)
+            .call(call, &self.tries, async |store| store.put_object(&object, piece.bytes.clone()).await)
             .await;
         let written = match written {
             Ok(written) => written,
@@ -181,7 +181,7 @@ impl<J: Journal> Object<'_, J> {
         let call = Call::read("GetObject", &pinned.bucket).bytes(size).hedged(false);
         let read = self
             .source
-            .call(call, &self.retries, async |store| {
+            .call(call, &self.tries, async |store| {
                 let fetched = store.fetch(&pinned, None).await?;
                 is_pinned(&pinned, &fetched.meta)?;
                 let algorithms = to_send(&fetched.meta);

@@ -240,7 +240,7 @@ impl<J: Journal> Object<'_, J> {
                 Ok(()) => return Ok(order.and_then(|order| order.finish())),
                 Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
                     reads += 1;
-                    self.retries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    self.tries.count_again();
                 }
                 Err(Interrupt::Broken(error)) => return Err(self.copy_trouble(error)),
                 Err(Interrupt::Other(trouble)) => return Err(trouble),
@@ -257,7 +257,7 @@ impl<J: Journal> Object<'_, J> {
     ) -> Result<(), Interrupt> {
         let pinned = self.pinned(self.item.size);
         let call = Call::read("GetObject", &pinned.bucket).bytes(self.item.size).hedged(false);
-        let fetched = self.source.call(call, &self.retries, async |store| store.fetch(&pinned, None).await).await;
+        let fetched = self.source.call(call, &self.tries, async |store| store.fetch(&pinned, None).await).await;
         let Fetched { meta, body } = match fetched {
             Ok(fetched) => fetched,
             Err(Interrupted::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
@@ -323,7 +323,7 @@ impl<J: Journal> Object<'_, J> {
         // Reading and computing is work: on any thread, and none of it when nobody waits any more.
         let read = self
             .source
-            .call(call, &self.retries, |store| {
+            .call(call, &self.tries, |store| {
                 let (pinned, algorithms) = (pinned.clone(), sending.algorithms.clone());
                 let reading = AbortOnDropHandle::new(tokio::spawn(async move {
                     let fetched = store.fetch(&pinned, Some(range)).await?;
@@ -381,7 +381,7 @@ impl<J: Journal> Object<'_, J> {
         let call = Call::write("UploadPart", bucket).bytes(len);
         let copied = self
             .target
-            .call(call, &self.retries, |store| {
+            .call(call, &self.tries, |store| {
                 let (bucket, key, upload_id) = (bucket.clone(), key.clone(), sending.upload_id.to_owned());
                 let (bytes, digests, memory) = (piece.bytes.clone(), digests.clone(), Arc::clone(&memory));
                 let sent = self.under_way.spawn(async move {
