@@ -221,12 +221,18 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
     for item in items {
         let Ok(under_way) = Arc::clone(&room).acquire_owned().await else { break };
         let Ok(queued) = Arc::clone(&queue).acquire_owned().await else { break };
+        // What was stopped only tidies up, and does not wait for other jobs' objects.
+        let of_process = tokio::select! {
+            biased;
+            () = shared.cancel.cancelled() => None,
+            permit = run.target.budget().object() => permit,
+        };
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
         tasks.spawn(async move {
             run_one(&shared, &run, item, queued).await;
-            drop(under_way);
+            drop((under_way, of_process));
         });
     }
     while tasks.join_next().await.is_some() {}
