@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation};
@@ -24,7 +24,7 @@ use seqferry_store::{
     Budget, BudgetLimits, CopySource, CreateUpload, Credentials, EndpointOptions, ListRequest, ObjectStore, Range,
     S3Store,
 };
-use seqferry_transfer::requests::{Call, Requests};
+use seqferry_transfer::requests::{Call, Requests, Tries};
 use seqferry_transfer::{Connection, Event, Item, Job, Policy, RetryPolicy, progress};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -155,21 +155,19 @@ impl Caller {
             }
             (Self::Requests(requests), "copy") => {
                 let call = Call::write("CopyObject", "dst").bytes(1024);
-                let retries = AtomicU32::new(0);
+                let tries = Tries::default();
                 let (source, key) = (&source, &key);
                 requests
-                    .call(call, &retries, async |store| store.copy(source, "dst", key, None, None).await)
+                    .call(call, &tries, async |store| store.copy(source, "dst", key, None, None).await)
                     .await
                     .expect("copied");
             }
             (Self::Requests(requests), _) => {
                 let call = Call::write("UploadPartCopy", "dst").bytes(PART).hedged(true);
-                let retries = AtomicU32::new(0);
+                let tries = Tries::default();
                 let source = &source;
                 requests
-                    .call(call, &retries, async |store| {
-                        store.copy_part(source, range, "dst", "part", upload, part).await
-                    })
+                    .call(call, &tries, async |store| store.copy_part(source, range, "dst", "part", upload, part).await)
                     .await
                     .expect("copied");
             }

@@ -659,3 +659,47 @@ async fn random_faults_end_every_object_verified_or_failed() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn few_objects_are_begun_before_their_first_request_may_start() {
+    const WIDTH: usize = 8;
+    let budget = Budget::new(BudgetLimits { max_requests: WIDTH, ..BudgetLimits::default() });
+    let world = World { budget, ..World::new() };
+    let mut items = Vec::new();
+    for id in 0..1000 {
+        items.push(Item { target_absent: true, ..world.object(id, &format!("k{id}"), b"small").await });
+    }
+    let gate = Gate::default();
+    world.store.rule(Rule::always("CopyObject", Fault::Hold(gate.clone())));
+    let job = Arc::new(world.start(policy(), items));
+    acknowledge_until(&job, || world.store.count("CopyObject") == WIDTH).await;
+
+    let begun = job.progress().objects_active;
+    gate.open();
+    let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
+
+    assert!(begun <= WIDTH as u64 + 128, "{begun} begun for {WIDTH} requests");
+    assert!(outcomes.len() == 1000 && outcomes.values().all(|o| o.state == State::Done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_objects_wait_for_those_of_other_jobs_begins_none_and_stops_at_once() {
+    let world = World::new();
+    let mut items = Vec::new();
+    for id in 0..50 {
+        items.push(world.object(id, &format!("k{id}"), b"small").await);
+    }
+    let mut others = Vec::new();
+    while let Ok(place) = tokio::time::timeout(Duration::from_millis(50), world.budget.object()).await {
+        others.push(place);
+    }
+    let job = world.start(policy(), items);
+    assert!(job.wait(Duration::from_millis(20)).is_empty());
+    assert_eq!((others.len(), job.progress().requests), (2048, 0));
+
+    job.stop(Stop::Cancel);
+    let (outcomes, _) = drain(job).await;
+
+    assert!(outcomes.len() == 50 && outcomes.values().all(|o| o.state == State::Cancelled));
+    assert_eq!(others.len(), 2048, "held to the end");
+}

@@ -3,7 +3,6 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use common::{SOURCE, TARGET, World, bytes, policy, quick, small_limits};
 use seqferry_store::fault::{Fault, Gate, Rule};
 use seqferry_store::{Attributes, MemoryStore, ObjectStore};
 use seqferry_transfer::progress::Counters;
-use seqferry_transfer::requests::{Call, Requests};
+use seqferry_transfer::requests::{Call, Requests, Tries};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +30,7 @@ fn requests(world: &World) -> Requests {
 async fn heads(world: &World, requests: &Requests, count: usize) {
     for _ in 0..count {
         let head = requests
-            .call(Call::read("HeadObject", SOURCE), &AtomicU32::new(0), async |store| {
+            .call(Call::read("HeadObject", SOURCE), &Tries::default(), async |store| {
                 store.head(SOURCE, "k", None, None).await
             })
             .await;
@@ -94,9 +93,7 @@ async fn what_changes_something_is_never_under_way_twice() {
     let requests = requests(&world);
     let delete = async || {
         let deleted = requests
-            .call(Call::write("DeleteObject", TARGET), &AtomicU32::new(0), async |store| {
-                store.delete(TARGET, "k").await
-            })
+            .call(Call::write("DeleteObject", TARGET), &Tries::default(), async |store| store.delete(TARGET, "k").await)
             .await;
         assert!(deleted.is_ok());
     };
