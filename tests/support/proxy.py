@@ -41,6 +41,7 @@ class Record:
     status: int | None
     error_code: str | None
     complete: bool
+    spoiled_at: int | None
     request_bytes: int
     reply_bytes: int
     started: float
@@ -136,6 +137,11 @@ def truncate(keep: int) -> Action:
 def corrupt(at: int) -> Action:
     """Flip the byte at this offset of the reply's body."""
     return {"do": "corrupt", "at": at}
+
+
+def corrupt_request(at: int) -> Action:
+    """Flip one byte of the request's body, its headers stay: at this offset, modulo the body's length."""
+    return {"do": "corrupt_request", "at": at}
 
 
 def delay(*, request_ms: int = 0, reply_ms: int = 0) -> Action:

@@ -637,13 +637,13 @@ impl<J: Journal> Object<'_, J> {
         let verified = if must_read {
             match self.compare_content(&written).await? {
                 Compared::Equal => Verified::Content,
-                Compared::Differs(how) => return Err(self.mismatch(&written, &how).await),
+                Compared::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
                 Compared::Gone => return Err(self.target_changed("holds something else")),
             }
         } else {
             match verdict {
                 Verdict::Proven(verified) => verified,
-                Verdict::Differs(how) => return Err(self.mismatch(&written, &how).await),
+                Verdict::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
                 Verdict::Doubtful(_) | Verdict::Unknown => {
                     // Nothing but the pin says that all parts are of one version, and some services ignore it.
                     self.head_source().await?;
@@ -663,15 +663,17 @@ impl<J: Journal> Object<'_, J> {
         Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
     }
 
-    /// The target is proven wrong: it must not look whole.
-    async fn mismatch(&self, written: &Written, how: &str) -> Trouble {
+    /// The target is proven wrong: it must not look whole. Bytes that passed through here may have been spoiled on the way, and
+    /// are sent once more.
+    async fn mismatch(&self, method: Method, written: &Written, how: &str) -> Trouble {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let left = self.remove_ours(&written.etag).await;
         let message = format!(
             "s3://{bucket}/{key} is not what s3://{}/{} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
             self.policy.source_bucket, self.item.source_key
         );
-        Trouble::Failed(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message))
+        let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message);
+        if method == Method::Stream { Trouble::Again(failure) } else { Trouble::Failed(failure) }
     }
 
     /// Remove the target, but only while it is what we wrote. Says what became of it.

@@ -43,6 +43,8 @@ struct Streamed {
     sum: Option<Checksum>,
     /// The `ETag` that the target should have, where that is known.
     etag: Option<String>,
+    /// What the answers to its parts leave in doubt.
+    doubt: Option<String>,
 }
 
 impl<J: Journal> Object<'_, J> {
@@ -83,8 +85,20 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What a refused write means where a checksum came with it: perhaps that the service does not know that one.
+    /// What a refused write means where a checksum came with it: perhaps that the service does not know that one, or that other
+    /// bytes came than were sent, each time.
     pub(super) fn refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> Trouble {
+        if error.is_about_bytes() {
+            let message = format!(
+                "{error}. What arrives is not what is sent, however often it is sent: something on the way to the storage changes bytes, and the storage has refused them. Look for a proxy, a network device or memory that is at fault, then run the same command again."
+            );
+            return Trouble::Failed(ObjectFailure::new(
+                FailureClass::Mismatch,
+                "ContentMismatch",
+                error.operation,
+                message,
+            ));
+        }
         let about_sums = error.class == ErrorClass::Capability
             || matches!(error.code.as_str(), "InvalidRequest" | "InvalidArgument")
                 && error.message.to_ascii_lowercase().contains("checksum");
@@ -163,7 +177,7 @@ impl<J: Journal> Object<'_, J> {
         let etag =
             (written.checksum.is_none() && is_digest(&written.etag)).then(|| hex(&piece.digest(DigestAlgorithm::Md5)));
         drop(piece);
-        self.settle(Streamed { read, sum, etag }, written, &meta, false).await
+        self.settle(Streamed { read, sum, etag, doubt: None }, written, &meta, false).await
     }
 
     /// The whole object, with its facts.
@@ -227,7 +241,7 @@ impl<J: Journal> Object<'_, J> {
         source: &ObjectMeta,
         same_boundaries: bool,
     ) -> Result<Copy, Trouble> {
-        let Streamed { mut read, sum, etag } = streamed;
+        let Streamed { mut read, sum, etag, doubt } = streamed;
         let sent = Side {
             size: Some(self.item.size),
             etag: etag.as_deref().unwrap_or_default(),
@@ -259,7 +273,10 @@ impl<J: Journal> Object<'_, J> {
                 }
                 written.checksum = target.checksum.or(written.checksum);
             }
-            kept
+            match (kept, doubt) {
+                (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
+                (kept, _) => kept,
+            }
         };
         written.checksum = written.checksum.or(sum);
         self.conclude(Method::Stream, weaker(read, kept), written).await
