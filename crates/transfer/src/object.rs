@@ -10,6 +10,7 @@
 
 mod content;
 mod disk;
+mod md5;
 mod parts;
 mod stream;
 
@@ -80,6 +81,8 @@ pub struct Policy {
     pub wishes: Wishes,
     /// Storage class of the targets; None for the bucket's default.
     pub storage_class: Option<String>,
+    /// Keep the MD5 of each file with its object, as rclone does. Of files; a service's objects keep what they carry.
+    pub md5: bool,
     /// An earlier run of these items may have been cut off.
     pub resumed: bool,
     /// When the transfer was born, seconds since the epoch.
@@ -183,6 +186,8 @@ pub(crate) struct Object<'a, J> {
     pub(crate) under_way: TaskTracker,
     /// Uploads that were created while nobody waited for the answer any more.
     pub(crate) created: Arc<Mutex<Vec<String>>>,
+    /// CRC64NVME of the file when it was read for its MD5, before its parts were.
+    pub(crate) read_before: Option<String>,
     /// The last part that was copied got an `ETag` that is a digest of its bytes.
     pub(crate) plain_etags: AtomicBool,
 }

@@ -18,6 +18,7 @@ use seqferry_store::{
 };
 
 use super::disk::time_text;
+use super::md5::MD5;
 use super::{Copy, Journal, Object, Trouble};
 use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
@@ -142,10 +143,14 @@ impl<J: Journal> Object<'_, J> {
         let tags = self.note_uncarried(&meta).await?;
         let algorithm = self.sum_to_send(full_object(&meta));
         let md5 = algorithm.is_none() || self.target.quirks().silent_sums();
+        let mut attributes = self.carried(&meta);
+        if self.keeps_md5() {
+            attributes.metadata.insert(MD5.to_owned(), base64(&piece.digest(DigestAlgorithm::Md5)));
+        }
         let object = PutObject {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
-            attributes: self.carried(&meta),
+            attributes,
             tags,
             storage_class: self.policy.storage_class.clone(),
             digests: Digests {
@@ -190,6 +195,7 @@ impl<J: Journal> Object<'_, J> {
                 Reference::of(meta, None, &self.policy.limits).filter(|_| !self.source.connection().is_disk());
             let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
             algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
+            algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
             algorithms
         };
         let call = Call::read("GetObject", &pinned.bucket).bytes(size).hedged(false);

@@ -120,6 +120,9 @@ impl<J: Journal> Object<'_, J> {
         }
 
         let whole = whole_sum(&sending, &sent);
+        if let Some(trouble) = self.differs_from_before(whole.as_ref()) {
+            return Err(trouble);
+        }
         let etag = whole_etag(&sent);
         let doubt = sent.iter().find(|(_, sent)| sent.plain == Some(false)).map(|(number, sent)| {
             format!("part {number} was answered with ETag {}, which is not the MD5 of what was sent", sent.part.etag)
