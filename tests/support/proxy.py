@@ -160,8 +160,8 @@ def _retry_after(seconds: int | None) -> dict[str, str]:
 class Proxy(Instrument):
     """A running proxy. A context manager: it ends with the block, or with this process."""
 
-    def __init__(self, server: S3Server) -> None:
-        super().__init__("s3proxy", "--upstream", server.endpoint_url)
+    def __init__(self, server: S3Server, *, address: str = "127.0.0.1") -> None:
+        super().__init__("s3proxy", "--upstream", server.endpoint_url, "--listen", f"{address}:0")
         self.server = replace(server, endpoint_url=self.endpoint_url)
         """The server as seen through the proxy, for ``client`` and ``environment``."""
 
