@@ -72,6 +72,7 @@ class CopyPolicy:
         part_size: int | None = None,
         copy_threshold: int | None = None,
         storage_class: str | None = None,
+        md5: bool = False,
         way: str = "copy",
         resumed: bool = False,
         since: float = 0.0,
@@ -87,6 +88,7 @@ class CopyPolicy:
             verify: ``auto`` | ``checksum`` | ``content``.
             part_size: bytes; None lets the engine choose per object.
             copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).
+            md5: keep the MD5 of each file with its object, as rclone does; changes nothing where the source is no disk.
             way: ``copy`` has the storage copy, and streams what it refuses; ``stream`` reads and writes all here.
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.
             since: epoch seconds of the transfer's birth; open uploads of a resumed item that are younger and hold

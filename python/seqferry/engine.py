@@ -176,6 +176,7 @@ class Engine:
                 part_size=spec.part_size,
                 copy_threshold=spec.copy_threshold,
                 storage_class=spec.storage_class,
+                md5=spec.md5,
                 way=specs.way(spec),
                 resumed=resumed,
                 since=since,

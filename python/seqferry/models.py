@@ -109,6 +109,8 @@ class TransferSpec:
     part_size: int | None = None
     copy_threshold: int | None = None
     storage_class: str | None = None
+    md5: bool = False
+    """Keep the MD5 of each local file with its object."""
     delete: bool = False
     max_delete: int | None = None
 

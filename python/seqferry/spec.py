@@ -72,6 +72,7 @@ def build_spec(
     part_size: int | None = None,
     copy_threshold: int | None = None,
     storage_class: str | None = None,
+    md5: bool = False,
     symlinks: str = "follow",
     empty_directories: bool = False,
     delete: bool = False,
@@ -153,6 +154,7 @@ def build_spec(
             part_size=part_size,
             copy_threshold=copy_threshold,
             storage_class=storage_class,
+            md5=md5,
             delete=delete,
             max_delete=max_delete,
         )
@@ -195,6 +197,11 @@ def checked(spec: TransferSpec) -> TransferSpec:
         _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
     if spec.storage_class is not None and spec.target.disk:
         raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
+    if spec.md5 and not spec.source.disk:
+        raise UsageError(
+            f"--md5 is for local files that are copied to S3, and the source is {_shown(spec.source.uri)}; leave it "
+            "out (what objects carry already travels with them)."
+        )
     if spec.part_size is not None and not MIN_PART_SIZE <= spec.part_size <= MAX_PART_SIZE:
         raise UsageError(
             f"--part-size {spec.part_size} is outside what S3 allows; choose between 5MiB ({MIN_PART_SIZE}) "

@@ -1,4 +1,4 @@
-"""The example session of the README, run as written."""
+"""The example sessions of the README, run as written, one after the other."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MARK = "--- next command ---"
 
 
 def session() -> list[tuple[str, list[str]]]:
-    """The commands of the session, each with the lines that it is said to print."""
-    block = re.search(r"<!-- session: .*?-->\n```console\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert block, "the README has no session"
+    """The commands of the sessions, each with the lines that it is said to print."""
+    blocks = re.findall(r"<!-- session: .*?-->\n```console\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    assert len(blocks) == 2, "a session of the README is not marked as one"
     found: list[tuple[str, list[str]]] = []
-    for line in block[1].splitlines():
+    for line in "".join(blocks).splitlines():
         if line.startswith("$ "):
             found.append((line[2:], []))
         elif line.startswith("> "):

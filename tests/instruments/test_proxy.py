@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -157,6 +158,25 @@ def test_a_byte_is_flipped(proxy: Proxy, client: Any, bucket: str) -> None:
     content = received._raw_stream.read()
     assert len(content) == 200_000
     assert [at for at, byte in enumerate(content) if byte != ord("x")] == [150_000]
+
+
+def test_a_byte_of_a_request_is_flipped(proxy: Proxy, s3server: S3Server, bucket: str) -> None:
+    signer = proxy.server.client(signature_version="s3v4", request_checksum_calculation="when_required")
+    rule = proxy.rule("PutObject", faults.corrupt_request(1_000_003), every=2)
+    # Such an address promises nothing of the bytes: the server takes what comes.
+    for key, content in (("short", b"x" * 1000), ("fine", b"x"), ("long", b"x" * 2 * MIB)):
+        url = signer.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": key})
+        with urllib.request.urlopen(urllib.request.Request(url, content, method="PUT")) as answer:
+            assert answer.status == 200
+
+    def spoiled(key: str) -> list[int]:
+        content = s3server.client().get_object(Bucket=bucket, Key=key)["Body"].read()
+        return [at for at, byte in enumerate(content) if byte != ord("x")]
+
+    assert [spoiled(key) for key in ("short", "fine", "long")] == [[3], [], [1_000_003]]
+    proxy.wait_idle()
+    assert [record.spoiled_at for record in proxy.log("PutObject")] == [3, None, 1_000_003]
+    assert proxy.fired(rule) == 2
 
 
 @pytest.mark.parametrize("side", ["request", "reply"])

@@ -27,6 +27,8 @@ class Mover:
     server: S3Server | Simulator
     state: Path
     env: dict[str, str] = field(default_factory=dict[str, str])
+    within: tuple[str, ...] = ()
+    """What runs the command, as ``ip netns exec NAME``."""
     _started: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -37,7 +39,7 @@ class Mover:
 
     def start(self, *arguments: str) -> Running:
         environment = {**self.server.environment(), "SEQFERRY_STATE_DIR": str(self.state), **self.env}
-        return self._started.enter_context(Running([seqferry(), *arguments], environment=environment))
+        return self._started.enter_context(Running([*self.within, seqferry(), *arguments], environment=environment))
 
     def submit(self, *arguments: str) -> str:
         """``cp --detach``: the transfer's id."""

@@ -41,6 +41,7 @@ class Record:
     status: int | None
     error_code: str | None
     complete: bool
+    spoiled_at: int | None
     request_bytes: int
     reply_bytes: int
     started: float
@@ -138,6 +139,11 @@ def corrupt(at: int) -> Action:
     return {"do": "corrupt", "at": at}
 
 
+def corrupt_request(at: int) -> Action:
+    """Flip one byte of the request's body, its headers stay: at this offset, modulo the body's length."""
+    return {"do": "corrupt_request", "at": at}
+
+
 def delay(*, request_ms: int = 0, reply_ms: int = 0) -> Action:
     return {"do": "delay", "request_ms": request_ms, "reply_ms": reply_ms}
 
@@ -154,8 +160,8 @@ def _retry_after(seconds: int | None) -> dict[str, str]:
 class Proxy(Instrument):
     """A running proxy. A context manager: it ends with the block, or with this process."""
 
-    def __init__(self, server: S3Server) -> None:
-        super().__init__("s3proxy", "--upstream", server.endpoint_url)
+    def __init__(self, server: S3Server, *, address: str = "127.0.0.1") -> None:
+        super().__init__("s3proxy", "--upstream", server.endpoint_url, "--listen", f"{address}:0")
         self.server = replace(server, endpoint_url=self.endpoint_url)
         """The server as seen through the proxy, for ``client`` and ``environment``."""
 

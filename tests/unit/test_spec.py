@@ -319,6 +319,18 @@ def test_a_storage_class_on_a_disk_is_refused() -> None:
         build_spec("s3://b/x/", "new", storage_class="GLACIER", allow_local=True)
 
 
+@pytest.mark.parametrize("target", ["s3://b/x/", "new"])
+def test_the_md5_of_what_is_no_file_is_refused(here: Path, target: str) -> None:
+    with pytest.raises(UsageError, match=r"--md5 is for local files .* the source is s3://a/x/"):
+        build_spec("s3://a/x/", target, md5=True, allow_local=True)
+
+
+def test_the_md5_of_files_is_part_of_the_spec(here: Path) -> None:
+    spec = build_spec("run", "s3://b", md5=True, allow_local=True)
+
+    assert specs.from_json(specs.to_json(spec)).md5
+
+
 @pytest.mark.parametrize(
     ("source", "target", "options", "way"),
     [
@@ -370,7 +382,7 @@ def test_a_key_that_cannot_be_a_file_is_refused_by_itself(here: Path, key: str, 
 def test_a_spec_of_an_earlier_version_can_be_read(here: Path) -> None:
     spec = build_spec("s3://a/x/", "s3://b/y/")
     data = json.loads(specs.to_json(spec))
-    del data["delete"], data["max_delete"]
+    del data["delete"], data["max_delete"], data["md5"]
     for place in (data["source"], data["target"]):
         del place["disk"], place["symlinks"], place["empty_directories"]
 

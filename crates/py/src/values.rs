@@ -146,7 +146,7 @@ impl CopyPolicy {
     #[new]
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
-                        way="copy", resumed=false, since=0.0, only_clean=false))]
+                        md5=false, way="copy", resumed=false, since=0.0, only_clean=false))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         source: &Endpoint,
@@ -160,6 +160,7 @@ impl CopyPolicy {
         part_size: Option<u64>,
         copy_threshold: Option<u64>,
         storage_class: Option<String>,
+        md5: bool,
         way: &str,
         resumed: bool,
         since: f64,
@@ -197,6 +198,7 @@ impl CopyPolicy {
             verify,
             wishes: Wishes { part_size, copy_threshold },
             storage_class,
+            md5,
             resumed,
             since,
             only_clean,

@@ -7,6 +7,7 @@
 //! **Memory.** Whoever buffers object bytes reserves them first. **Bandwidth.** Whoever moves object bytes through this
 //! process pays for them first; server-side copies move none.
 
+mod bandwidth;
 pub mod control;
 mod gates;
 pub mod latency;
@@ -22,6 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
+use bandwidth::Bandwidth;
 use gates::{Gates, Next, Waiter};
 use latency::Kind;
 
@@ -141,7 +143,7 @@ pub struct Budget {
     memory: Arc<Semaphore>,
     memory_units: u32,
     objects: Arc<Semaphore>,
-    bandwidth: Mutex<Bandwidth>,
+    bandwidth: Bandwidth,
 }
 
 #[derive(Debug)]
@@ -158,20 +160,6 @@ struct Requests {
 const OBJECTS: usize = 2048;
 /// Semaphores count in u32: 4 KiB units reach 16 TiB.
 const MEMORY_UNIT: u64 = 4096;
-
-#[derive(Debug)]
-struct Bandwidth {
-    per_second: Option<u64>,
-    /// When what was paid for so far has gone out.
-    paid_until: Instant,
-}
-
-impl Bandwidth {
-    /// Bytes per second; 0 was given to lift the limit.
-    fn limit(&self) -> Option<u64> {
-        self.per_second.filter(|rate| *rate > 0)
-    }
-}
 
 /// The right to make one request; given back on drop (a dropped one counts as [`Ended::Failed`]).
 #[derive(Debug)]
@@ -268,7 +256,7 @@ impl Budget {
             memory: Arc::new(Semaphore::new(memory_units as usize)),
             memory_units,
             objects: Arc::new(Semaphore::new(OBJECTS)),
-            bandwidth: Mutex::new(Bandwidth { per_second: limits.max_bandwidth, paid_until: start }),
+            bandwidth: Bandwidth::new(limits.max_bandwidth, start),
         })
     }
 
@@ -365,19 +353,9 @@ impl Budget {
         Arc::clone(&self.memory).acquire_many_owned(units).await.ok().map(|permit| MemoryPermit { _permit: permit })
     }
 
-    /// Wait until so many bytes may pass through this process.
+    /// Wait until so many bytes may pass through this process. A limit that changes meanwhile holds for those who wait as well.
     pub async fn bandwidth(&self, bytes: u64) {
-        let wait = {
-            let mut bandwidth = self.bandwidth.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(per_second) = bandwidth.limit() else { return };
-            let now = Instant::now();
-            let start = bandwidth.paid_until.max(now);
-            bandwidth.paid_until = start + Duration::from_secs_f64(bytes as f64 / per_second as f64);
-            start - now
-        };
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
+        self.bandwidth.pass(bytes).await;
     }
 
     /// Change the hard limits while requests are in flight. None keeps a limit.
@@ -389,13 +367,12 @@ impl Budget {
             self.start_waiting(&mut requests, now);
         }
         if let Some(per_second) = max_bandwidth {
-            self.bandwidth.lock().unwrap_or_else(PoisonError::into_inner).per_second = per_second;
+            self.bandwidth.limit(per_second);
         }
     }
 
     /// Counters.
     pub fn stats(&self) -> BudgetStats {
-        let bandwidth = self.bandwidth.lock().unwrap_or_else(PoisonError::into_inner).limit();
         let requests = self.lock();
         let gates = &requests.gates;
         BudgetStats {
@@ -404,7 +381,7 @@ impl Budget {
             throttled: gates.throttled,
             hedges: gates.hedges,
             max_requests: gates.most,
-            max_bandwidth: bandwidth,
+            max_bandwidth: self.bandwidth.rate(),
         }
     }
 
@@ -623,6 +600,24 @@ mod tests {
         budget.bandwidth(1).await;
 
         assert_eq!(start.elapsed(), Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_slow_limit_is_woken_when_it_is_lifted() {
+        let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1), ..BudgetLimits::default() });
+        let start = Instant::now();
+        budget.bandwidth(1 << 30).await;
+        let waiting = tokio::spawn({
+            let budget = Arc::clone(&budget);
+            async move { budget.bandwidth(1 << 30).await }
+        });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+
+        budget.retune(None, Some(None));
+
+        assert!(waiting.await.is_ok());
+        assert_eq!(start.elapsed(), Duration::from_secs(5));
+        assert_eq!(budget.stats().max_bandwidth, None);
     }
 
     #[tokio::test(start_paused = true)]

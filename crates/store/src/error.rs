@@ -121,6 +121,11 @@ impl StoreError {
             )
     }
 
+    /// Whether the service has received other bytes than their checksum or digest promises.
+    pub fn is_about_bytes(&self) -> bool {
+        matches!(self.code.as_str(), "BadDigest" | "XAmzContentSHA256Mismatch" | "XAmzContentChecksumMismatch")
+    }
+
     /// What a person should do next, one sentence.
     pub fn advice(&self) -> &'static str {
         classify::advice(self.operation, &self.code, self.class)

@@ -40,7 +40,7 @@ pub enum Fault {
     Hook(Hook),
     /// The body of a GET ends early.
     Truncate,
-    /// One byte of the body of a GET is altered.
+    /// One byte of the body is altered: of what a GET answers, of what a write sends. Nothing else is.
     Corrupt,
 }
 
@@ -237,7 +237,18 @@ impl FaultStore {
         part: Option<u32>,
         request: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        match self.fault(operation, key, part) {
+        self.meet(self.fault(operation, key, part), operation, bucket, key, request).await
+    }
+
+    async fn meet<T>(
+        &self,
+        fault: Option<Fault>,
+        operation: &'static str,
+        bucket: &str,
+        key: &str,
+        request: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        match fault {
             None | Some(Fault::Truncate | Fault::Corrupt) => request.await,
             Some(Fault::Fail(code, status)) => {
                 Err(StoreError::new(operation, bucket, Some(key), code, Some(status)).with_message("made to fail"))
@@ -266,6 +277,18 @@ impl FaultStore {
             }
         }
     }
+}
+
+/// What arrives of a body. Altered otherwise than what a GET answers: both would look alike.
+fn sent(fault: Option<&Fault>, body: Bytes) -> Bytes {
+    if !matches!(fault, Some(Fault::Corrupt)) {
+        return body;
+    }
+    let mut bytes = body.to_vec();
+    if let Some(byte) = bytes.last_mut() {
+        *byte ^= 2;
+    }
+    bytes.into()
 }
 
 #[async_trait]
@@ -327,7 +350,9 @@ impl ObjectStore for FaultStore {
     }
 
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
-        self.request("PutObject", &object.bucket, &object.key, None, self.inner.put_object(object, body)).await
+        let fault = self.fault("PutObject", &object.key, None);
+        let request = self.inner.put_object(object, sent(fault.as_ref(), body));
+        self.meet(fault, "PutObject", &object.bucket, &object.key, request).await
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
@@ -380,8 +405,9 @@ impl ObjectStore for FaultStore {
         body: Bytes,
         digests: &Digests,
     ) -> Result<Copied> {
-        let request = self.inner.put_part(bucket, key, upload_id, part, body, digests);
-        self.request("UploadPart", bucket, key, Some(part), request).await
+        let fault = self.fault("UploadPart", key, Some(part));
+        let request = self.inner.put_part(bucket, key, upload_id, part, sent(fault.as_ref(), body), digests);
+        self.meet(fault, "UploadPart", bucket, key, request).await
     }
 
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {

@@ -12,7 +12,7 @@ use seqferry_testkit::signed::{self, Reply};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Answers every request with the same bytes, and tells the head of each as it came in, one per connection and request.
+/// Answers every request with the same bytes, and tells each as it came in, after the number of its connection.
 fn canned(reply: &'static [u8]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -39,7 +39,10 @@ fn canned(reply: &'static [u8]) -> (String, Receiver<String>) {
                         }
                     }
                     let mut body = vec![0; length];
-                    if reader.read_exact(&mut body).is_err() || tell.send(head).is_err() {
+                    if reader.read_exact(&mut body).is_err() {
+                        return;
+                    }
+                    if tell.send(head + &String::from_utf8_lossy(&body)).is_err() {
                         return;
                     }
                     if reader.get_mut().write_all(reply).is_err() {
@@ -183,6 +186,34 @@ fn a_truncated_reply_breaks_the_connection_after_so_many_bytes() {
     let log = proxy.log();
     assert_eq!((log[0].reply_bytes, log[0].complete), (4, false));
     assert!(log[1].complete);
+}
+
+#[test]
+fn one_byte_of_a_requests_body_is_flipped_and_its_headers_stay() {
+    let (url, told) = canned(EMPTY_200);
+    let proxy = Proxy::start(&url).expect("a proxy");
+    proxy.add_rule(Rule::on("PutObject", Action::CorruptRequest { at: 2_000_009 }).after(1));
+    let headers = [("content-md5", "of what was meant")];
+    let put = |body: &[u8]| {
+        let reply = signed::request(&proxy.endpoint_url(), MOVER, "PUT", "/b/k", &headers, body).expect("an answer");
+        assert_eq!(reply.status, 200);
+        let arrived = told.recv_timeout(DEADLINE).expect("a request");
+        assert!(arrived.contains("content-md5: of what was meant\r\n"), "{arrived}");
+        arrived.split_once("\r\n\r\n").expect("a body").1.to_owned()
+    };
+
+    assert_eq!(put(b"0000"), "0000");
+    // Taken in whole, or passed on as it comes; never past the end.
+    assert_eq!(put(b"0000"), "0100");
+    let long = put("0".repeat(3_000_000).as_bytes());
+    assert_eq!(put(b""), "");
+
+    assert_eq!(long.len(), 3_000_000);
+    assert_eq!(long.find('1'), Some(2_000_009));
+    assert_eq!(long.rfind('1'), Some(2_000_009));
+    assert!(proxy.wait_blocking(&Condition::Idle, DEADLINE));
+    let spoiled: Vec<_> = proxy.log().iter().map(|record| record.spoiled_at).collect();
+    assert_eq!(spoiled, [None, Some(1), Some(2_000_009), None]);
 }
 
 #[test]

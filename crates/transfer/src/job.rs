@@ -255,6 +255,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, queued: OwnedSemaphoreP
         again: false,
         under_way: TaskTracker::new(),
         created: Arc::default(),
+        read_before: None,
         plain_etags: AtomicBool::new(false),
     };
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };

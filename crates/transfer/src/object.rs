@@ -10,6 +10,7 @@
 
 mod content;
 mod disk;
+mod md5;
 mod parts;
 mod stream;
 
@@ -80,6 +81,8 @@ pub struct Policy {
     pub wishes: Wishes,
     /// Storage class of the targets; None for the bucket's default.
     pub storage_class: Option<String>,
+    /// Keep the MD5 of each file with its object, as rclone does. Of files; a service's objects keep what they carry.
+    pub md5: bool,
     /// An earlier run of these items may have been cut off.
     pub resumed: bool,
     /// When the transfer was born, seconds since the epoch.
@@ -183,6 +186,8 @@ pub(crate) struct Object<'a, J> {
     pub(crate) under_way: TaskTracker,
     /// Uploads that were created while nobody waited for the answer any more.
     pub(crate) created: Arc<Mutex<Vec<String>>>,
+    /// CRC64NVME of the file when it was read for its MD5, before its parts were.
+    pub(crate) read_before: Option<String>,
     /// The last part that was copied got an `ETag` that is a digest of its bytes.
     pub(crate) plain_etags: AtomicBool,
 }
@@ -637,13 +642,13 @@ impl<J: Journal> Object<'_, J> {
         let verified = if must_read {
             match self.compare_content(&written).await? {
                 Compared::Equal => Verified::Content,
-                Compared::Differs(how) => return Err(self.mismatch(&written, &how).await),
+                Compared::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
                 Compared::Gone => return Err(self.target_changed("holds something else")),
             }
         } else {
             match verdict {
                 Verdict::Proven(verified) => verified,
-                Verdict::Differs(how) => return Err(self.mismatch(&written, &how).await),
+                Verdict::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
                 Verdict::Doubtful(_) | Verdict::Unknown => {
                     // Nothing but the pin says that all parts are of one version, and some services ignore it.
                     self.head_source().await?;
@@ -663,15 +668,17 @@ impl<J: Journal> Object<'_, J> {
         Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
     }
 
-    /// The target is proven wrong: it must not look whole.
-    async fn mismatch(&self, written: &Written, how: &str) -> Trouble {
+    /// The target is proven wrong: it must not look whole. Bytes that passed through here may have been spoiled on the way, and
+    /// are sent once more.
+    async fn mismatch(&self, method: Method, written: &Written, how: &str) -> Trouble {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let left = self.remove_ours(&written.etag).await;
         let message = format!(
             "s3://{bucket}/{key} is not what s3://{}/{} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
             self.policy.source_bucket, self.item.source_key
         );
-        Trouble::Failed(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message))
+        let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message);
+        if method == Method::Stream { Trouble::Again(failure) } else { Trouble::Failed(failure) }
     }
 
     /// Remove the target, but only while it is what we wrote. Says what became of it.

@@ -234,10 +234,19 @@ impl Requests {
             self.budget.bandwidth(bytes).await;
             permit
         };
+        self.unless_cancelled(ready).await
+    }
+
+    /// Wait until so many bytes may be buffered that go nowhere.
+    pub async fn reserve_memory(&self, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
+        self.unless_cancelled(self.budget.memory(bytes)).await
+    }
+
+    async fn unless_cancelled<T>(&self, ready: impl Future<Output = T>) -> Result<T, Interrupted> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(Interrupted::Cancelled),
-            permit = ready => Ok(permit),
+            ready = ready => Ok(ready),
         }
     }
 

@@ -9,8 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{SOURCE, TARGET, World, bytes, quick, small_limits, streaming};
+use seqferry_store::checksum::base64;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
-use seqferry_store::{DiskOptions, DiskStore, MemoryStore, ObjectStore};
+use seqferry_store::{
+    ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, MemoryStore,
+    ObjectStore,
+};
 use seqferry_transfer::{Connection, Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
 use tokio::runtime::Handle;
 
@@ -226,4 +230,119 @@ async fn bytes_that_change_on_the_way_to_a_disk_leave_no_file() {
         assert_eq!(outcome.failure.as_ref().unwrap().class, FailureClass::Mismatch, "{outcome:?}");
     }
     assert_eq!(folder.files().len(), 0, "{:?}", folder.files().keys());
+}
+
+fn md5(body: &[u8]) -> String {
+    base64(&Digester::of(DigestAlgorithm::Md5, body))
+}
+
+async fn kept_md5(world: &World, key: &str) -> Option<String> {
+    world.head(key).await.attributes.metadata.get("md5chksum").cloned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_md5_of_a_file_is_kept_when_asked_for_and_only_files_in_parts_are_read_once_more() {
+    for asked in [false, true] {
+        for (size, reads) in [(0, 1), (80, 1), (300, 6 + usize::from(asked))] {
+            let (folder, world) = (Folder::new(), service());
+            let body = bytes(1, size);
+            let item = folder.file(1, "k", &body).await;
+
+            let policy = upload(&folder, Policy { md5: asked, ..streaming() });
+            let (outcomes, _) =
+                common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+
+            assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+            assert_eq!(kept_md5(&world, "k").await, asked.then(|| md5(&body)), "{size}");
+            assert_eq!(folder.store.count("GetObject"), reads, "{size}");
+            assert_eq!(world.read(TARGET, "k").await, Some(body));
+            assert_eq!(world.budget.memory_reserved(), 0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_service_holds_is_not_read_for_an_md5() {
+    let apart = common::Apart::new();
+    let item = apart.from.object(1, "k", &bytes(1, 300)).await;
+
+    let outcomes = apart.run(Policy { md5: true, ..streaming() }, vec![item.clone()]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(apart.from.store.count("GetObject"), 6);
+    assert_eq!(kept_md5(&apart.to, &item.target_key).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
+    let (folder, world) = (Folder::new(), service());
+    let item = folder.file(1, "k", &bytes(1, 300)).await;
+    let create = CreateUpload {
+        bucket: TARGET.into(),
+        key: "k".into(),
+        checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject)),
+        ..CreateUpload::default()
+    };
+    let upload_id = world.memory.create_upload(&create).await.unwrap();
+    let item = Item { upload: Some((upload_id, 50)), ..item };
+
+    let policy = upload(&folder, Policy { md5: true, resumed: true, ..streaming() });
+    let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert_eq!(folder.store.count("GetObject"), 6);
+}
+
+/// A file that is another between the read for its MD5 and that of its parts.
+async fn changed_between_the_reads(change: impl Fn(&Path) + Send + Sync + 'static, now: Vec<u8>) {
+    let (folder, world) = (Folder::new(), service());
+    let item = folder.file(1, "k", &bytes(1, 300)).await;
+    let path = folder.path.join("k");
+    let hook = Hook(Arc::new(move || {
+        change(&path);
+        Box::pin(async {})
+    }));
+    world.store.rule(Rule::once("CreateMultipartUpload", Fault::Hook(hook)));
+
+    let policy = upload(&folder, Policy { md5: true, ..streaming() });
+    let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+
+    assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
+    assert_eq!(kept_md5(&world, "k").await, Some(md5(&now)));
+    assert_eq!(world.read(TARGET, "k").await, Some(now));
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_after_it_was_read_for_its_md5_is_started_over() {
+    changed_between_the_reads(|path| std::fs::write(path, bytes(2, 280)).unwrap(), bytes(2, 280)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_change_without_a_trace_after_the_md5_are_noticed() {
+    let change = |path: &Path| {
+        let time = std::fs::metadata(path).unwrap().modified().unwrap();
+        std::fs::write(path, bytes(2, 300)).unwrap();
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+
+    changed_between_the_reads(change, bytes(2, 300)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_read_for_its_md5_can_be_cancelled() {
+    let (folder, world) = (Folder::new(), service());
+    let (item, gate) = (folder.file(1, "k", &bytes(1, 300)).await, Gate::default());
+    folder.store.rule(Rule::always("GetObject", Fault::Hold(gate.clone())));
+    let policy = upload(&folder, Policy { md5: true, ..streaming() });
+    let job = start(&world, &folder.connection, &world.connection, policy, &[item]);
+    gate.reached().await;
+
+    job.stop(Stop::Cancel);
+    let (outcomes, _) = common::drain(job).await;
+
+    assert_eq!(outcomes[&1].state, State::Cancelled);
+    assert_eq!(world.store.count("CreateMultipartUpload"), 0);
+    assert_eq!(world.budget.memory_reserved(), 0);
+    gate.open();
 }

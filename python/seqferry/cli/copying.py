@@ -76,6 +76,15 @@ def cp(
             "--storage-class", envvar="SEQFERRY_STORAGE_CLASS", metavar="NAME", help="Storage class of the copies."
         ),
     ] = None,
+    md5: Annotated[
+        bool,
+        typer.Option(
+            "--md5",
+            envvar="SEQFERRY_MD5",
+            help="Keep the MD5 of each local file with its object (metadata md5chksum), as rclone does and checks it. "
+            "Files that go in parts are read once more for it, before.",
+        ),
+    ] = False,
     symlinks: Annotated[
         Symlinks,
         typer.Option(

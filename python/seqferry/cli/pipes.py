@@ -43,6 +43,8 @@ def check(given: dict[str, Any]) -> None:
     for option in ("dry_run", "detach", "below"):
         if given.get(option):
             raise UsageError(f"Standard input and output cannot be used with {_OPTIONS[option]}.")
+    if target == "-" and given["md5"]:
+        raise UsageError(f"--md5 is for local files that are copied to S3, and the source is {source}; leave it out.")
     if target == "-" and given["as_json"]:
         raise UsageError("--json prints events on standard output, where the object is to go.")
     bucket, key = parse_uri(target if source == "-" else source)

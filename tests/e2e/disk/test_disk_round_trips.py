@@ -99,6 +99,50 @@ def test_a_file_that_has_changed_is_copied_again_and_one_of_another_time_is_look
     assert fates["other bytes"] == "done"
 
 
+def _with_holes(path: Path, rng: random.Random, size: int, holes: list[tuple[int, int]]) -> None:
+    """A file of random bytes but for the holes, from and to, of which the file system keeps nothing."""
+    with path.open("wb") as file:
+        at = 0
+        for begin, end in [*holes, (size, size)]:
+            file.write(rng.randbytes(begin - at))
+            at = file.seek(end)
+        file.truncate(size)
+
+
+@pytest.mark.parametrize(
+    "holes",
+    [
+        pytest.param([(0, 21 * MIB)], id="nothing-else"),
+        pytest.param([(0, 6 * MIB), (7 * MIB, 13 * MIB + 5), (14 * MIB, 21 * MIB)], id="at-both-ends"),
+        pytest.param([(4 * MIB, 16 * MIB)], id="parts-of-zeros"),
+    ],
+)
+def test_a_file_with_holes_arrives_as_it_reads(
+    s3server: S3Server,
+    make_bucket: MakeBucket,
+    make_mover: MakeMover,
+    rng: random.Random,
+    tmp_path: Path,
+    holes: list[tuple[int, int]],
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    (tmp_path / "run").mkdir()
+    for name, size in (("big", 21 * MIB), ("small", MIB)):
+        fitting = [(begin, end) for begin, end in holes if end <= size] or [(0, size)]
+        _with_holes(tmp_path / "run" / name, rng, size, fitting)
+    content = (tmp_path / "run/big").read_bytes()
+    taken = (tmp_path / "run/big").stat().st_blocks * 512
+    assert taken < 21 * MIB - sum(end - begin for begin, end in holes) + MIB, "the file system keeps no holes"
+
+    summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/", *SMALL_PARTS))
+    assert s3server.client().get_object(Bucket=bucket, Key="in/big")["Body"].read() == content
+
+    # Zeros are bytes as any others are: what comes down takes its room.
+    summary_of(mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back", *SMALL_PARTS))
+    assert_same_tree(tmp_path / "run", tmp_path / "back")
+    assert (tmp_path / "back/big").stat().st_blocks * 512 >= 21 * MIB
+
+
 def test_links_are_followed_skipped_or_kept(
     s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
 ) -> None:

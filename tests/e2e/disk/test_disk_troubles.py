@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.buckets import MIB, keys
+from support.file_systems import NoFileSystemError, case_insensitive
 from support.mover import SMALL_PARTS, Mover
 from support.proxy import Proxy, corrupt, hold
 from support.servers import S3Server
@@ -149,6 +150,50 @@ def test_a_name_that_is_both_file_and_folder_fails_by_itself(
     assert (tmp_path / "in/c").read_bytes() == b"content"
     failed = {record.source_key: record.error_code for record in mover.objects(summary["id"], "failed")}
     assert list(failed.values()) in (["FileInTheWay"], ["FolderInTheWay"])
+
+
+@pytest.fixture
+def folding_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that takes names for the same that differ in case only."""
+    place = tmp_path / "folding"
+    place.mkdir()
+    try:
+        with case_insensitive(place) as folder:
+            yield folder
+    except NoFileSystemError as why:
+        pytest.skip(f"no case-insensitive file system can be mounted here: {why}")
+
+
+def test_of_names_that_the_disk_takes_for_one_the_first_stays_and_the_others_fail(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, folding_disk: Path
+) -> None:
+    bucket, client = make_bucket(versitygw), versitygw.client()
+    alike = [("run/Read.fq", "run/read.fq", "run/READ.FQ"), ("run/Lane/a", "run/lane/b")]
+    big = ("run/Big.fq", "run/big.fq")
+    for key in [*(key for each in alike for key in each), "run/fine"]:
+        client.put_object(Bucket=bucket, Key=key, Body=key.encode())
+    for key in big:
+        client.put_object(Bucket=bucket, Key=key, Body=key[4].encode() * (11 * MIB))
+    mover, ends = make_mover(versitygw), (f"s3://{bucket}/run/", f"{folding_disk}/in", *SMALL_PARTS)
+
+    code, summary, err = mover.copy(*ends)
+
+    assert code == 1, f"{summary}\n{err}"
+    records = {record.source_key: record for record in mover.objects(summary["id"])}
+    for each in (*alike, big):
+        states = sorted(records[key].state for key in each)
+        assert states == ["done"] + ["failed"] * (len(each) - 1), each
+    assert {record.error_code for record in records.values() if record.state == "failed"} == {"CaseCollision"}
+    arrived = {key for key, record in records.items() if record.state == "done"}
+    assert {f"run/{path}" for path in tree(folding_disk / "in")} == arrived
+    for key in arrived:
+        content = key[4].encode() * (11 * MIB) if key in big else key.encode()
+        assert (folding_disk / "in" / key.removeprefix("run/")).read_bytes() == content
+
+    # What has arrived is itself, and may be written again.
+    code, summary, err = mover.copy(*ends, "--if-exists", "overwrite")
+    again = {record.source_key for record in mover.objects(summary["id"]) if record.state == "done"}
+    assert again == arrived, f"{summary}\n{err}"
 
 
 def test_nothing_is_written_through_a_link_below_the_target(

@@ -130,9 +130,12 @@ impl Folders {
                 Err(Errno::NOENT) => {
                     self.make(&folder, name, durable)
                         .map_err(|errno| if depth == 0 { of_target(errno) } else { Fail::of_write(errno) })?;
-                    rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| {
+                    let below = rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| {
                         if errno == Errno::NOENT { Fail::of_write(errno) } else { in_the_way(&folder, name, errno) }
-                    })?
+                    })?;
+                    // Somebody may have been faster, with another spelling.
+                    self.is_itself(&folder, name)?;
+                    below
                 }
                 Err(errno) => return Err(in_the_way(&folder, name, errno)),
             };
@@ -267,6 +270,9 @@ impl Folders {
 }
 
 /// None: there is nothing in it to ask with.
+///
+/// A name that is found and not listed is another spelling of one that is. Inodes do not tell: file systems in user space
+/// may give each spelling one of its own.
 fn probe_folding(folder: &OwnedFd) -> Option<bool> {
     for entry in Dir::read_from(folder).ok()?.flatten() {
         let Ok(name) = std::str::from_utf8(entry.file_name().to_bytes()) else { continue };
@@ -275,11 +281,11 @@ fn probe_folding(folder: &OwnedFd) -> Option<bool> {
         if other == name {
             continue;
         }
-        let here = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        return Some(
-            rustix::fs::statat(folder, other.as_str(), AtFlags::SYMLINK_NOFOLLOW)
-                .is_ok_and(|there| (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)),
-        );
+        if rustix::fs::statat(folder, other.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return Some(false);
+        }
+        let mut listed = Dir::read_from(folder).ok()?.flatten();
+        return Some(!listed.any(|entry| entry.file_name().to_bytes() == other.as_bytes()));
     }
     None
 }

@@ -34,6 +34,7 @@ pub const TABLE: &[Row] = &[
     ("BadDigest", Retry, Scope::Object),
     ("InvalidDigest", Retry, Scope::Object),
     ("XAmzContentSHA256Mismatch", Retry, Scope::Object),
+    ("XAmzContentChecksumMismatch", Retry, Scope::Object), // MinIO, for BadDigest
     // Ours: no answer, or half of one.
     (code::CONNECTION_FAILED, Retry, Scope::Object),
     (code::TIMED_OUT, Retry, Scope::Object),

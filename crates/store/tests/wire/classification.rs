@@ -40,6 +40,7 @@ const EXPECTED: &[Expectation] = &[
     ("BadDigest", 400, Retry, ONE),
     ("InvalidDigest", 400, Retry, ONE),
     ("XAmzContentSHA256Mismatch", 400, Retry, ONE),
+    ("XAmzContentChecksumMismatch", 400, Retry, ONE),
     ("ExpiredToken", 400, Credentials, JOB),
     ("ExpiredTokenException", 400, Credentials, JOB),
     ("TokenRefreshRequired", 400, Credentials, JOB),

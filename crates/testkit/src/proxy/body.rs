@@ -32,10 +32,12 @@ impl fmt::Display for Broken {
 
 impl Error for Broken {}
 
-/// A request's body, counted on its way to the server.
+/// A request's body, counted on its way to the server, and spoiled where a rule says so.
 pub(super) struct RequestBody {
     pub(super) source: Source,
     pub(super) passed: Arc<AtomicU64>,
+    /// Flip the byte at this offset.
+    pub(super) flip: Option<u64>,
 }
 
 impl Body for RequestBody {
@@ -46,11 +48,11 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let read = std::task::ready!(self.source.poll_data(context));
-        if let Some(Ok(data)) = &read {
-            self.passed.fetch_add(data.len() as u64, Ordering::Relaxed);
-        }
-        Poll::Ready(read.map(|read| read.map(Frame::data)))
+        let Some(read) = std::task::ready!(self.source.poll_data(context)) else { return Poll::Ready(None) };
+        Poll::Ready(Some(read.map(|data| {
+            let passed = self.passed.fetch_add(data.len() as u64, Ordering::Relaxed);
+            Frame::data(flipped(data, passed, self.flip))
+        })))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -96,7 +98,8 @@ impl Source {
         }
     }
 
-    fn size_hint(&self) -> SizeHint {
+    /// As [`Body::size_hint`].
+    pub(super) fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Streamed(incoming) => incoming.size_hint(),
@@ -197,14 +200,7 @@ impl Body for ReplyBody {
         if let Some(keep) = self.spoil.keep {
             data.truncate(usize::try_from(keep - self.sent).unwrap_or(usize::MAX));
         }
-        if let Some(at) = self.spoil.flip.and_then(|at| at.checked_sub(self.sent))
-            && let Ok(at) = usize::try_from(at)
-            && at < data.len()
-        {
-            let mut spoiled = BytesMut::from(&data[..]);
-            spoiled[at] ^= 0x01;
-            data = spoiled.freeze();
-        }
+        let data = flipped(data, self.sent, self.spoil.flip);
         if matches!(self.source, Source::Streamed(_)) && self.looked_at.len() < LOOKED_AT {
             let room = LOOKED_AT - self.looked_at.len();
             self.looked_at.extend_from_slice(&data[..data.len().min(room)]);
@@ -240,6 +236,15 @@ impl Drop for ReplyBody {
             }
         }
     }
+}
+
+/// Bytes of a body that begin at offset `first`, with the one at `flip` flipped when it is among them.
+fn flipped(data: Bytes, first: u64, flip: Option<u64>) -> Bytes {
+    let at = flip.and_then(|flip| flip.checked_sub(first)).and_then(|at| usize::try_from(at).ok());
+    let Some(at) = at.filter(|at| *at < data.len()) else { return data };
+    let mut spoiled = BytesMut::from(&data[..]);
+    spoiled[at] ^= 0x01;
+    spoiled.freeze()
 }
 
 /// The text of the first element of that name.

@@ -52,6 +52,8 @@ pub struct Record {
     pub error_code: Option<String>,
     /// The reply was written to the client to its end.
     pub complete: bool,
+    /// The offset of the byte of the request's body that a rule has flipped.
+    pub spoiled_at: Option<u64>,
     /// Bytes of the request's body that passed to the server.
     pub request_bytes: u64,
     /// Bytes of the reply's body that passed to the client.

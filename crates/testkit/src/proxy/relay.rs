@@ -55,6 +55,7 @@ impl Upstream {
         Self { client, authority }
     }
 
+    /// Forwards a request; `ticket` says whether a byte of its body is flipped.
     async fn send(&self, mut parts: Parts, body: Source, ticket: &Ticket) -> Result<Response<Incoming>, String> {
         let mut uri = parts.uri.into_parts();
         uri.scheme = Some(Scheme::HTTP);
@@ -65,7 +66,8 @@ impl Upstream {
             parts.headers.remove(EXPECT);
         }
         drop_hop_by_hop(&mut parts.headers);
-        let body = RequestBody { source: body, passed: Arc::clone(&ticket.request_bytes) };
+        let body =
+            RequestBody { source: body, passed: Arc::clone(&ticket.request_bytes), flip: ticket.record.spoiled_at };
         self.client.request(Request::from_parts(parts, body)).await.map_err(|error| format!("the server: {error}"))
     }
 }
@@ -135,6 +137,12 @@ pub(super) async fn relay(
             return Ok(passage.own_reply(200, &BTreeMap::new(), xml));
         }
         Some(Action::Reset) => return Err(passage.give_up("reset by a rule, not forwarded")),
+        Some(Action::CorruptRequest { at }) => {
+            passage.ticket.record.spoiled_at = match body.size_hint().exact() {
+                Some(length) => at.checked_rem(length),
+                None => Some(*at),
+            };
+        }
         _ => {}
     }
 

@@ -103,6 +103,11 @@ pub enum Action {
         /// Its offset; past the end nothing happens.
         at: u64,
     },
+    /// Flip one byte of the request's body on its way to the server. Its headers stay, checksums among them.
+    CorruptRequest {
+        /// Its offset, counted on from the start again where the body is shorter: every body but an empty one is spoiled.
+        at: u64,
+    },
     /// Wait before forwarding, before replying, or both. Milliseconds.
     Delay {
         /// Before the server hears of the request.

@@ -18,6 +18,7 @@ use seqferry_store::{
 };
 use tokio::task::JoinError;
 
+use super::md5::MD5;
 use super::{Copy, Journal, Object, Trouble, Verify};
 use crate::evidence::{PartsRoute, Verdict};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
@@ -125,10 +126,14 @@ impl<'a, J: Journal> Object<'a, J> {
     /// Create the upload and have it recorded.
     async fn begin(&mut self, route: &mut PartsRoute, source: &ObjectMeta) -> Result<String, Trouble> {
         let tags = self.note_uncarried(source).await?;
+        let mut attributes = self.carried(source);
+        if self.keeps_md5() {
+            attributes.metadata.insert(MD5.to_owned(), self.read_md5().await?);
+        }
         let request = CreateUpload {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
-            attributes: self.carried(source),
+            attributes,
             tags,
             storage_class: self.policy.storage_class.clone(),
             checksum: route.checksum,

@@ -18,6 +18,7 @@ use seqferry_store::{
 };
 
 use super::disk::time_text;
+use super::md5::MD5;
 use super::{Copy, Journal, Object, Trouble};
 use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
@@ -43,6 +44,8 @@ struct Streamed {
     sum: Option<Checksum>,
     /// The `ETag` that the target should have, where that is known.
     etag: Option<String>,
+    /// What the answers to its parts leave in doubt.
+    doubt: Option<String>,
 }
 
 impl<J: Journal> Object<'_, J> {
@@ -83,8 +86,20 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What a refused write means where a checksum came with it: perhaps that the service does not know that one.
+    /// What a refused write means where a checksum came with it: perhaps that the service does not know that one, or that other
+    /// bytes came than were sent, each time.
     pub(super) fn refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> Trouble {
+        if error.is_about_bytes() {
+            let message = format!(
+                "{error}. What arrives is not what is sent, however often it is sent: something on the way to the storage changes bytes, and the storage has refused them. Look for a proxy, a network device or memory that is at fault, then run the same command again."
+            );
+            return Trouble::Failed(ObjectFailure::new(
+                FailureClass::Mismatch,
+                "ContentMismatch",
+                error.operation,
+                message,
+            ));
+        }
         let about_sums = error.class == ErrorClass::Capability
             || matches!(error.code.as_str(), "InvalidRequest" | "InvalidArgument")
                 && error.message.to_ascii_lowercase().contains("checksum");
@@ -128,10 +143,14 @@ impl<J: Journal> Object<'_, J> {
         let tags = self.note_uncarried(&meta).await?;
         let algorithm = self.sum_to_send(full_object(&meta));
         let md5 = algorithm.is_none() || self.target.quirks().silent_sums();
+        let mut attributes = self.carried(&meta);
+        if self.keeps_md5() {
+            attributes.metadata.insert(MD5.to_owned(), base64(&piece.digest(DigestAlgorithm::Md5)));
+        }
         let object = PutObject {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
-            attributes: self.carried(&meta),
+            attributes,
             tags,
             storage_class: self.policy.storage_class.clone(),
             digests: Digests {
@@ -163,7 +182,7 @@ impl<J: Journal> Object<'_, J> {
         let etag =
             (written.checksum.is_none() && is_digest(&written.etag)).then(|| hex(&piece.digest(DigestAlgorithm::Md5)));
         drop(piece);
-        self.settle(Streamed { read, sum, etag }, written, &meta, false).await
+        self.settle(Streamed { read, sum, etag, doubt: None }, written, &meta, false).await
     }
 
     /// The whole object, with its facts.
@@ -176,6 +195,7 @@ impl<J: Journal> Object<'_, J> {
                 Reference::of(meta, None, &self.policy.limits).filter(|_| !self.source.connection().is_disk());
             let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
             algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
+            algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
             algorithms
         };
         let call = Call::read("GetObject", &pinned.bucket).bytes(size).hedged(false);
@@ -227,7 +247,7 @@ impl<J: Journal> Object<'_, J> {
         source: &ObjectMeta,
         same_boundaries: bool,
     ) -> Result<Copy, Trouble> {
-        let Streamed { mut read, sum, etag } = streamed;
+        let Streamed { mut read, sum, etag, doubt } = streamed;
         let sent = Side {
             size: Some(self.item.size),
             etag: etag.as_deref().unwrap_or_default(),
@@ -259,7 +279,10 @@ impl<J: Journal> Object<'_, J> {
                 }
                 written.checksum = target.checksum.or(written.checksum);
             }
-            kept
+            match (kept, doubt) {
+                (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
+                (kept, _) => kept,
+            }
         };
         written.checksum = written.checksum.or(sum);
         self.conclude(Method::Stream, weaker(read, kept), written).await

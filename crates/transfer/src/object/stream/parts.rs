@@ -120,7 +120,13 @@ impl<J: Journal> Object<'_, J> {
         }
 
         let whole = whole_sum(&sending, &sent);
+        if let Some(trouble) = self.differs_from_before(whole.as_ref()) {
+            return Err(trouble);
+        }
         let etag = whole_etag(&sent);
+        let doubt = sent.iter().find(|(_, sent)| sent.plain == Some(false)).map(|(number, sent)| {
+            format!("part {number} was answered with ETag {}, which is not the MD5 of what was sent", sent.part.etag)
+        });
         let mut parts = route.parts.clone();
         parts.whole = whole.clone().filter(|sum| sum.kind == ChecksumKind::FullObject);
         let completed = sent.into_iter().map(|(number, sent)| (number, sent.part)).collect();
@@ -128,7 +134,7 @@ impl<J: Journal> Object<'_, J> {
         self.item.upload = None;
         self.see_off(upload_id);
         let same_boundaries = parts.same_boundaries;
-        self.settle(Streamed { read, sum: whole, etag }, written, source, same_boundaries).await
+        self.settle(Streamed { read, sum: whole, etag, doubt }, written, source, same_boundaries).await
     }
 
     async fn stream_route(&self, source: &ObjectMeta) -> Result<StreamRoute, Trouble> {

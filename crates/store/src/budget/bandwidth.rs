@@ -1,0 +1,221 @@
+//! How many bytes may pass per second.
+//!
+//! All that pass stand in one line, which goes out at the rate that holds. Each waits until what stands before it has gone
+//! out, so that the first byte after a rest costs no wait. Places are counted in bytes and not in time: a rate that changes
+//! changes the wait of all that stand in the line already.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// A wait that is so short is none: rounded to the clock's ticks it would never come to its end.
+const INSTANT: f64 = 1e-6;
+/// Nobody waits longer without looking again: times beyond what a clock can tell are reached in steps.
+const LOOK: f64 = 3600.0;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Bandwidth {
+    line: Mutex<Line>,
+    /// The rate is another.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// Bytes per second; None without a limit.
+    rate: Option<u64>,
+    /// The end of the line: bytes that ever stood in it.
+    end: f64,
+    /// Its head: those of them that had gone out ...
+    gone: f64,
+    /// ... at this time.
+    seen: Instant,
+}
+
+impl Line {
+    /// Let go out what has since.
+    fn advance(&mut self, now: Instant) {
+        let room = match self.rate {
+            Some(rate) => (now - self.seen).as_secs_f64() * rate as f64,
+            None => f64::INFINITY,
+        };
+        self.gone = (self.gone + room).min(self.end);
+        self.seen = now;
+    }
+}
+
+/// 0 is given to lift the limit.
+fn limit(per_second: Option<u64>) -> Option<u64> {
+    per_second.filter(|rate| *rate > 0)
+}
+
+impl Bandwidth {
+    pub(super) fn new(per_second: Option<u64>, now: Instant) -> Self {
+        let line = Line { rate: limit(per_second), end: 0.0, gone: 0.0, seen: now };
+        Self { line: Mutex::new(line), changed: Notify::new() }
+    }
+
+    fn line(&self) -> std::sync::MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes per second; None without a limit.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.line().rate
+    }
+
+    /// From now on, also for those who wait.
+    pub(super) fn limit(&self, per_second: Option<u64>) {
+        {
+            let mut line = self.line();
+            line.advance(Instant::now());
+            line.rate = limit(per_second);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Wait until so many bytes may pass.
+    pub(super) async fn pass(&self, bytes: u64) {
+        let mut place = None;
+        loop {
+            // Before the look, so that no change is missed between both.
+            let changed = self.changed.notified();
+            let wait = {
+                let mut line = self.line();
+                line.advance(Instant::now());
+                let Some(rate) = line.rate else { return };
+                let place = *place.get_or_insert_with(|| {
+                    let place = line.end;
+                    line.end += bytes as f64;
+                    place
+                });
+                (place - line.gone) / rate as f64
+            };
+            if wait < INSTANT {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs_f64(wait.min(LOOK))) => {}
+                () = changed => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::task::JoinHandle;
+
+    use super::*;
+
+    fn limited(per_second: u64) -> Arc<Bandwidth> {
+        Arc::new(Bandwidth::new(Some(per_second), Instant::now()))
+    }
+
+    /// Ends with the time that the bytes had to wait, in milliseconds.
+    fn pass(bandwidth: &Arc<Bandwidth>, bytes: u64) -> JoinHandle<u128> {
+        let (bandwidth, start) = (Arc::clone(bandwidth), Instant::now());
+        tokio::spawn(async move {
+            bandwidth.pass(bytes).await;
+            start.elapsed().as_millis()
+        })
+    }
+
+    async fn after(seconds: f64) {
+        tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_pass_in_their_order_at_the_rate() {
+        let bandwidth = limited(1000);
+
+        let waited = [pass(&bandwidth, 500), pass(&bandwidth, 2000), pass(&bandwidth, 1), pass(&bandwidth, 0)];
+
+        let waited = futures::future::join_all(waited).await;
+        assert_eq!(waited.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 500, 2500, 2501]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rest_is_not_saved_up() {
+        let bandwidth = limited(1000);
+        pass(&bandwidth, 1000).await.unwrap();
+        after(100.0).await;
+
+        assert_eq!(pass(&bandwidth, 1000).await.unwrap(), 0);
+        assert_eq!(pass(&bandwidth, 1).await.unwrap(), 1000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_woken_when_the_limit_is_lifted() {
+        for lifted in [None, Some(0)] {
+            let bandwidth = limited(1);
+            let waiting = [pass(&bandwidth, 1_000_000), pass(&bandwidth, 1_000_000), pass(&bandwidth, 1)];
+            after(3.0).await;
+
+            bandwidth.limit(lifted);
+
+            let waited = futures::future::join_all(waiting).await;
+            assert_eq!(waited.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 3000, 3000]);
+            assert_eq!(bandwidth.rate(), None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_higher_limit_lets_those_go_earlier_that_wait() {
+        let bandwidth = limited(1000);
+        let waiting = [pass(&bandwidth, 10_000), pass(&bandwidth, 10_000), pass(&bandwidth, 1)];
+        after(4.0).await;
+
+        // 6,000 bytes are left of the first, and take 0.6 s now.
+        bandwidth.limit(Some(10_000));
+
+        let waited = futures::future::join_all(waiting).await;
+        assert_eq!(waited.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 4600, 5600]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lower_limit_holds_for_those_too_that_wait() {
+        let bandwidth = limited(1000);
+        let waiting = [pass(&bandwidth, 1000), pass(&bandwidth, 1000), pass(&bandwidth, 1)];
+        after(0.5).await;
+
+        bandwidth.limit(Some(100));
+
+        let waited = futures::future::join_all(waiting).await;
+        assert_eq!(waited.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [0, 5500, 15_500]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_owed_for_what_passed_without_a_limit() {
+        let bandwidth = limited(1);
+        let waiting = [pass(&bandwidth, 1_000_000), pass(&bandwidth, 1)];
+        after(1.0).await;
+        bandwidth.limit(None);
+        assert_eq!(pass(&bandwidth, 1 << 40).await.unwrap(), 0);
+
+        bandwidth.limit(Some(1000));
+
+        assert_eq!(pass(&bandwidth, 1000).await.unwrap(), 0);
+        for waiting in waiting {
+            assert!(waiting.await.unwrap() <= 1000);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_than_a_clock_can_tell_is_waited_for_until_the_limit_is_lifted() {
+        let bandwidth = limited(1);
+        pass(&bandwidth, u64::MAX).await.unwrap();
+        let waiting = pass(&bandwidth, 1);
+        after(20_000.0).await;
+        assert!(!waiting.is_finished());
+
+        bandwidth.limit(None);
+
+        assert_eq!(waiting.await.unwrap(), 20_000_000);
+    }
+}

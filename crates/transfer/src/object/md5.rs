@@ -1,0 +1,108 @@
+//! The MD5 of a file, kept with its object as rclone keeps it, so that others can check the object against the file.
+//!
+//! Metadata come before the bytes. Of a file that goes at once the bytes are in memory by then; one that goes in parts has to
+//! be read once more, before its upload is created. Both reads are pinned to the same state of the file, and a CRC64NVME that is
+//! computed along with the MD5 has to be that of the parts. An upload that is resumed has its MD5 already.
+
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use seqferry_store::checksum::base64;
+use seqferry_store::{
+    Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ErrorClass, Range, StoreError,
+};
+use tokio::task::JoinHandle;
+
+use super::{Journal, Object, Trouble};
+use crate::requests::{Call, Interrupted};
+
+/// The metadata key that rclone reads: Base64 of the 16 bytes.
+pub(super) const MD5: &str = "md5chksum";
+
+/// What is read of a file at a time.
+const RANGE: u64 = 8 << 20;
+
+/// Computed over a file, in order.
+struct Sums {
+    md5: Digester,
+    crc: Digester,
+}
+
+impl Sums {
+    fn new() -> Self {
+        let crc = DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc64Nvme);
+        Self { md5: Digester::new(DigestAlgorithm::Md5), crc: Digester::new(crc) }
+    }
+
+    fn update(mut self, chunks: &[Bytes]) -> Self {
+        for chunk in chunks {
+            self.md5.update(chunk);
+            self.crc.update(chunk);
+        }
+        self
+    }
+}
+
+impl<J: Journal> Object<'_, J> {
+    /// Whether the object gets the MD5 of its file.
+    pub(super) fn keeps_md5(&self) -> bool {
+        self.policy.md5 && self.source.connection().is_disk()
+    }
+
+    /// Reads the whole file: its MD5, Base64. One range is read while the one before it is hashed, and no more are held.
+    pub(super) async fn read_md5(&mut self) -> Result<String, Trouble> {
+        let size = self.item.size;
+        let pinned = self.pinned(RANGE);
+        let mut hashing = tokio::task::spawn_blocking(Sums::new);
+        let mut first = 0;
+        while first < size {
+            let range = Range { first, last: (first + RANGE).min(size) - 1 };
+            let memory = self.source.reserve_memory(range.len()).await?;
+            let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).hedged(false);
+            let read = self
+                .source
+                .call(call, &self.tries, async |store| {
+                    let chunks: Vec<Bytes> = store.get(&pinned, Some(range)).await?.try_collect().await?;
+                    Ok::<_, StoreError>(chunks)
+                })
+                .await;
+            let chunks = match read {
+                Ok(chunks) => chunks,
+                Err(Interrupted::Failed(error)) => return Err(self.copy_trouble(error)),
+                Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
+            };
+            let sums = finished(hashing).await?;
+            // Hashing takes milliseconds: too long to keep others from this thread.
+            hashing = tokio::task::spawn_blocking(move || {
+                let _memory = memory;
+                sums.update(&chunks)
+            });
+            first = range.last + 1;
+        }
+        let sums = finished(hashing).await?;
+        self.read_before = Some(base64(&sums.crc.finish()));
+        Ok(base64(&sums.md5.finish()))
+    }
+
+    /// What it means when the parts are not what was read for the MD5: somebody has written to the file without a trace.
+    pub(super) fn differs_from_before(&self, sent: Option<&Checksum>) -> Option<Trouble> {
+        let before = self.read_before.as_deref()?;
+        let sent = sent.filter(|sum| {
+            sum.algorithm == ChecksumAlgorithm::Crc64Nvme && sum.kind == ChecksumKind::FullObject && sum.value != before
+        })?;
+        let mut error = StoreError::new(
+            "GetObject",
+            &self.policy.source_bucket,
+            Some(&self.item.source_key),
+            "SourceChanged",
+            None,
+        );
+        error.class = ErrorClass::Precondition;
+        let how = format!("it was read twice, and had CRC64NVME {before} first and {} then", sent.value);
+        Some(Trouble::Again(self.source_changed(&error, &how)))
+    }
+}
+
+/// It fails only when the runtime is being torn down.
+async fn finished(hashing: JoinHandle<Sums>) -> Result<Sums, Trouble> {
+    hashing.await.map_err(|_| Trouble::Cancelled)
+}
