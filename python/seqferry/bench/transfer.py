@@ -207,10 +207,11 @@ def run(
     tell: Tell,
     piece: PieceMaker,
 ) -> Outcome:
-    """Does it all. Whatever happens, what was made is removed (unless ``keep``), or the outcome tells what is left.
+    """Does it all. Whatever happens, what was made is removed, or the outcome tells what is left.
 
     Args:
         work_folder: where files lie meanwhile, in a folder of their own; None: the system's temporary folder.
+        keep: leave the objects. Files are removed all the same.
 
     Raises:
         UsageError, ConfigError: the work folder cannot be used, or has too little room; nothing was done.
@@ -219,7 +220,7 @@ def run(
     folder = _make_folder(work_folder, plan.disk_bytes)
     with _ended_as_by_ctrl_c():
         try:
-            _Runner(plan, storage, folder, tell, piece, outcome.runs).all()
+            _Runner(plan, storage, folder, tell, piece, outcome.runs, keep=keep).all()
         except KeyboardInterrupt:
             outcome.interrupted = True
         except SeqferryError as error:
@@ -228,7 +229,7 @@ def run(
             outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")
         finally:
             outcome.load_after = load()
-            outcome.left = _kept(storage, folder) if keep else _tidy(storage, folder, tell, stopped=outcome)
+            outcome.left = _tidy(storage, folder, tell, stopped=outcome, keep=keep)
     return outcome
 
 
@@ -265,16 +266,15 @@ def _ended_as_by_ctrl_c() -> Generator[None]:
             signal.signal(number, handler)
 
 
-def _kept(storage: Storage, folder: Path) -> str:
-    return f"Kept, as asked for: {storage.place.uri} and {folder}."
-
-
-def _tidy(storage: Storage, folder: Path, tell: Tell, *, stopped: Outcome) -> str | None:
-    if stopped.interrupted:
+def _tidy(storage: Storage, folder: Path, tell: Tell, *, stopped: Outcome, keep: bool) -> str | None:
+    if keep:
+        tell.say(f"kept, as asked for: {storage.place.uri}")
+    elif stopped.interrupted:
         tell.say("Stopped. Removing what was written; once more Ctrl-C leaves it.")
     left: list[str] = []
     try:
-        storage.remove(storage.place.prefix)
+        if not keep:
+            storage.remove(storage.place.prefix)
     except KeyboardInterrupt:
         stopped.interrupted = True
         left.append(f"{storage.place.uri} (interrupted)")
@@ -297,6 +297,8 @@ class _Runner:
         tell: Tell,
         piece: PieceMaker,
         runs: list[Measured],
+        *,
+        keep: bool,
     ) -> None:
         self._plan = plan
         self._asked = plan.asked
@@ -305,6 +307,7 @@ class _Runner:
         self._tell = tell
         self._piece = piece
         self._runs = runs
+        self._keep = keep
         self._homes: dict[Variant, Path] = {}
 
     def all(self) -> None:
@@ -318,7 +321,7 @@ class _Runner:
                     self._tell.say(f"{workload.name}: writing the objects that are to be downloaded")
                     self._storage.put(source, workload.file_names(), below)
                 self._rounds(workload, direction, below, source, made)
-                self._storage.remove(below)
+                self._remove(below)
             shutil.rmtree(source)
 
     def _rounds(self, workload: Workload, direction: Direction, below: str, source: Path, made: Digests) -> None:
@@ -328,14 +331,14 @@ class _Runner:
                 run = self._once(found, variant, workload, direction, -1, place, below, source, made)
                 if run.error is not None:
                     # It would fail in every round; once is enough to say so.
-                    self._keep(run)
+                    self._record(run)
                     variants.remove((found, variant))
         for round_ in range(self._asked.first_round, self._asked.first_round + self._asked.repetitions):
             turn = round_ % len(variants) if variants else 0
             for place, (found, variant) in enumerate([*variants[turn:], *variants[:turn]]):
-                self._keep(self._once(found, variant, workload, direction, round_, place, below, source, made))
+                self._record(self._once(found, variant, workload, direction, round_, place, below, source, made))
 
-    def _keep(self, run: Measured) -> None:
+    def _record(self, run: Measured) -> None:
         self._runs.append(run)
         self._tell.ran(run)
 
@@ -377,7 +380,7 @@ class _Runner:
             if not upload:
                 shutil.rmtree(folder, ignore_errors=True)
         if upload:
-            self._storage.remove(into)
+            self._remove(into)
         if error is not None:
             # Records of a run that failed are no start for the next one: it might go on with that one's work.
             shutil.rmtree(self._homes.pop(variant), ignore_errors=True)
@@ -394,6 +397,11 @@ class _Runner:
             )
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _remove(self, below: str) -> None:
+        """While it goes on, so that no more is stored than one run has written."""
+        if not self._keep:
+            self._storage.remove(below)
 
     def _home(self, variant: Variant) -> Path:
         if variant not in self._homes:

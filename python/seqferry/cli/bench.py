@@ -111,7 +111,7 @@ def transfer(
         ),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", envvar="SEQFERRY_BENCH_KEEP", help="Do not remove objects and files at the end.")
+        bool, typer.Option("--keep", envvar="SEQFERRY_BENCH_KEEP", help="Leave the objects in the bucket.")
     ] = False,
     dry_run: Annotated[
         bool,
@@ -143,7 +143,7 @@ def transfer(
         seed=seed,
     )
     prepared = compare.prepare(target, asked, endpoint_url=endpoint_url, profile=profile, region=region)
-    show = _Show(as_json=as_json, quiet=quiet, runs=prepared.plan.runs)
+    show = _Show(as_json=as_json, quiet=quiet)
     for line in prepared.lines():
         show.say(line)
     if as_json:
@@ -173,24 +173,23 @@ def transfer(
         display.say(f"seqferry: {text.printable(outcome.left)}")
     if outcome.error is not None:
         raise outcome.error
-    return _exit_code(outcome, kept=keep)
+    return _exit_code(outcome)
 
 
-def _exit_code(outcome: Outcome, *, kept: bool) -> int:
+def _exit_code(outcome: Outcome) -> int:
     if outcome.interrupted:
         return exits.INTERRUPTED
     if any(run.mismatch for run in outcome.runs):
         return exits.MISMATCH
-    return exits.FAILED if outcome.failed or not outcome.runs or (outcome.left and not kept) else exits.OK
+    return exits.FAILED if outcome.failed or not outcome.runs or outcome.left else exits.OK
 
 
 class _Show:
     """Progress, on stderr; with ``--json`` each run as an event on stdout."""
 
-    def __init__(self, *, as_json: bool, quiet: bool, runs: int) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
         self._as_json = as_json
         self._quiet = quiet
-        self._runs = runs
 
     def say(self, line: str) -> None:
         if not self._quiet:
