@@ -110,6 +110,8 @@ class Method:
     threads: bool = False
     """Whether ``--threads`` means something to it."""
     part_size: bool = False
+    tunes_itself: bool = False
+    """Whether its own choice of threads is one that it makes while it runs, and so worth measuring beside numbers."""
     accelerated: bool = False
     """Whether it goes through Transfer Acceleration."""
 
@@ -307,6 +309,7 @@ METHODS: Final = (
         _seqferry,
         threads=True,
         part_size=True,
+        tunes_itself=True,
     ),
     Method(
         "seqferry" + ACCELERATED,
@@ -316,6 +319,7 @@ METHODS: Final = (
         _seqferry,
         threads=True,
         part_size=True,
+        tunes_itself=True,
         accelerated=True,
     ),
 )

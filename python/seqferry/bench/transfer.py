@@ -132,7 +132,9 @@ def make_plan(asked: Asked, methods: Sequence[Found]) -> Plan:
         raise ConfigError("None of the methods that were asked for is installed.")
     variants: list[tuple[Found, Variant]] = []
     for found in methods:
-        for threads in asked.threads if found.method.threads and asked.threads else (None,):
+        numbers = asked.threads if found.method.threads else ()
+        own = (None,) if found.method.tunes_itself or not numbers else ()
+        for threads in (*numbers, *own):
             part_sizes = asked.part_sizes if found.method.part_size and asked.part_sizes else (None,)
             variants += [(found, Variant(found.method.name, threads, part_size)) for part_size in part_sizes]
     return Plan(asked, tuple(methods), tuple(variants))

@@ -56,7 +56,7 @@ class Bench:
     def run(self, *options: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
         """Exit code, what went to standard output, and what to standard error."""
         with self.start(*options, environment=environment) as running:
-            return running.wait(), running.stdout, running.stderr
+            return running.wait(400), running.stdout, running.stderr
 
     def report(self) -> dict[str, Any]:
         return json.loads((self.output / "report.json").read_text())
@@ -167,9 +167,10 @@ def test_threads_and_part_sizes_make_variants_and_a_plot(versitygw: S3Server, ma
 
     assert code == 0, err
     events = [json.loads(line) for line in out.splitlines()]
-    assert [event["event"] for event in events] == ["plan", *["run"] * 8, "report"]
+    assert [event["event"] for event in events] == ["plan", *["run"] * 10, "report"]
     assert {(run["method"], run["threads"], run["part_size"]) for run in events[1:-1]} == {
-        (method, threads, 5 * 2**20) for method in ("rclone", "seqferry") for threads in (1, 4)
+        *((method, threads, 5 * 2**20) for method in ("rclone", "seqferry") for threads in (1, 4)),
+        ("seqferry", None, 5 * 2**20),
     }
     assert events[-1]["report"] == bench.report()
     assert {Path(name).name for name in events[-1]["files"]} == {path.name for path in bench.output.iterdir()}
@@ -257,14 +258,14 @@ def test_a_bench_that_is_stopped_leaves_neither_objects_nor_uploads_nor_processe
             path = bench.folder / "pid"
             return int(path.read_text()) if path.exists() else 0
 
-        pid = eventually(uploaded, what="the upload")
+        pid = eventually(uploaded, what="the upload", deadline=300)
         prefix = json.loads(running.stdout.splitlines()[0])["prefix"].removeprefix(f"s3://{bench.bucket}/")
         assert prefix.startswith("some/where/seqferry-bench-")
         client = bench.server.client(MOVER)
         client.create_multipart_upload(Bucket=bench.bucket, Key=f"{prefix}unfinished")
         assert client.list_objects_v2(Bucket=bench.bucket, Prefix=prefix)["KeyCount"] == 3
         running.signal(number)
-        code, err = running.wait(), running.stderr
+        code, err = running.wait(400), running.stderr
 
     assert code == 130, err
     assert "Traceback" not in err

@@ -129,6 +129,17 @@ def test_every_method_is_measured_with_every_setting_that_it_takes_and_no_other(
     ]
 
 
+def test_what_tunes_itself_does_so_beside_numbers_of_threads() -> None:
+    asked = compare.ask(**{**NOTHING, "threads": ("1,8",)})
+
+    plan = make_plan(asked, found("s5cmd", "seqferry"))
+
+    assert [variant.label for _, variant in plan.variants] == [
+        *("s5cmd, 1 thread", "s5cmd, 8 threads"),
+        *("seqferry, 1 thread", "seqferry, 8 threads", "seqferry"),
+    ]
+
+
 def test_all_bytes_are_counted_beforehand_those_for_preparing_and_verifying_too() -> None:
     asked = compare.ask(**{**NOTHING, "workloads": ("4x10MiB",), "warm_up": 1, "repetitions": 3})
     plan = make_plan(asked, found("boto3", "s5cmd"))
