@@ -142,6 +142,10 @@ check-base:
 bench-copy: build tools ## copy side by side: Seqferry, aws, s5cmd, rclone, boto3 (options: ARGS="--help")
 	$(BIN)/python benches/bench_copy.py $(ARGS)
 
+.PHONY: bench-transfer
+bench-transfer: build tools ## move files up and down side by side: Seqferry, s5cmd, rclone, crt, aws (options: ARGS="--help")
+	$(BIN)/python benches/bench_transfer.py $(ARGS)
+
 .PHONY: bench-paper
 bench-paper: build $(TOOLS)/s3sim ## replay the S3Mirror paper's table on the simulator, with its peers (options: ARGS="--help")
 	$(BIN)/python benches/bench_paper.py $(ARGS)

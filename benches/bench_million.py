@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import harness  # noqa: E402
 from copy_methods import base_environment, tool  # noqa: E402
 from figures import Better, Figure, Result  # noqa: E402
-from process_cost import Usage, threads_cpu_s, usage  # noqa: E402
+from seqferry.bench.measure import Usage, threads_cpu_s, usage  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import Run  # noqa: E402
 from support.sim import Simulator  # noqa: E402

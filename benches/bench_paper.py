@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import harness  # noqa: E402
 from copy_methods import base_environment, tool  # noqa: E402
 from figures import Better, Figure, Result  # noqa: E402
-from process_cost import Watch  # noqa: E402
+from seqferry.bench.measure import Watch  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import SCRIPTS, MissingToolError, Run  # noqa: E402
 from support.sim import Simulator  # noqa: E402

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from process_cost import Watch
+from seqferry.bench import measure
 from support.run import SCRIPTS, MissingToolError, find_tool
 from support.servers import S3Server
 
@@ -162,27 +160,8 @@ def run(method: Method, job: Job) -> Cost:
             **job.server.environment(),
             **method.environment(job),
         }
-        with (Path(scratch) / "output").open("w+b") as output:
-            started = time.perf_counter()
-            process = subprocess.Popen(
-                method.command(job),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd=scratch,
-            )
-            with Watch([process.pid]) as watch:
-                watchdog = threading.Timer(TIMEOUT, process.kill)
-                watchdog.start()
-                # wait4 tells what this child and the children that it waited for have used.
-                _, status, used = os.wait4(process.pid, 0)
-                wall = time.perf_counter() - started
-                watchdog.cancel()
-            process.returncode = os.waitstatus_to_exitcode(status)
-            output.seek(0)
-            said = output.read().decode(errors="replace").strip()
+        cost = measure.run(method.command(job), environment=environment, folder=Path(scratch), timeout=TIMEOUT)
     error = None
-    if process.returncode != 0:
-        error = f"status {process.returncode}: " + "\n".join(said.splitlines()[-5:])
-    return Cost(wall, used.ru_utime + used.ru_stime, watch.peak_mib, error)
+    if cost.status != 0:
+        error = f"status {cost.status}: " + "\n".join(cost.output.splitlines()[-5:])
+    return Cost(cost.wall_s, cost.cpu_s, (cost.peak_bytes or 0) / 2**20, error)

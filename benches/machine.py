@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 from pathlib import Path
-from typing import Any
+
+from seqferry.bench.machine import load, machine
+
+__all__ = ["ROOT", "commit", "load", "machine"]
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-    }
-
-
-def load() -> float:
-    """How many processes wanted a core, on average of the last minute."""
-    return round(os.getloadavg()[0], 2)
 
 
 def commit(folder: Path = ROOT) -> str:
@@ -39,11 +25,3 @@ def commit(folder: Path = ROOT) -> str:
 def _git(folder: Path, *words: str) -> str:
     ended = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=True)
     return ended.stdout.strip()
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

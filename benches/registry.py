@@ -49,6 +49,33 @@ BENCHES: Final = (
         ours=("--only", "seqferry"),
     ),
     Bench(
+        "transfer",
+        "Files up to S3 and down again, side by side",
+        "bench_transfer.py",
+        proves="What moving files to and from a real S3 server costs the client (CPU, memory) and how long it takes, "
+        "beside its peers: the same files, the same server, every byte that arrived compared after the measured time. "
+        "It is what `seqferry bench transfer` does on a user's own bucket.",
+        cannot="Server and client share the cores and the disk, so wall time is mostly the server's, and there is no "
+        "network: what one is worth on a line, `seqferry bench transfer` tells on that line.",
+        rounds=3,
+        full=("--server", "versitygw", "--rounds", "1", "--warm-up", "0"),
+        quick=("--server", "versitygw", "--rounds", "1", "--warm-up", "0", "--quick"),
+        ours=("--only", "seqferry"),
+    ),
+    Bench(
+        "transfer-simulated",
+        "Files up to S3 and down again, with S3's latency",
+        "bench_transfer.py",
+        proves="What each client makes of the times that the model of S3 takes for a request: how many it keeps under "
+        "way, and what that costs in CPU and memory. Every byte that arrived is compared after the measured time.",
+        cannot="It is arithmetic, not AWS: latency and rates follow from the parameters printed here. Client and "
+        "simulator share the cores, and there is no network between them.",
+        rounds=3,
+        full=("--server", "s3sim", "--rounds", "1", "--warm-up", "0"),
+        quick=("--server", "s3sim", "--rounds", "1", "--warm-up", "0", "--quick"),
+        ours=("--only", "seqferry"),
+    ),
+    Bench(
         "paper",
         "The S3Mirror paper's transfers",
         "bench_paper.py",

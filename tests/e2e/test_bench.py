@@ -21,7 +21,14 @@ BENCH = {
     *("left_out", "errors", "runs", "figures", "compared"),
 }
 FIGURE = {"baseline", "better", "build", "dot", "group", "name", "series", "unit"}
-NEEDED = {"copy": False, "paper": True, "million": True, "simulator": False}
+NEEDED = {
+    "copy": False,
+    "transfer": False,
+    "transfer-simulated": True,
+    "paper": True,
+    "million": True,
+    "simulator": False,
+}
 """The benches, and whether S3 is simulated in them."""
 
 

@@ -22,7 +22,10 @@ CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
 def options() -> list[tuple[str, str]]:
     """Every option of every command, with its environment variable."""
     found: set[tuple[str, str]] = set()
-    for command in typer.main.get_command(application([])).commands.values():  # type: ignore[attr-defined]
+    todo = [*typer.main.get_command(application([])).commands.values()]  # type: ignore[attr-defined]
+    while todo:
+        command = todo.pop()
+        todo += getattr(command, "commands", {}).values()
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name != "help":
                 long = max(parameter.opts, key=len)

@@ -37,9 +37,10 @@ _COMMANDS: Final = {
     "ls": "seqferry.cli.listing",
     "serve": "seqferry.cli.serving",
     "worker": "seqferry.cli.serving",
+    "bench": "seqferry.cli.bench",
     "demo": "seqferry.cli.story",
 }
-"""The commands in the order of ``--help``, each with the module that has a function of its name."""
+"""The commands in the order of ``--help``, each with the module that has a function (or a group) of its name."""
 
 
 class _Group(TyperGroup):
@@ -109,7 +110,11 @@ def application(arguments: list[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     asked = arguments[0] if arguments else ""
     for name in [asked] if asked in _COMMANDS else _COMMANDS:
-        app.command(name, cls=_Command)(getattr(import_module(_COMMANDS[name]), name))
+        found = getattr(import_module(_COMMANDS[name]), name)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name, cls=_Command)(found)
     return app
 
 

@@ -1,4 +1,4 @@
-"""How values are written for a person: names that cannot harm a terminal, sizes, rates, times.
+"""How values are written for a person: names that cannot harm a terminal, times; amounts as everywhere.
 
 Object keys are data from elsewhere: they may hold newlines, terminal escapes or direction marks. ``printable`` is the
 one place that makes them safe to print; everything that prints a key goes through it.
@@ -12,11 +12,23 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Final
 
+from seqferry.amounts import count, duration, rate, size
+
+__all__ = [
+    "count",
+    "duration",
+    "escape_what_cannot_be_encoded",
+    "optional_timestamp",
+    "printable",
+    "rate",
+    "shorten",
+    "size",
+    "timestamp",
+]
+
 _SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Controls, format and direction marks, lone surrogates, private and unassigned code points, line separators."""
-
-_IEC: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def escape_what_cannot_be_encoded() -> None:
@@ -75,47 +87,10 @@ def _fitting(text: str, width: int) -> str:
     return text
 
 
-def size(count: float) -> str:
-    """Bytes in IEC units: ``17 B``, ``1.4 GiB``."""
-    if count < 1024:
-        return f"{int(count)} B"
-    value = float(count)
-    for unit in _IEC:
-        value /= 1024
-        # 1023.95 would round to "1024.0".
-        if value < 1023.95:
-            return f"{value:.1f} {unit}"
-    return f"{value:.1f} {_IEC[-1]}"
-
-
-def rate(bytes_per_second: float) -> str:
-    return f"{size(bytes_per_second)}/s"
-
-
-def duration(seconds: float) -> str:
-    """``4.2 s``, ``3 min 07 s``, ``2 h 05 min``, ``3 d 04 h``."""
-    seconds = max(seconds, 0.0)
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02d} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours:02d} h"
-
-
 def timestamp(epoch: float, *, milliseconds: bool = False) -> str:
     """RFC 3339 in UTC."""
     moment = datetime.fromtimestamp(epoch, UTC)
     return moment.isoformat(timespec="milliseconds" if milliseconds else "seconds").replace("+00:00", "Z")
-
-
-def count(number: int, noun: str) -> str:
-    """``1 object``, ``1,204 objects``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def optional_timestamp(epoch: float | None) -> str | None:

@@ -1,13 +1,101 @@
-"""What processes and their children use, read from ``/proc`` while they run."""
+"""What processes and their children use: a command run once and measured, and looks at processes that run.
+
+CPU time of a command comes from ``wait4``, memory from ``/proc``; where there is no such folder, memory is not known.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
+
+_OUTPUT_KEPT: Final = 4000
+"""Bytes of the end of what a command printed: enough to say why it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run of a command took. CPU and memory are those of its process and the processes that it started."""
+
+    wall_s: float
+    cpu_s: float
+    peak_bytes: int | None
+    """The peaks of all of its processes summed; None where the system does not tell."""
+    status: int
+    """Its exit status; negative: the signal that ended it."""
+    timed_out: bool
+    output: str
+    """The end of what it printed."""
+
+
+def run(command: Sequence[str], *, environment: Mapping[str, str], folder: Path, timeout: float) -> Cost:
+    """Runs a command once, in a session of its own, and waits for its end.
+
+    However this ends, the command has ended: after ``timeout`` seconds, and when the wait is interrupted, it is killed
+    with all that it has started.
+
+    Args:
+        folder: its working folder; what it prints is kept there in a file, until the end.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    path = folder / "output"
+    with path.open("w+b") as output:
+        late = threading.Event()
+        started = time.perf_counter()
+        process = subprocess.Popen(  # noqa: S603 - the caller's command is the point
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=folder,
+            start_new_session=True,
+        )
+
+        def give_up() -> None:
+            late.set()
+            _kill(process.pid)
+
+        watchdog = threading.Timer(timeout, give_up)
+        watchdog.daemon = True
+        try:
+            with Watch([process.pid]) as watch:
+                watchdog.start()
+                # wait4 tells what this child and the children that it waited for have used.
+                _, status, used = os.wait4(process.pid, 0)
+                wall = time.perf_counter() - started
+        except BaseException:
+            _kill(process.pid)
+            process.wait()
+            raise
+        finally:
+            watchdog.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(max(output.seek(0, os.SEEK_END) - _OUTPUT_KEPT, 0))
+        said = output.read().decode(errors="replace").strip()
+    path.unlink()
+    return Cost(
+        wall_s=wall,
+        cpu_s=used.ru_utime + used.ru_stime,
+        peak_bytes=round(watch.peak_mib * 2**20) or None,
+        status=process.returncode,
+        timed_out=late.is_set(),
+        output=said,
+    )
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 class Watch:

@@ -1,0 +1,217 @@
+"""Files up to S3 and down again, side by side: Seqferry, s5cmd, rclone, the AWS CRT and the AWS CLI.
+
+``make bench-transfer`` runs what ``seqferry bench transfer`` is made of (``seqferry.bench``) on versitygw and on the
+simulator: one file of 2 GiB, 20 of 256 MiB, 10,000 of 100 KiB, both ways, in rounds whose order rotates, each run a
+process of its own. All that arrives is compared byte for byte with what was sent, after the measured time.
+
+versitygw moves the bytes on the same cores and to the same disk as the clients, so wall time is mostly its own. The
+simulator answers as its model of S3 says (``docs/simulator.md``); wall time there shows what a client makes of S3's
+latency, and CPU and memory what that costs. It keeps no random bytes beyond its memory, so what is sent to it is a
+stream of its own making, which it recognises: what comes back is compared byte for byte all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import harness  # noqa: E402
+from copy_methods import tool  # noqa: E402
+from figures import Figure, Result  # noqa: E402
+from seqferry.amounts import rate  # noqa: E402
+from seqferry.bench import workload  # noqa: E402
+from seqferry.bench.methods import available  # noqa: E402
+from seqferry.bench.storage import Storage, connect  # noqa: E402
+from seqferry.bench.transfer import Asked, Measured, Outcome, fresh_id, make_plan, run  # noqa: E402
+from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
+from support import servers  # noqa: E402
+from support.run import MissingToolError, Run, find_tool  # noqa: E402
+from support.sim import Simulator  # noqa: E402
+
+BASELINE = "seqferry"
+METHODS = (BASELINE, "s5cmd", "rclone", "crt", "aws")
+SIMULATOR = "s3sim"
+SERVERS = ("versitygw", "seaweedfs", SIMULATOR)
+WORKLOADS = ("1x2GiB", "20x256MiB", "10000x100KiB")
+QUICK = ("1x24MiB", "60x100KiB")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    asked = Asked(
+        workloads=tuple(workload.parse(each) for each in options.workload or (QUICK if options.quick else WORKLOADS)),
+        methods=tuple(options.only or METHODS),
+        warm_up=options.warm_up,
+        repetitions=options.rounds,
+        first_round=options.turn,
+        seed=options.seed + options.turn,
+    )
+    found, left_out = available(asked.methods, accelerated=False, tools=_tools())
+    for line in left_out:
+        print(line)
+    plan = make_plan(asked, found)
+    outcomes: dict[str, Outcome] = {}
+    model: dict[str, Any] | None = None
+    bench = Run.create()
+    try:
+        for kind in options.server:
+            try:
+                if kind == SIMULATOR:
+                    outcomes[kind], model = _on_the_simulator(plan, options)
+                else:
+                    server = servers.start(bench, kind)
+                    storage = _connect(server.environment(), server.create_bucket())
+                    print(f"\n{kind}", flush=True)
+                    piece = workload.random_pieces(asked.seed)
+                    outcomes[kind] = run(plan, storage, work_folder=bench.folder, keep=False, tell=Told(), piece=piece)
+            except MissingToolError as error:
+                left_out = [*left_out, f"{kind} is left out: {error}"]
+                print(left_out[-1])
+    finally:
+        bench.close()
+    if any(outcome.interrupted for outcome in outcomes.values()):
+        raise KeyboardInterrupt
+    simulated = set(outcomes) == {SIMULATOR}
+    return harness.finish(
+        options,
+        Result(
+            "transfer-simulated" if simulated else "transfer",
+            [figure for kind, outcome in outcomes.items() for figure in _figures(kind, outcome.runs)],
+            simulated=simulated,
+            model=model,
+            versions={each.method.name: each.version for each in found},
+            left_out=left_out,
+            errors=[line for kind, outcome in outcomes.items() for line in _errors(kind, outcome)],
+            details={
+                "settings": {each.method.name: each.method.what for each in found},
+                "runs": [
+                    {"server": kind, **asdict(each)} for kind, outcome in outcomes.items() for each in outcome.runs
+                ],
+            },
+        ),
+    )
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Move files to and from S3 by several clients, side by side.")
+    parser.add_argument("--server", choices=SERVERS, action="append", help="default: versitygw and s3sim")
+    parser.add_argument("--only", action="append", metavar="METHOD", help="run this method only (may be repeated)")
+    parser.add_argument("--workload", action="append", metavar="NxSIZE", help=f"default: {', '.join(WORKLOADS)}")
+    parser.add_argument("--quick", action="store_true", help=f"small sizes: {', '.join(QUICK)}")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=1, metavar="N")
+    parser.add_argument("--time-scale", type=float, default=4, help="of the simulator's seconds pass in one")
+    parser.add_argument("--seed", type=int, default=1)
+    harness.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    options.server = options.server or ["versitygw", SIMULATOR]
+    return options
+
+
+def _tools() -> Mapping[str, str]:
+    """Those of this checkout, or that the environment names; others are looked for on the path."""
+    found: dict[str, str] = {}
+    for name in ("seqferry", "s5cmd", "rclone", "aws"):
+        try:
+            found[name] = tool(name)
+        except MissingToolError:
+            continue
+    return found
+
+
+def _connect(environment: Mapping[str, str], bucket: str) -> Storage:
+    """Nothing of the developer's own settings, here and in the processes that are started."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(environment, AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull)
+    return connect(bucket, f"seqferry-bench-{fresh_id()}/", endpoint_url=None, profile=None, region=None)
+
+
+def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, dict[str, Any]]:
+    find_tool(SIMULATOR, variable="SEQFERRY_S3SIM", hint="run `make tools`")
+    scale, seed = options.time_scale, plan.asked.seed
+    words = ["--bucket", "ours", "--set", f"time_scale={scale}", "--set", f"seed={seed}"]
+    for number, each in enumerate(plan.asked.workloads):
+        words += ["--bucket", f"source-{number}=keys=file_{{i:07}};count={each.files};size={each.size}B"]
+    with Simulator(*words) as simulator:
+        print(f"\n{SIMULATOR}, a model of S3: {scale:g} of its seconds pass in one", flush=True)
+        storage = _connect(simulator.environment(), "ours")
+        piece = _streams(simulator, plan.asked.workloads)
+        outcome = run(plan, storage, work_folder=None, keep=False, tell=Told(), piece=piece)
+        return outcome, simulator.model()
+
+
+def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
+    """Bytes of the simulator's own objects."""
+    client = simulator.client(retries={"mode": "standard", "max_attempts": 5})
+    buckets = {each: f"source-{number}" for number, each in enumerate(workloads)}
+    keys: dict[Workload, list[str]] = {}
+    for each, bucket in buckets.items():
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+        keys[each] = [entry["Key"] for page in pages for entry in page["Contents"]]
+
+    def read(each: Workload, file: int, start: int, length: int) -> bytes:
+        answer = client.get_object(
+            Bucket=buckets[each], Key=keys[each][file], Range=f"bytes={start}-{start + length - 1}"
+        )
+        return answer["Body"].read()
+
+    return read
+
+
+class Told:
+    def say(self, line: str) -> None:
+        print(f"  {line}", flush=True)
+
+    def ran(self, run: Measured) -> None:
+        told = run.error
+        if told is None and run.cost is not None and run.speed is not None:
+            peak = (run.cost.peak_bytes or 0) / 2**20
+            told = (
+                f"{rate(run.speed)}, {run.cost.wall_s:.2f} s wall, {run.cost.cpu_s:.2f} s CPU, {peak:.0f} MiB, verified"
+            )
+        print(
+            f"  round {run.round + 1}  {run.direction:<8} {run.workload.name:<14} {run.variant.label:<9} {told}",
+            flush=True,
+        )
+
+
+def _figures(kind: str, runs: Sequence[Measured]) -> list[Figure]:
+    good = [(each, each.cost) for each in runs if each.error is None and each.cost is not None]
+    groups = dict.fromkeys((each.direction, each.workload) for each, _ in good)
+    found: list[Figure] = []
+    for direction, work in groups:
+        costs: dict[str, list[Any]] = {}
+        for each, cost in good:
+            if (each.direction, each.workload) == (direction, work):
+                costs.setdefault(each.variant.label, []).append(cost)
+        group = f"{kind}, {direction} {work.name}: {work}"
+        for name, unit, value in (
+            ("wall time", "s", lambda cost: cost.wall_s),
+            ("client CPU time", "s", lambda cost: cost.cpu_s),
+            ("peak memory", "MiB", lambda cost: (cost.peak_bytes or 0) / 2**20),
+        ):
+            series = {label: [value(cost) for cost in each] for label, each in costs.items()}
+            found.append(Figure(group, name, unit, "lower", series, baseline=BASELINE))
+    return found
+
+
+def _errors(kind: str, outcome: Outcome) -> list[str]:
+    lines = [f"{each.direction} {each.workload.name}, {each.variant.label}: {each.error}" for each in outcome.failed]
+    if outcome.error is not None:
+        lines.append(outcome.error.message)
+    if outcome.left is not None:
+        lines.append(outcome.left)
+    return [f"{kind}: {line}" for line in lines]
+
+
+if __name__ == "__main__":
+    harness.run(main)

@@ -1,0 +1,200 @@
+"""``seqferry bench transfer`` from what was typed to the files of the report; the command line only shows it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from seqferry.amounts import count, size
+from seqferry.bench import methods, plots, prices, transfer, workload
+from seqferry.bench.page import page
+from seqferry.bench.report import document
+from seqferry.bench.storage import Acceleration, Storage, connect
+from seqferry.bench.transfer import Asked, Outcome, Plan, Tell
+from seqferry.config import parse_size
+from seqferry.errors import ConfigError, UsageError
+from seqferry.spec import parse_uri
+
+DEFAULT_WORKLOADS: Final = ("1x128MiB", "100x64KiB")
+"""A big file and many small ones, of a size that takes minutes on a usual line."""
+_WILDCARDS: Final = frozenset("*?[]{}")
+
+
+def ask(
+    *,
+    workloads: Sequence[str],
+    direction: str,
+    names: Sequence[str],
+    threads: Sequence[str],
+    part_sizes: Sequence[str],
+    warm_up: int,
+    repetitions: int,
+    seed: int | None,
+) -> Asked:
+    """What was typed, understood. Lists may be divided by commas as well.
+
+    Raises:
+        UsageError: it makes no sense.
+    """
+    return Asked(
+        workloads=tuple(dict.fromkeys(workload.parse(each) for each in _items(workloads) or DEFAULT_WORKLOADS)),
+        directions=transfer.DIRECTIONS if direction == "both" else (_direction(direction),),
+        methods=tuple(dict.fromkeys(_items(names))) or methods.NAMES,
+        threads=tuple(dict.fromkeys(_number(each) for each in _items(threads))),
+        part_sizes=tuple(dict.fromkeys(_part_size(each) for each in _items(part_sizes))),
+        warm_up=warm_up,
+        repetitions=repetitions,
+        seed=random.SystemRandom().randrange(2**32) if seed is None else seed,
+    )
+
+
+def _items(given: Sequence[str]) -> list[str]:
+    return [item.strip() for each in given for item in each.split(",") if item.strip()]
+
+
+def _direction(written: str) -> methods.Direction:
+    for known in transfer.DIRECTIONS:
+        if written == known:
+            return known
+    raise UsageError(f"--direction {written}: choose upload, download or both.")
+
+
+def _number(written: str) -> int:
+    if not written.isascii() or not written.isdigit():
+        raise UsageError(f"--threads {written}: write numbers, for example 1,4,16.")
+    return int(written)
+
+
+def _part_size(written: str) -> int:
+    try:
+        return parse_size(written)
+    except ValueError as why:
+        raise UsageError(f"--part-size {written}: {why}.") from None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A comparison that may begin: the bucket is there, and so are the methods."""
+
+    plan: Plan
+    storage: Storage
+    acceleration: Acceleration | None
+    """None: no method that was asked for would use it."""
+    left_out: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """What will happen, for a person who may still say no."""
+        plan, place = self.plan, self.storage.place
+        asked, traffic = plan.asked, plan.traffic
+        told = [
+            (
+                f"{', '.join(each.name for each in asked.workloads)}; {' and '.join(asked.directions)}; "
+                f"{count(len(plan.variants), 'method')} or settings of them, each {asked.warm_up} times to warm up and "
+                f"{asked.repetitions} times measured: {count(plan.runs, 'run')}"
+            ),
+            (
+                f"{size(traffic.bytes_up)} go up and {size(traffic.bytes_down)} come down in all, with what is read "
+                f"back to verify; random data from --seed {asked.seed}"
+            ),
+            f"objects go below {place.uri} and are removed at the end",
+        ]
+        if place.endpoint_url is None:
+            told.append(
+                f"on AWS that is about ${traffic.request_dollars:.2f} for requests, and about "
+                f"${traffic.egress_dollars:.2f} for traffic unless this machine is in {place.region}"
+                + (
+                    f"; ${plan.accelerated_bytes / prices.GB * prices.PER_GB_ACCELERATED:.2f} or more for acceleration"
+                    if plan.accelerated_bytes
+                    else ""
+                )
+            )
+        if self.acceleration is not None and not self.acceleration.available:
+            told.append(self.acceleration.why)
+        return [*told, *self.left_out]
+
+    def run(self, *, work_folder: Path | None, keep: bool, tell: Tell) -> tuple[Outcome, dict[str, Any]]:
+        """Does it; returns what came of it, and the document of it.
+
+        Raises:
+            UsageError, ConfigError: the work folder is of no use; nothing was done.
+        """
+        outcome = transfer.run(
+            self.plan,
+            self.storage,
+            work_folder=work_folder,
+            keep=keep,
+            tell=tell,
+            piece=workload.random_pieces(self.plan.asked.seed),
+        )
+        return outcome, document(self.plan, self.storage.place, self.acceleration, self.left_out, outcome)
+
+
+def prepare(
+    target: str,
+    asked: Asked,
+    *,
+    endpoint_url: str | None,
+    profile: str | None,
+    region: str | None,
+    tools: Mapping[str, str] | None = None,
+) -> Prepared:
+    """Finds the bucket and the methods.
+
+    Raises:
+        UsageError, ConfigError, StorageError: one of them cannot be used.
+    """
+    bucket, key = parse_uri(target)
+    if _WILDCARDS & set(key):
+        raise UsageError(f"{target}: some of the tools take * ? [ ] {{ }} for patterns; choose a prefix without them.")
+    above = f"{key}/" if key and not key.endswith("/") else key
+    prefix = f"{above}seqferry-bench-{transfer.fresh_id()}/"
+    storage = connect(bucket, prefix, endpoint_url=endpoint_url, profile=profile, region=region)
+    accelerated = any(each.accelerated and each.name in asked.methods for each in methods.METHODS)
+    acceleration = storage.acceleration() if accelerated else None
+    found, missing = methods.available(
+        asked.methods, accelerated=acceleration is not None and acceleration.available, tools=tools
+    )
+    if not found:
+        reasons = [*missing, *([acceleration.why] if acceleration and not acceleration.available else [])]
+        raise ConfigError(f"There is no method to measure. {'; '.join(reasons)}")
+    return Prepared(transfer.make_plan(asked, found), storage, acceleration, tuple(missing))
+
+
+def make_output_folder(folder: Path) -> None:
+    """Makes sure, before anything is measured, that the report can be written.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".seqferry-bench"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"--output {folder}: {error.strerror or error}.") from None
+
+
+def publish(result: dict[str, Any], folder: Path) -> tuple[list[Path], str | None]:
+    """Writes the JSON file, the plots and the page; returns the files, and a line on what is missing if anything is.
+
+    Raises:
+        ConfigError: they cannot be written.
+    """
+    try:
+        written = [folder / "report.json"]
+        written[0].write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
+        drawn, missing = plots.draw(result)
+        for each in drawn:
+            path = folder / f"{each.name}.png"
+            path.write_bytes(each.png)
+            written.append(path)
+        path = folder / "report.html"
+        path.write_text(page(result, drawn), encoding="utf-8")
+        return [*written, path], missing
+    except OSError as error:
+        raise ConfigError(f"{folder}: the report cannot be written: {error.strerror or error}.") from None

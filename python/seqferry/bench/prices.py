@@ -1,0 +1,66 @@
+"""What AWS asks for a bench: list prices of us-east-1, US dollars, for a rough figure before the start.
+
+Requests: S3 Standard, July 2024. Traffic: out to the internet, first 10 TB of a month, September 2024; in is free, and
+so is all between S3 and machines in its region. Real bills differ by region, class and agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from seqferry.bench.workload import Workload
+
+GB: Final = 10**9
+PER_WRITE: Final = 0.005 / 1000
+"""PUT, POST, COPY and LIST; deletions are free."""
+PER_READ: Final = 0.0004 / 1000
+PER_GB_OUT: Final = 0.09
+PER_GB_ACCELERATED: Final = 0.04
+"""On top, through edges in the US, Europe and Japan; 0.08 elsewhere. Not confirmed against a price list."""
+_PART: Final = 8 * 1024 * 1024
+"""As small as the parts of any of the methods are by default, so that the figure is rather too high."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What some runs move, preparing and verifying included."""
+
+    bytes_up: int = 0
+    bytes_down: int = 0
+    writes: int = 0
+    reads: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(
+            self.bytes_up + other.bytes_up,
+            self.bytes_down + other.bytes_down,
+            self.writes + other.writes,
+            self.reads + other.reads,
+        )
+
+    @property
+    def request_dollars(self) -> float:
+        return self.writes * PER_WRITE + self.reads * PER_READ
+
+    @property
+    def egress_dollars(self) -> float:
+        """When the machine is not in the bucket's region."""
+        return self.bytes_down / GB * PER_GB_OUT
+
+
+def upload(workload: Workload) -> Traffic:
+    """Of all files once."""
+    parts = -(-workload.size // _PART)
+    return Traffic(bytes_up=workload.total, writes=workload.files * (1 if parts == 1 else parts + 2))
+
+
+def download(workload: Workload) -> Traffic:
+    """Of all files once, with their listing."""
+    parts = -(-workload.size // _PART)
+    return Traffic(bytes_down=workload.total, reads=workload.files * parts, writes=-(-workload.files // 1000))
+
+
+def total(parts: Iterable[Traffic]) -> Traffic:
+    return sum(parts, Traffic())

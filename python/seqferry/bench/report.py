@@ -1,0 +1,156 @@
+"""The whole result as one document of plain values: what the JSON file holds and all other forms are made from.
+
+``docs/bench-transfer.md`` describes its fields. It holds no secret: the endpoint, the bucket and names of methods only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from seqferry.bench import datasync, recommend
+from seqferry.bench.machine import machine
+from seqferry.bench.recommend import Series
+from seqferry.bench.spread import Spread
+from seqferry.bench.storage import Acceleration, Place
+from seqferry.bench.transfer import Measured, Outcome, Plan
+
+SCHEMA: Final = 1
+"""Raised when a field changes its meaning or goes; new fields do not raise it."""
+
+
+def document(
+    plan: Plan, place: Place, acceleration: Acceleration | None, left_out: Sequence[str], outcome: Outcome
+) -> dict[str, Any]:
+    """JSON values only."""
+    asked = plan.asked
+    series = make_series(plan, outcome.runs)
+    return {
+        "schema": SCHEMA,
+        "at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+        "seqferry": _version(),
+        "place": {
+            "bucket": place.bucket,
+            "prefix": place.prefix,
+            "endpoint_url": place.endpoint_url,
+            "region": place.region,
+        },
+        "machine": machine(),
+        "load": {"before": outcome.load_before, "after": outcome.load_after},
+        "seed": asked.seed,
+        "asked": {
+            "workloads": [
+                {"name": each.name, "files": each.files, "size": each.size, "bytes": each.total}
+                for each in asked.workloads
+            ],
+            "directions": list(asked.directions),
+            "threads": list(asked.threads),
+            "part_sizes": list(asked.part_sizes),
+            "warm_up": asked.warm_up,
+            "repetitions": asked.repetitions,
+        },
+        "methods": [
+            {"name": found.method.name, "what": found.method.what, "version": found.version} for found in plan.methods
+        ],
+        "left_out": list(left_out),
+        "acceleration": acceleration.why if acceleration else None,
+        "interrupted": outcome.interrupted,
+        "stopped_by": outcome.error.message if outcome.error else None,
+        "left": outcome.left,
+        "runs": [_run(run) for run in outcome.runs],
+        "results": [_series(each) for each in series],
+        "rule": recommend.RULE,
+        "recommendations": [asdict(each) for each in recommend.advise(series)],
+        "modelled": [asdict(each) for workload in asked.workloads for each in datasync.model(workload)],
+    }
+
+
+def make_series(plan: Plan, runs: Sequence[Measured]) -> list[Series]:
+    """Runs of the same work by the same variant put together, in the order of the plan."""
+    found: list[Series] = []
+    for workload in plan.asked.workloads:
+        for direction in plan.asked.directions:
+            for _, variant in plan.variants:
+                own = [
+                    run for run in runs if (run.workload, run.direction, run.variant) == (workload, direction, variant)
+                ]
+                if not own:
+                    continue
+                costs = [run.cost for run in own if run.error is None and run.cost is not None]
+                found.append(
+                    Series(
+                        workload=workload,
+                        direction=direction,
+                        label=variant.label,
+                        method=variant.method,
+                        threads=variant.threads,
+                        part_size=variant.part_size,
+                        failed=sum(run.error is not None for run in own),
+                        speed=Spread.of([run.speed for run in own if run.speed is not None]),
+                        wall_s=Spread.of([cost.wall_s for cost in costs]),
+                        cpu_s=Spread.of([cost.cpu_s for cost in costs]),
+                        cpu_per_gib=Spread.of([run.cpu_per_gib for run in own if run.cpu_per_gib is not None]),
+                        peak_bytes=Spread.of([cost.peak_bytes for cost in costs if cost.peak_bytes is not None]),
+                    )
+                )
+    return found
+
+
+def run_facts(run: Measured) -> dict[str, Any]:
+    """One run, as the document and the event ``run`` tell it."""
+    return _run(run)
+
+
+def _run(run: Measured) -> dict[str, Any]:
+    cost = run.cost
+    return {
+        "workload": run.workload.name,
+        "direction": run.direction,
+        "method": run.variant.method,
+        "threads": run.variant.threads,
+        "part_size": run.variant.part_size,
+        "round": run.round,
+        "place": run.place,
+        "bytes": run.workload.total,
+        "verified": run.error is None,
+        "error": run.error,
+        "mismatch": run.mismatch,
+        "wall_s": cost.wall_s if cost else None,
+        "bytes_per_second": run.speed,
+        "cpu_s": cost.cpu_s if cost else None,
+        "cpu_s_per_gib": run.cpu_per_gib,
+        "peak_bytes": cost.peak_bytes if cost else None,
+        "load_before": run.load_before,
+    }
+
+
+def _series(each: Series) -> dict[str, Any]:
+    def told(spread: Spread | None) -> dict[str, float] | None:
+        return None if spread is None else {"median": spread.median, "low": spread.low, "high": spread.high}
+
+    return {
+        "workload": each.workload.name,
+        "direction": each.direction,
+        "label": each.label,
+        "method": each.method,
+        "threads": each.threads,
+        "part_size": each.part_size,
+        "runs": each.speed.values if each.speed else 0,
+        "failed": each.failed,
+        "bytes_per_second": told(each.speed),
+        "wall_s": told(each.wall_s),
+        "cpu_s": told(each.cpu_s),
+        "cpu_s_per_gib": told(each.cpu_per_gib),
+        "peak_bytes": told(each.peak_bytes),
+    }
+
+
+def _version() -> str:
+    try:
+        return version("seqferry")
+    except PackageNotFoundError:
+        return "not installed"

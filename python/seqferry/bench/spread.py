@@ -1,0 +1,26 @@
+"""Several values of one quantity: the middle one, and how far they lie apart."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    median: float
+    low: float
+    high: float
+    values: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread | None:
+        """None when there are no values."""
+        if not values:
+            return None
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
+    def overlaps(self, other: Spread) -> bool:
+        """Whether some value of one may as well be one of the other's."""
+        return self.low <= other.high and other.low <= self.high

@@ -1,0 +1,430 @@
+"""The whole comparison: make data, let each method move it in turn, verify, remove.
+
+Rounds: in each one every variant runs once, in an order that rotates, so that a slow minute of the machine or the
+network hits all alike. Every run is a process started anew, an upload goes to a prefix of its own, a download into an
+empty folder. Only the time from the start of that process to its end is measured; what has arrived is compared with
+what was made after that, and a run whose bytes differ has failed and has no speed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from seqferry.amounts import size
+from seqferry.bench import measure, prices, verify
+from seqferry.bench.machine import load
+from seqferry.bench.methods import MIB, NAMES, Direction, Found, Job, Variant, environment
+from seqferry.bench.storage import Storage
+from seqferry.bench.workload import Digests, PieceMaker, Workload, write
+from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
+
+DIRECTIONS: Final[tuple[Direction, ...]] = ("upload", "download")
+MOST_REPETITIONS: Final = 100
+MOST_THREADS: Final = 1024
+MIN_PART_SIZE: Final = 5 * MIB
+"""S3's limit."""
+_RUN_WITHIN: Final = 3600.0
+"""Seconds. A run that takes longer is ended, and has failed."""
+_ROOM: Final = 64 * MIB
+"""On the disk, for records and settings of the methods."""
+_SAID_LINES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be compared."""
+
+    workloads: tuple[Workload, ...]
+    directions: tuple[Direction, ...] = DIRECTIONS
+    methods: tuple[str, ...] = NAMES
+    threads: tuple[int, ...] = ()
+    """For the methods that take a number of threads; none: their own choice."""
+    part_sizes: tuple[int, ...] = ()
+    warm_up: int = 1
+    repetitions: int = 3
+    first_round: int = 0
+    """Where the rotation begins: for one who calls for one round at a time."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what makes no sense."""
+        unknown = [name for name in self.methods if name not in NAMES]
+        if unknown:
+            raise UsageError(f"--methods {', '.join(unknown)}: there is no such method. There are: {', '.join(NAMES)}.")
+        wrong = [name for name in self.directions if name not in DIRECTIONS]
+        if wrong:
+            raise UsageError(f"--direction {', '.join(wrong)}: choose upload, download or both.")
+        if not (self.workloads and self.directions and self.methods):
+            raise UsageError("Nothing to compare: give at least one workload, one direction and one method.")
+        if not 1 <= self.repetitions <= MOST_REPETITIONS:
+            raise UsageError(f"--repetitions {self.repetitions}: choose 1 to {MOST_REPETITIONS}.")
+        if not 0 <= self.warm_up <= MOST_REPETITIONS:
+            raise UsageError(f"--warm-up {self.warm_up}: choose 0 to {MOST_REPETITIONS}.")
+        for threads in self.threads:
+            if not 1 <= threads <= MOST_THREADS:
+                raise UsageError(f"--threads {threads}: choose 1 to {MOST_THREADS}.")
+        for part_size in self.part_sizes:
+            if not MIN_PART_SIZE <= part_size <= 5 * 1024 * MIB:
+                raise UsageError(f"--part-size {size(part_size)}: S3 takes parts of 5 MiB to 5 GiB.")
+            if part_size % MIB:
+                raise UsageError(f"--part-size {part_size}: choose whole MiB, since s5cmd knows no others.")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will happen."""
+
+    asked: Asked
+    methods: tuple[Found, ...]
+    variants: tuple[tuple[Found, Variant], ...]
+
+    @property
+    def runs(self) -> int:
+        """Warming up included."""
+        asked = self.asked
+        each = asked.warm_up + asked.repetitions
+        return len(asked.workloads) * len(asked.directions) * len(self.variants) * each
+
+    @property
+    def traffic(self) -> prices.Traffic:
+        """All bytes that move, preparing and reading back included."""
+        asked, parts = self.asked, list[prices.Traffic]()
+        runs = len(self.variants) * (asked.warm_up + asked.repetitions)
+        for workload in asked.workloads:
+            if "upload" in asked.directions:
+                parts += [prices.upload(workload)] * runs
+                parts += [prices.download(workload)] * (len(self.variants) * asked.repetitions)
+            if "download" in asked.directions:
+                parts += [prices.upload(workload), *[prices.download(workload)] * runs]
+        return prices.total(parts)
+
+    @property
+    def accelerated_bytes(self) -> int:
+        """Of all bytes, those that go through Transfer Acceleration and cost extra."""
+        asked = self.asked
+        runs = asked.warm_up + asked.repetitions
+        variants = sum(found.method.accelerated for found, _ in self.variants)
+        return sum(each.total for each in asked.workloads) * len(asked.directions) * variants * runs
+
+    @property
+    def disk_bytes(self) -> int:
+        """Room that is needed in the work folder: the files, what one download makes of them, and some."""
+        biggest = max(workload.total for workload in self.asked.workloads)
+        return biggest * (2 if "download" in self.asked.directions else 1) + _ROOM
+
+
+def make_plan(asked: Asked, methods: Sequence[Found]) -> Plan:
+    """Every method with every setting that it takes.
+
+    Raises:
+        ConfigError: there is no method left.
+    """
+    if not methods:
+        raise ConfigError("None of the methods that were asked for is installed.")
+    variants: list[tuple[Found, Variant]] = []
+    for found in methods:
+        numbers = asked.threads if found.method.threads else ()
+        own = (None,) if found.method.tunes_itself or not numbers else ()
+        for threads in (*numbers, *own):
+            part_sizes = asked.part_sizes if found.method.part_size and asked.part_sizes else (None,)
+            variants += [(found, Variant(found.method.name, threads, part_size)) for part_size in part_sizes]
+    return Plan(asked, tuple(methods), tuple(variants))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run. Its cost counts only when ``error`` is None."""
+
+    workload: Workload
+    direction: Direction
+    variant: Variant
+    round: int
+    """From 0; -1: warming up."""
+    place: int
+    """Its place in the order of the round, from 0."""
+    load_before: float
+    cost: measure.Cost | None
+    error: str | None = None
+    mismatch: bool = False
+    """The error is that the bytes which arrived were not those that were sent."""
+
+    @property
+    def speed(self) -> float | None:
+        """Bytes per second; None when the run failed."""
+        if self.error is not None or self.cost is None:
+            return None
+        return self.workload.total / self.cost.wall_s
+
+    @property
+    def cpu_per_gib(self) -> float | None:
+        if self.error is not None or self.cost is None:
+            return None
+        return self.cost.cpu_s * 2**30 / self.workload.total
+
+
+class Tell(Protocol):
+    """Hears how it goes."""
+
+    def say(self, line: str) -> None: ...
+    def ran(self, run: Measured) -> None: ...
+
+
+@dataclass
+class Outcome:
+    """What came of it, also when it was stopped half-way."""
+
+    runs: list[Measured] = field(default_factory=list[Measured])
+    interrupted: bool = False
+    error: SeqferryError | None = None
+    """What stopped it."""
+    left: str | None = None
+    """What could not be removed, and how to remove it; None when all is gone."""
+    load_before: float = 0.0
+    load_after: float = 0.0
+
+    @property
+    def failed(self) -> list[Measured]:
+        return [run for run in self.runs if run.error is not None]
+
+
+def fresh_id() -> str:
+    return secrets.token_hex(6)
+
+
+def run(
+    plan: Plan,
+    storage: Storage,
+    *,
+    work_folder: Path | None,
+    keep: bool,
+    tell: Tell,
+    piece: PieceMaker,
+) -> Outcome:
+    """Does it all. Whatever happens, what was made is removed, or the outcome tells what is left.
+
+    Args:
+        work_folder: where files lie meanwhile, in a folder of their own; None: the system's temporary folder.
+        keep: leave the objects. Files are removed all the same.
+
+    Raises:
+        UsageError, ConfigError: the work folder cannot be used, or has too little room; nothing was done.
+    """
+    outcome = Outcome(load_before=load())
+    folder = _make_folder(work_folder, plan.disk_bytes)
+    with _ended_as_by_ctrl_c():
+        try:
+            _Runner(plan, storage, folder, tell, piece, outcome.runs, keep=keep).all()
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+        except SeqferryError as error:
+            outcome.error = error
+        except OSError as error:
+            outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")
+        finally:
+            outcome.load_after = load()
+            outcome.left = _tidy(storage, folder, tell, stopped=outcome, keep=keep)
+    return outcome
+
+
+def _make_folder(work_folder: Path | None, needed: int) -> Path:
+    above = Path(tempfile.gettempdir()) if work_folder is None else work_folder
+    try:
+        above.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(above).free
+        if free < needed:
+            raise ConfigError(
+                f"{above} has {size(free)} free and the bench needs {size(needed)} there. Give another folder with "
+                "--work-folder, or a smaller --workload."
+            )
+        return Path(tempfile.mkdtemp(prefix="seqferry-bench-", dir=above))
+    except OSError as error:
+        raise UsageError(f"--work-folder {above}: {error.strerror or error}.") from None
+
+
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c() -> Generator[None]:
+    """Lets a service manager's SIGTERM and a closed terminal end the bench as Ctrl-C does: tidied up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tidy(storage: Storage, folder: Path, tell: Tell, *, stopped: Outcome, keep: bool) -> str | None:
+    if keep:
+        tell.say(f"kept, as asked for: {storage.place.uri}")
+    elif stopped.interrupted:
+        tell.say("Stopped. Removing what was written; once more Ctrl-C leaves it.")
+    left: list[str] = []
+    try:
+        if not keep:
+            storage.remove(storage.place.prefix)
+    except KeyboardInterrupt:
+        stopped.interrupted = True
+        left.append(f"{storage.place.uri} (interrupted)")
+    except SeqferryError as error:
+        left.append(f"{storage.place.uri} ({error.message.rstrip('.')})")
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        left.append(str(folder))
+    if not left:
+        return None
+    return f"Could not be removed: {'; '.join(left)}. Remove it by hand, and abort unfinished uploads below it."
+
+
+class _Runner:
+    def __init__(
+        self,
+        plan: Plan,
+        storage: Storage,
+        folder: Path,
+        tell: Tell,
+        piece: PieceMaker,
+        runs: list[Measured],
+        *,
+        keep: bool,
+    ) -> None:
+        self._plan = plan
+        self._asked = plan.asked
+        self._storage = storage
+        self._folder = folder
+        self._tell = tell
+        self._piece = piece
+        self._runs = runs
+        self._keep = keep
+        self._homes: dict[Variant, Path] = {}
+
+    def all(self) -> None:
+        for number, workload in enumerate(self._asked.workloads):
+            self._tell.say(f"{workload.name}: making {workload}")
+            source = self._new_folder("source")
+            made = write(source, workload, self._piece)
+            for direction in self._asked.directions:
+                below = f"{self._storage.place.prefix}{number}-{direction}/"
+                if direction == "download":
+                    self._tell.say(f"{workload.name}: writing the objects that are to be downloaded")
+                    self._storage.put(source, workload.file_names(), below)
+                self._rounds(workload, direction, below, source, made)
+                self._remove(below)
+            shutil.rmtree(source)
+
+    def _rounds(self, workload: Workload, direction: Direction, below: str, source: Path, made: Digests) -> None:
+        variants = list(self._plan.variants)
+        for _ in range(self._asked.warm_up):
+            for place, (found, variant) in enumerate(list(variants)):
+                run = self._once(found, variant, workload, direction, -1, place, below, source, made)
+                if run.error is not None:
+                    # It would fail in every round; once is enough to say so.
+                    self._record(run)
+                    variants.remove((found, variant))
+        for round_ in range(self._asked.first_round, self._asked.first_round + self._asked.repetitions):
+            turn = round_ % len(variants) if variants else 0
+            for place, (found, variant) in enumerate([*variants[turn:], *variants[:turn]]):
+                self._record(self._once(found, variant, workload, direction, round_, place, below, source, made))
+
+    def _record(self, run: Measured) -> None:
+        self._runs.append(run)
+        self._tell.ran(run)
+
+    def _once(
+        self,
+        found: Found,
+        variant: Variant,
+        workload: Workload,
+        direction: Direction,
+        round_: int,
+        place: int,
+        below: str,
+        source: Path,
+        made: Digests,
+    ) -> Measured:
+        """One run; an upload below a prefix of its own, a download into a folder of its own, both removed after it."""
+        upload = direction == "upload"
+        into = f"{below}{round_ + 1}-{place}/" if upload else below
+        folder = source if upload else self._new_folder("arrived")
+        job = Job(self._storage.place, into, direction, folder, workload.files, variant, self._home(variant))
+        credentials = self._storage.environment()
+        load_before = load()
+        error, mismatch, cost = None, False, None
+        try:
+            cost = self._measure(found, job, credentials)
+            error = self._redacted(_failure(cost), credentials)
+            if error is None and round_ >= 0:
+                error = (
+                    verify.objects(self._storage, into, workload, made)
+                    if upload
+                    else verify.files(folder, workload, made)
+                )
+                mismatch = error is not None
+        except OSError as failed:
+            error = f"it cannot be run: {failed.strerror or failed}"
+        except StorageError as failed:
+            error = f"what it wrote cannot be read back: {failed.message}"
+        finally:
+            if not upload:
+                shutil.rmtree(folder, ignore_errors=True)
+        if upload:
+            self._remove(into)
+        if error is not None:
+            # Records of a run that failed are no start for the next one: it might go on with that one's work.
+            shutil.rmtree(self._homes.pop(variant), ignore_errors=True)
+        return Measured(workload, direction, variant, round_, place, load_before, cost, error, mismatch)
+
+    def _measure(self, found: Found, job: Job, credentials: Mapping[str, str]) -> measure.Cost:
+        scratch = self._new_folder("scratch")
+        try:
+            return measure.run(
+                found.call(job),
+                environment=environment(found, job, credentials),
+                folder=scratch,
+                timeout=_RUN_WITHIN,
+            )
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _remove(self, below: str) -> None:
+        """While it goes on, so that no more is stored than one run has written."""
+        if not self._keep:
+            self._storage.remove(below)
+
+    def _home(self, variant: Variant) -> Path:
+        if variant not in self._homes:
+            self._homes[variant] = self._new_folder("home")
+        return self._homes[variant]
+
+    def _new_folder(self, name: str) -> Path:
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._folder))
+
+    def _redacted(self, text: str | None, credentials: Mapping[str, str]) -> str | None:
+        """A tool should not print them, but this goes into a report."""
+        for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            if text is not None and credentials.get(name):
+                text = text.replace(credentials[name], "[redacted]")
+        return text
+
+
+def _failure(cost: measure.Cost) -> str | None:
+    if cost.status == 0:
+        return None
+    if cost.timed_out:
+        return f"it ran for more than {_RUN_WITHIN:.0f} s and was ended"
+    said = " | ".join(line.strip() for line in cost.output.splitlines()[-_SAID_LINES:] if line.strip())
+    return f"it ended with status {cost.status}: {said or 'it said nothing'}"

@@ -1,0 +1,93 @@
+"""Whether what has arrived is what was made, byte for byte: names, sizes, and the digest of each piece.
+
+Downloaded files are read from the disk, uploaded objects with ranged GETs by the independent client. Both is done after
+the measured time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from seqferry.bench.storage import CONNECTIONS, Storage
+from seqferry.bench.workload import Digests, Workload
+
+_SHOWN: Final = 3
+
+_Read = Callable[[str, int, int], bytes]
+
+
+def files(folder: Path, workload: Workload, made: Digests) -> str | None:
+    """What is wrong with the files of a folder, in one line; None when they are what was made."""
+    found = {
+        os.path.relpath(os.path.join(where, name), folder): os.stat(os.path.join(where, name)).st_size  # noqa: PTH116, PTH118 - as os.walk tells
+        for where, _, names in os.walk(folder)
+        for name in names
+    }
+
+    def read(name: str, start: int, length: int) -> bytes:
+        with (folder / name).open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+
+    return _names(found, workload) or _bytes(workload, made, read, os.cpu_count() or 1)
+
+
+def objects(storage: Storage, below: str, workload: Workload, made: Digests) -> str | None:
+    """The same of the objects below a prefix.
+
+    Raises:
+        StorageError: they cannot be listed or read.
+    """
+    found = {key.removeprefix(below): size for key, size in storage.listing(below).items()}
+
+    def read(name: str, start: int, length: int) -> bytes:
+        return storage.read(below + name, start, length)
+
+    return _names(found, workload) or _bytes(workload, made, read, CONNECTIONS)
+
+
+def _names(found: dict[str, int], workload: Workload) -> str | None:
+    wanted = dict.fromkeys(workload.file_names(), workload.size)
+    if found == wanted:
+        return None
+    missing = sorted(wanted.keys() - found.keys())
+    surplus = sorted(found.keys() - wanted.keys())
+    wrong = sorted(name for name in wanted.keys() & found.keys() if wanted[name] != found[name])
+    told = [
+        f"{len(names)} {what}, first {', '.join(names[:_SHOWN])}"
+        for names, what in ((missing, "missing"), (surplus, "that nobody sent"), (wrong, "of another size"))
+        if names
+    ]
+    return "not what was sent: " + "; ".join(told)
+
+
+def _bytes(workload: Workload, made: Digests, read: _Read, readers: int) -> str | None:
+    """Bounded: so many pieces in memory as there are readers."""
+
+    def pieces() -> Iterator[tuple[str, int, int, bytes]]:
+        for name in workload.file_names():
+            for (start, length), digest in zip(workload.pieces(), made[name], strict=True):
+                yield name, start, length, digest
+
+    def check(piece: tuple[str, int, int, bytes]) -> str | None:
+        name, start, length, digest = piece
+        content = read(name, start, length)
+        if len(content) != length:
+            return f"{len(content)} bytes of {name} at {start} were read where {length} were asked for"
+        if hashlib.sha256(content).digest() != digest:
+            return f"not what was sent: {name} differs within bytes {start} to {start + length - 1}"
+        return None
+
+    todo = pieces()
+    with ThreadPoolExecutor(readers) as pool:
+        while batch := list(islice(todo, readers * 4)):
+            for wrong in pool.map(check, batch):
+                if wrong is not None:
+                    return wrong
+    return None

@@ -1,0 +1,115 @@
+"""What is said of figures: medians, spreads, who is ahead, and what DataSync would cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from seqferry.bench import datasync, prices
+from seqferry.bench.recommend import Advice, Series, advise
+from seqferry.bench.spread import Spread
+from seqferry.bench.workload import Workload
+
+MIB, GIB = 2**20, 2**30
+WORK = Workload(2, 512 * MIB)
+
+
+def series(label: str, speeds: list[float], cpu: list[float] | None = None) -> Series:
+    return Series(
+        workload=WORK,
+        direction="upload",
+        label=label,
+        method=label,
+        threads=None,
+        part_size=None,
+        failed=0,
+        speed=Spread.of([speed * MIB for speed in speeds]),
+        wall_s=None,
+        cpu_s=None,
+        cpu_per_gib=Spread.of(cpu or []),
+        peak_bytes=None,
+    )
+
+
+def said(*found: Series) -> Advice:
+    [advice] = advise(found)
+    return advice
+
+
+def test_the_middle_and_the_ends() -> None:
+    assert Spread.of([3, 1, 10]) == Spread(median=3, low=1, high=10, values=3)
+    assert Spread.of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"), [((1, 3), (2, 4), True), ((1, 2), (2, 3), True), ((1, 2), (3, 4), False)]
+)
+def test_ranges_overlap_when_they_share_a_value(one: tuple[int, int], other: tuple[int, int], overlap: bool) -> None:
+    first, second = Spread.of(one), Spread.of(other)
+
+    assert first
+    assert second
+    assert first.overlaps(second) == second.overlaps(first) == overlap
+
+
+def test_a_method_whose_worst_run_beats_all_others_is_fastest() -> None:
+    advice = said(series("slow", [90, 100, 110]), series("fast", [190, 200, 210]))
+
+    assert advice.fastest == ("fast",)
+    assert advice.speed_text == "fast is fastest: 200.0 MiB/s, 2.00 times as fast as slow (100.0 MiB/s)"
+
+
+def test_no_difference_is_claimed_within_the_spread() -> None:
+    advice = said(series("a", [90, 100, 110]), series("b", [95, 105, 115]), series("c", [10, 11, 12]))
+
+    assert advice.fastest == ("b", "a")
+    assert advice.speed_text.startswith("no difference beyond the spread between b (105.0 MiB/s), a (100.0 MiB/s)")
+    assert advice.speed_text.endswith("ahead of c")
+
+
+def test_one_run_of_each_tells_no_difference() -> None:
+    advice = said(series("a", [100]), series("b", [900]))
+
+    assert advice.fastest == ("b", "a")
+    assert "one run of each tells no difference" in advice.speed_text
+
+
+def test_less_cpu_is_better() -> None:
+    advice = said(series("lavish", [100, 100], [9, 10]), series("thrifty", [100, 100], [1, 1.5]))
+
+    assert advice.least_cpu == ("thrifty",)
+    assert advice.cpu_text.startswith("thrifty is cheapest in CPU: 1.25 s/GiB; lavish takes 7.60 times")
+
+
+def test_where_nothing_succeeded_nothing_is_recommended() -> None:
+    advice = said(series("a", []))
+
+    assert (advice.fastest, advice.speed_text) == ((), "no run succeeded")
+
+
+def test_each_workload_and_direction_is_judged_by_itself() -> None:
+    other = Series(
+        **{**{name: getattr(series("a", [1, 2]), name) for name in Series.__slots__}, "direction": "download"}
+    )
+
+    assert [(each.workload, each.direction) for each in advise([series("a", [1, 2]), other])] == [
+        ("2x512MiB", "upload"),
+        ("2x512MiB", "download"),
+    ]
+
+
+def test_datasync_is_arithmetic_and_says_so() -> None:
+    basic, enhanced = datasync.model(Workload(10, 10**9))
+
+    assert basic.dollars == pytest.approx(0.125)
+    assert enhanced.dollars == pytest.approx(0.15 + 0.55)
+    assert {basic.label, enhanced.label} == {"modelled, not measured"}
+    assert all(each.bytes_per_second_at_best > 0 and each.basis for each in (basic, enhanced))
+
+
+def test_requests_and_traffic_have_their_prices() -> None:
+    up, down = prices.upload(Workload(1000, 100)), prices.download(Workload(1, 16 * MIB))
+
+    assert (up.writes, up.request_dollars) == (1000, pytest.approx(0.005))
+    assert (down.reads, down.bytes_down) == (2, 16 * MIB)
+    assert prices.Traffic(bytes_down=10**9).egress_dollars == pytest.approx(0.09)
+    assert up.egress_dollars == 0
