@@ -45,6 +45,8 @@ READ_PRICE: Final = 0.0004 / 1000
 """US$ per GET or any other request, likewise."""
 PREFIX: Final = "batch/"
 BASELINE: Final = "seqferry"
+NARROW: Final = 3000
+"""Requests in flight with which one process stays small: they would move 150 GiB/s of parts of 128 MiB."""
 STARTED_WITHIN: Final = 120.0
 
 QUANTITIES: Final[tuple[tuple[str, str, Better, str], ...]] = (
@@ -136,6 +138,11 @@ def _seqferry(stage: Stage) -> list[subprocess.Popen[bytes]]:
     return [stage.launch(tool("seqferry"), "cp", f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}")]
 
 
+def _seqferry_narrow(stage: Stage) -> list[subprocess.Popen[bytes]]:
+    limit = ("--max-requests", str(NARROW))
+    return [stage.launch(tool("seqferry"), "cp", *limit, f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}")]
+
+
 def _seqferry_workers(stage: Stage) -> list[subprocess.Popen[bytes]]:
     stage.environment["SEQFERRY_DATABASE_URL"] = stage.database or ""
     ferry = stage.launch(tool("seqferry"), "cp", f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}")
@@ -164,6 +171,7 @@ def _aws(stage: Stage) -> list[subprocess.Popen[bytes]]:
 def _methods(workers: int) -> list[Method]:
     return [
         Method("seqferry", "one process, SQLite, defaults", _seqferry, sampled=False),
+        Method("seqferry, narrow", f"one process, --max-requests {NARROW}", _seqferry_narrow, sampled=False),
         Method(f"seqferry x{workers}", f"{workers} workers, PostgreSQL, defaults", _seqferry_workers, sampled=False),
         Method("S3Mirror, one", "boto3: 3 files x 100 requests, 16 MiB parts", _boto3(3, 1), sampled=True),
         Method("S3Mirror, five", "boto3: 5 processes of 3 files x 100 requests", _boto3(3, 5), sampled=True),

@@ -12,9 +12,12 @@ class _Usable(logging.Filter):
         text = record.getMessage()
         if "no longer owned by this execution" in text or "was cancelled during execution" in text:
             return False
+        if record.exc_info and str(record.exc_info[1]).endswith("was cancelled"):
+            # One line for each batch of a cancelled transfer, which is what was asked for.
+            return False
         if record.exc_info and ("Exception encountered" in text or "automatically retried" in text):
             # One line is enough: the workflow records its own failure.
-            record.msg, record.args = f"{text}: {record.exc_info[1]}", None
+            record.msg, record.args = f"{text.rstrip(':')}: {record.exc_info[1]}", None
             record.exc_info = None
             record.exc_text = None
         return True
