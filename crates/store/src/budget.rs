@@ -155,9 +155,9 @@ struct Requests {
     runtime: Option<Handle>,
 }
 
-/// Objects under way at a time. 2,048 small ones of 0.15 s each are 13,600 per second, more than a process can do; large ones
+/// Objects under way at a time. 1,536 small ones of 0.15 s each are 10,000 per second, more than a process can do; large ones
 /// have many requests each. Without this bound a service that answers slowly would fill the memory with small requests.
-const OBJECTS: usize = 2048;
+const OBJECTS: usize = 1536;
 /// Semaphores count in u32: 4 KiB units reach 16 TiB.
 const MEMORY_UNIT: u64 = 4096;
 

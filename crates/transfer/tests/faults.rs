@@ -695,11 +695,11 @@ async fn a_job_whose_objects_wait_for_those_of_other_jobs_begins_none_and_stops_
     }
     let job = world.start(policy(), items);
     assert!(job.wait(Duration::from_millis(20)).is_empty());
-    assert_eq!((others.len(), job.progress().requests), (2048, 0));
+    assert_eq!((others.len(), job.progress().requests), (1536, 0));
 
     job.stop(Stop::Cancel);
     let (outcomes, _) = drain(job).await;
 
     assert!(outcomes.len() == 50 && outcomes.values().all(|o| o.state == State::Cancelled));
-    assert_eq!(others.len(), 2048, "held to the end");
+    assert_eq!(others.len(), 1536, "held to the end");
 }
