@@ -1,5 +1,9 @@
 //! The checksums that S3 keeps for objects, as far as Seqferry uses them.
 
+mod joined;
+
+pub(crate) use joined::Joined;
+
 use std::fmt::{self, Write as _};
 
 use base64::Engine as _;
@@ -56,13 +60,13 @@ impl ChecksumAlgorithm {
     /// The value over the full object, from those of its parts in order, each with the part's length. None for algorithms
     /// that cannot be combined, and for values that are none.
     pub fn joined<'a>(self, parts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
-        let (crc, width) = self.crc()?;
-        let mut whole = crc_fast::checksum(crc, b"");
+        let (_, width) = self.crc()?;
+        let mut whole = Joined::new(self)?;
         for (value, len) in parts {
             let raw = STANDARD.decode(value).ok().filter(|raw| raw.len() == width)?;
-            whole = crc_fast::checksum_combine(crc, whole, big_endian(&raw), len);
+            whole.push(big_endian(&raw), len);
         }
-        Some(base64(&whole.to_be_bytes()[8 - width..]))
+        Some(base64(&whole.crc().to_be_bytes()[8 - width..]))
     }
 
     /// The composite value over the checksums of parts in order, as S3 writes it. None for values that are none.

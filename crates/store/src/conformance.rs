@@ -128,7 +128,7 @@ const CHECKS: &[(&str, Check)] = checks! {
         nothing_is_listed_of_nothing, odd_keys_are_listed_as_they_are;
     copying: attributes_and_tags_travel, copies_are_pinned, sources_are_encoded, storage_classes_are_set,
         a_copy_replaces_what_was_there, a_copy_of_parts_has_their_bytes, a_checksum_can_be_asked_for, empty_objects_are_copied;
-    uploads: parts_are_copied, parts_are_sent, what_was_asked_for_at_creation_is_kept, parts_are_listed_by_number,
+    uploads: parts_are_copied, parts_are_sent, parts_come_in_pieces, what_was_asked_for_at_creation_is_kept, parts_are_listed_by_number,
         a_part_sent_again_replaces_the_first, the_old_object_stays_until_completion, part_copies_are_pinned, small_parts_are_refused,
         unknown_parts_are_refused, a_wrong_size_is_refused, a_wrong_whole_checksum_is_refused, uploads_are_listed_until_they_end,
         an_aborted_upload_is_gone, odd_keys_are_uploaded;

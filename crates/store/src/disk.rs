@@ -36,12 +36,13 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures::TryStreamExt as _;
 use tokio::sync::Semaphore;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{Fetched, ObjectStore, Result};
+use crate::store::{ByteStream, Fetched, ObjectStore, Result};
 use crate::types::{
     CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
     PutObject, Range, UploadInfo, Written,
@@ -49,6 +50,10 @@ use crate::types::{
 
 /// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
 const THREADS: usize = 32;
+
+/// Bytes of a part that are written at a time: enough that the way to a thread that may block does not show, few enough to be in
+/// the processor's cache still.
+const AT_ONCE: usize = 1 << 20;
 
 /// What becomes of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,6 +149,12 @@ impl Disk {
         let done = done.await.map_err(|_| stopped())?;
         done.map_err(|fail| fail.into_error(operation, bucket, key))
     }
+}
+
+/// How far a part has come.
+enum Streamed {
+    Begun(Box<(upload::Writing, crc_fast::Digest)>),
+    Whole(Copied),
 }
 
 fn crc64(bytes: &[u8]) -> u64 {
@@ -264,6 +275,55 @@ impl ObjectStore for DiskStore {
             disk.uploads.put_part(&disk.options, disk.boot.as_deref(), (&root, &name, &id), part, (&body, crc64))
         };
         self.disk.blocking("UploadPart", bucket, Some(key), work).await
+    }
+
+    async fn stream_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        size: u64,
+        mut body: ByteStream,
+    ) -> Result<Copied> {
+        let mut begun = None;
+        loop {
+            let (mut chunks, mut held) = (Vec::new(), 0);
+            let mut ended = false;
+            while held < AT_ONCE && !ended {
+                match body.try_next().await? {
+                    Some(chunk) => {
+                        held += chunk.len();
+                        chunks.push(chunk);
+                    }
+                    None => ended = true,
+                }
+            }
+            let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
+            let work = move |disk: &Arc<Disk>| {
+                let boot = disk.boot.as_deref();
+                let mut begun = match begun {
+                    Some(begun) => begun,
+                    None => Box::new((
+                        disk.uploads.begin_part(boot, (&root, &name, &id), part, size)?,
+                        crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme),
+                    )),
+                };
+                for chunk in chunks {
+                    begun.1.update(&chunk);
+                    begun.0.write(&disk.options, &chunk)?;
+                }
+                if !ended {
+                    return Ok(Streamed::Begun(begun));
+                }
+                let (writing, crc64) = *begun;
+                Ok(Streamed::Whole(writing.finish(&disk.options, boot, crc64.finalize())?))
+            };
+            match self.disk.blocking("UploadPart", bucket, Some(key), work).await? {
+                Streamed::Whole(copied) => return Ok(copied),
+                Streamed::Begun(writing) => begun = Some(writing),
+            }
+        }
     }
 
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {

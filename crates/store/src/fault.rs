@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{Fetched, ObjectStore, Result};
+use crate::store::{ByteStream, Fetched, ObjectStore, Result};
 use crate::types::{
     CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
     PutObject, Range, UploadInfo, Written,
@@ -407,6 +407,22 @@ impl ObjectStore for FaultStore {
     ) -> Result<Copied> {
         let fault = self.fault("UploadPart", key, Some(part));
         let request = self.inner.put_part(bucket, key, upload_id, part, sent(fault.as_ref(), body), digests);
+        self.meet(fault, "UploadPart", bucket, key, request).await
+    }
+
+    async fn stream_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        size: u64,
+        body: ByteStream,
+    ) -> Result<Copied> {
+        let fault = self.fault("UploadPart", key, Some(part));
+        let spoiled = fault.clone();
+        let body = body.map_ok(move |chunk| sent(spoiled.as_ref(), chunk)).boxed();
+        let request = self.inner.stream_part(bucket, key, upload_id, part, size, body);
         self.meet(fault, "UploadPart", bucket, key, request).await
     }
 

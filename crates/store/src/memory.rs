@@ -201,7 +201,9 @@ impl MemoryStore {
     }
 
     fn answered(&self, copied: Copied) -> Copied {
-        let checksum = copied.checksum.filter(|_| self.checksums != Checksums::Unheard);
+        // A disk tells what it was given, and keeps it no longer than the upload.
+        let tells = self.checksums != Checksums::Unheard || self.kind == Kind::Disk;
+        let checksum = copied.checksum.filter(|_| tells);
         Copied { checksum, opaque_etag: self.etags == Etags::Opaque, ..copied }
     }
 

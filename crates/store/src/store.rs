@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt as _;
 use futures::stream::BoxStream;
 
 use crate::error::StoreError;
@@ -114,6 +115,33 @@ pub trait ObjectStore: Send + Sync + Debug {
         body: Bytes,
         digests: &Digests,
     ) -> Result<Copied>;
+
+    /// As [`ObjectStore::put_part`], of `size` bytes that come one after another; an error among them is the answer. A store that
+    /// can write them as they come holds few of them at a time; others hold the part.
+    async fn stream_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        size: u64,
+        mut body: ByteStream,
+    ) -> Result<Copied> {
+        let mut bytes = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0));
+        while let Some(chunk) = body.try_next().await? {
+            bytes.extend_from_slice(&chunk);
+            if bytes.len() as u64 > size {
+                break;
+            }
+        }
+        if bytes.len() as u64 != size {
+            return Err(StoreError::new("UploadPart", bucket, Some(key), "IncompleteBody", None)
+                .with_message(format!("part {part} was said to have {size} bytes")));
+        }
+        let bytes = bytes.freeze();
+        let digests = Digests::crc64nvme(&bytes);
+        self.put_part(bucket, key, upload_id, part, bytes, &digests).await
+    }
 
     /// The parts that an upload holds, after part number `after`.
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage>;

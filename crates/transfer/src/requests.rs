@@ -229,8 +229,13 @@ impl Requests {
 
     /// Wait until so many bytes may be buffered and pass through this process.
     pub async fn reserve_bytes(&self, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
+        self.reserve_passing(bytes, bytes).await
+    }
+
+    /// Wait until `bytes` may pass through this process, of which it holds no more than `held` at a time.
+    pub async fn reserve_passing(&self, held: u64, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
         let ready = async {
-            let permit = self.budget.memory(bytes).await;
+            let permit = self.budget.memory(held).await;
             self.budget.bandwidth(bytes).await;
             permit
         };

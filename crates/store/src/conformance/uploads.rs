@@ -1,10 +1,13 @@
 //! Multipart uploads, by copied and by sent parts.
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 
 use super::{Bench, CopiedPartChecksums, attributes, composite_etag, md5_of, refused, sorted, tags};
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
-use crate::error::ErrorClass;
+use crate::error::classify::code;
+use crate::error::{ErrorClass, StoreError};
+use crate::store::Result;
 use crate::types::{
     CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, PartInfo, Range, Written,
 };
@@ -121,6 +124,41 @@ pub(super) async fn parts_are_sent(bench: &Bench<'_>) {
     // A lone part may be as small as can be, and has an `ETag` of its own kind.
     let (key, body) = (bench.key("lone"), vec![bench.bytes("lone", 10)]);
     let written = upload(bench, &key, &body).await;
+    check_object(bench, &key, &written, &body).await;
+}
+
+pub(super) async fn parts_come_in_pieces(bench: &Bench<'_>) {
+    let (key, body) = (bench.key("object"), two_parts(bench));
+    let id = create(bench, &key).await;
+    let stream = async |number: u32, size: usize, pieces: Vec<Result<Bytes>>| {
+        let pieces = futures::stream::iter(pieces).boxed();
+        bench.store.stream_part(bench.bucket, &key, &id, number, size as u64, pieces).await
+    };
+    let whole = |part: &Bytes| -> Vec<Result<Bytes>> {
+        let pieces: Vec<Bytes> = part.chunks(300_001).map(Bytes::copy_from_slice).collect();
+        pieces.into_iter().map(Ok).collect()
+    };
+    let broken = StoreError::new("GetObject", "elsewhere", Some("source"), code::TRUNCATED, Some(200));
+
+    // Nothing of a part counts whose bytes do not all come.
+    let mut pieces = whole(&body[0]);
+    *pieces.last_mut().expect("a piece") = Err(broken.clone());
+    let answer = refused(stream(1, body[0].len(), pieces).await, ErrorClass::Retry, "a body that breaks");
+    assert_eq!((answer.operation, answer.code), (broken.operation, broken.code), "the error of the body itself");
+    let short = body[1].slice(1..);
+    for (size, pieces) in [(body[1].len(), whole(&short)), (short.len(), whole(&body[1]))] {
+        refused(stream(2, size, pieces).await, ErrorClass::Retry, "another length");
+    }
+    assert!(listed_parts(bench, &key, &id, None).await.is_empty());
+
+    let mut parts = Vec::new();
+    for (number, part) in (1..).zip(&body) {
+        let Copied { etag, checksum, .. } = stream(number, part.len(), whole(part)).await.expect("a part");
+        bench.check_etag(&etag, &md5_of(part), &key);
+        assert_eq!(checksum, Some(crc64nvme(part)));
+        parts.push(CompletedPart { number, etag, checksum });
+    }
+    let written = bench.store.complete_upload(&completion(bench, &key, &id, parts, &body)).await.expect("completed");
     check_object(bench, &key, &written, &body).await;
 }
 

@@ -10,13 +10,16 @@
 //! The engine may drop a request at any point; what was handed to the operating system then still goes on to its end.
 //! Completing therefore waits for parts under way.
 
-use std::collections::{BTreeMap, HashMap};
+mod part;
+
+pub(super) use part::Writing;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crc_fast::CrcAlgorithm;
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -25,16 +28,14 @@ use super::fail::{Fail, Result};
 use super::folders::{self, Folders};
 use super::names::{Unfinished, fresh_id, is_id, place};
 use super::record::{self, Begun, Line, Part, Record};
-use super::write::{create, finish, write_at};
-use super::{DiskOptions, base64, crc64, full};
-use crate::checksum::ChecksumAlgorithm;
+use super::write::{create, finish};
+use super::{DiskOptions, base64, full};
+use crate::checksum::{ChecksumAlgorithm, Joined};
 use crate::error::classify::code;
 use crate::types::{CompleteUpload, Copied, CreateUpload, PartInfo, UploadInfo, Written};
 
 /// Uploads whose files stay open between requests. Two handles each, with a folder's; more uploads work, and open theirs anew.
 const OPEN: usize = 64;
-/// Bytes of parts that a power cut may cost, so that not every part waits for the disk.
-const SYNC_EVERY: u64 = 256 << 20;
 /// A record is never longer: 10,000 parts, written several times each.
 const RECORD_MAX: u64 = 16 << 20;
 /// As S3: so that an upload that goes to a disk could go to a service as well.
@@ -56,15 +57,17 @@ struct Open {
     folder: OwnedFd,
     /// None when the file has its name already.
     bytes: Option<OwnedFd>,
-    /// Shared by parts under way; completing has it alone.
-    gate: RwLock<()>,
     state: Mutex<State>,
+    /// A part is not under way any more.
+    ended: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     log: OwnedFd,
     record: Record,
+    /// Parts that are being written: each by one writer, and completing waits for them.
+    under_way: BTreeSet<u32>,
     /// Parts that are not known to be on the disk itself, and their bytes.
     unsynced: Vec<u32>,
     unsynced_bytes: u64,
@@ -86,6 +89,10 @@ fn part_etag(part: Part) -> String {
 }
 
 impl State {
+    fn new(log: OwnedFd, record: Record) -> Self {
+        Self { log, record, under_way: BTreeSet::new(), unsynced: Vec::new(), unsynced_bytes: 0, over: false }
+    }
+
     fn append(&mut self, line: &Line) -> std::result::Result<(), Errno> {
         let mut text = line.text();
         if self.record.torn {
@@ -108,6 +115,14 @@ impl State {
     fn give_up(&mut self) {
         self.over = true;
         let _best_effort = self.append(&Line::Broken);
+    }
+}
+
+impl Open {
+    /// The state, as soon as it is so.
+    fn when(&self, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let waited = self.ended.wait_while(lock(&self.state), |state| !is_so(state));
+        waited.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -139,7 +154,7 @@ impl Uploads {
         };
         let first = Line::Upload(begun.clone());
         let record = Record { begun, parts: BTreeMap::new(), done: None, broken: false, torn: false };
-        let mut state = State { log, record, unsynced: Vec::new(), unsynced_bytes: 0, over: false };
+        let mut state = State::new(log, record);
         state.append(&first).map_err(Fail::of_write)?;
         if options.durable {
             rustix::fs::fsync(&state.log).map_err(Fail::of_write)?;
@@ -161,8 +176,8 @@ impl Uploads {
             id: id.clone(),
             folder,
             bytes: Some(bytes),
-            gate: RwLock::default(),
             state: Mutex::new(state),
+            ended: Condvar::new(),
         });
         Ok(id)
     }
@@ -194,72 +209,6 @@ impl Uploads {
             None => self.keep(reopen(boot, bucket, key, id)?),
         };
         if open.bucket != bucket || open.key != key || lock(&open.state).over { Err(gone()) } else { Ok(open) }
-    }
-
-    pub(super) fn put_part(
-        &self,
-        options: &DiskOptions,
-        boot: Option<&str>,
-        (bucket, key, id): (&str, &str, &str),
-        number: u32,
-        (body, crc64): (&[u8], u64),
-    ) -> Result<Copied> {
-        let open = self.find(boot, bucket, key, id)?;
-        let _under_way = open.gate.read().unwrap_or_else(PoisonError::into_inner);
-        let part = Part { size: body.len() as u64, crc64 };
-        let offset = {
-            let mut state = lock(&open.state);
-            if state.over {
-                return Err(gone());
-            }
-            let offset = offset(&state.record.begun, number, part.size)?;
-            match state.record.parts.get(&number) {
-                Some(there) if *there == part => return Ok(copied(&state.record.begun, part)),
-                // From the first byte on, the old part is no more.
-                Some(_) => {
-                    state.append(&Line::Drop(number)).map_err(Fail::of_write)?;
-                    state.record.parts.remove(&number);
-                    if options.durable {
-                        rustix::fs::fdatasync(&state.log).map_err(Fail::of_write)?;
-                    }
-                }
-                None => {}
-            }
-            offset
-        };
-        let bytes = open.bytes.as_ref().ok_or_else(gone)?;
-        write_at(bytes, body, offset).map_err(Fail::of_write)?;
-        let (copied, due) = {
-            let mut state = lock(&open.state);
-            state.append(&Line::Part(number, part, boot.unwrap_or("-").to_owned())).map_err(Fail::of_write)?;
-            state.record.parts.insert(number, part);
-            state.unsynced.push(number);
-            state.unsynced_bytes += part.size;
-            // Without a boot id nobody could tell later whether the machine has gone on running.
-            let due = options.durable && (state.unsynced_bytes >= SYNC_EVERY || boot.is_none());
-            if due {
-                state.unsynced_bytes = 0;
-            }
-            (copied(&state.record.begun, part), due.then(|| std::mem::take(&mut state.unsynced)))
-        };
-        if let Some(numbers) = due {
-            let synced = rustix::fs::fdatasync(bytes);
-            let mut state = lock(&open.state);
-            // The system forgets which bytes it has lost: syncing again would tell a lie.
-            if let Err(errno) = synced {
-                state.give_up();
-                return Err(Fail::of_write(errno));
-            }
-            for number in numbers {
-                // One that is being written anew is none of these.
-                if let Some(part) = state.record.parts.get(&number).copied()
-                    && !state.unsynced.contains(&number)
-                {
-                    state.append(&Line::Safe(number, part)).map_err(Fail::of_write)?;
-                }
-            }
-        }
-        Ok(copied)
     }
 
     pub(super) fn list_parts(
@@ -296,8 +245,7 @@ impl Uploads {
         request: &CompleteUpload,
     ) -> Result<Written> {
         let open = self.find(boot, &request.bucket, &request.key, &request.upload_id)?;
-        let _alone = open.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let mut state = lock(&open.state);
+        let mut state = open.when(|state| state.under_way.is_empty());
         if state.over {
             return Err(gone());
         }
@@ -388,25 +336,11 @@ fn copied(begun: &Begun, part: Part) -> Copied {
     Copied { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
 }
 
-/// Where a part begins.
-fn offset(begun: &Begun, number: u32, size: u64) -> Result<u64> {
-    let wrong = |message: String| Err(Fail::new("InvalidArgument", message));
-    if !(1..=PARTS_MAX).contains(&number) {
-        return wrong(format!("part {number} is none of 1 to {PARTS_MAX}"));
-    }
-    if begun.part_size == 0 && number > 1 {
-        return wrong(format!("part {number} of an upload that was begun without a part size"));
-    }
-    if begun.part_size > 0 && size > begun.part_size {
-        return wrong(format!("part {number} has {size} bytes, parts of this upload at most {}", begun.part_size));
-    }
-    Ok(u64::from(number - 1) * begun.part_size)
-}
-
 /// Whether the parts that are there are those that make the object; its CRC64NVME.
 fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
     let wrong = |code, message: String| Err(Fail::new(code, message));
-    let (mut end, mut crc) = (0, crc64(b""));
+    let mut end = 0;
+    let mut crc = Joined::crc64nvme();
     for (place, wanted) in (1_u32..).zip(&request.parts) {
         if wanted.number != place {
             return wrong("InvalidPartOrder", format!("part {} stands where part {place} has to", wanted.number));
@@ -418,7 +352,7 @@ fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
             return wrong("EntityTooSmall", format!("part {place} has {} bytes and is not the last", part.size));
         }
         end += part.size;
-        crc = crc_fast::checksum_combine(CrcAlgorithm::Crc64Nvme, crc, part.crc64, part.size);
+        crc.push(part.crc64, part.size);
     }
     if request.parts.is_empty() {
         return wrong("InvalidPartOrder", "there are no parts".to_owned());
@@ -426,13 +360,13 @@ fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
     if end != request.size {
         return wrong("InvalidRequest", format!("the parts have {end} bytes, the object {}", request.size));
     }
-    let whole = full(crc);
+    let whole = full(crc.crc());
     if let Some(expected) = &request.whole
         && expected.agrees(&whole) == Some(false)
     {
         return wrong("BadDigest", format!("the parts have CRC64NVME {}, expected is {}", whole.value, expected.value));
     }
-    Ok(crc)
+    Ok(crc.crc())
 }
 
 /// Room for all bytes at once: a full disk is found out before the first byte, and the file lies in one piece.
@@ -488,15 +422,14 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Open>
         }
         Err(errno) => return Err(errno.into()),
     };
-    let state = State { log, record, unsynced: Vec::new(), unsynced_bytes: 0, over: false };
     Ok(Open {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
         id: id.to_owned(),
         folder,
         bytes,
-        gate: RwLock::default(),
-        state: Mutex::new(state),
+        state: Mutex::new(State::new(log, record)),
+        ended: Condvar::new(),
     })
 }
 

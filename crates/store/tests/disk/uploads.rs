@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use proptest::prelude::*;
 use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, Digests, DiskOptions, DiskStore, ErrorClass,
@@ -100,6 +101,42 @@ async fn parts_that_do_not_make_the_file_are_refused_and_it_can_still_be_made() 
 
     store.complete_upload(&completion(&scratch, "k", &id, done, size)).await.unwrap();
     assert_eq!(scratch.files(), [("k".to_owned(), body)].into());
+}
+
+#[tokio::test]
+async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
+    const LARGE: usize = 3 << 20;
+    let (scratch, store) = (Scratch::new(), std::sync::Arc::new(store()));
+    let [old, half, new] = [4, 5, 6].map(|salt| Bytes::from(pattern(LARGE, salt)));
+    let id = store.create_upload(&creation(&scratch, "k", LARGE as u64, LARGE as u64)).await.unwrap();
+    let send = |body: Bytes| {
+        let (store, bucket, id) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
+        async move { store.put_part(&bucket, "k", &id, 1, body, &Digests::default()).await.unwrap() }
+    };
+    send(old).await;
+
+    // Two thirds come, and then nothing for a long time.
+    let (more, rest) = futures::channel::mpsc::unbounded();
+    more.unbounded_send(Ok(half.slice(..LARGE / 3 * 2))).unwrap();
+    let (writer, bucket, upload) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
+    let slow =
+        tokio::spawn(async move { writer.stream_part(&bucket, "k", &upload, 1, LARGE as u64, rest.boxed()).await });
+    while !store.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let next = tokio::spawn(send(new.clone()));
+    for _ in 0..100 {
+        // As good as any request that takes a turn.
+        store.head_bucket(scratch.bucket()).await.unwrap();
+    }
+    assert!(!next.is_finished());
+    // Given up, as when the connection it reads from is lost.
+    slow.abort();
+    let copied = next.await.unwrap();
+
+    let part = CompletedPart { number: 1, etag: copied.etag, checksum: copied.checksum };
+    store.complete_upload(&completion(&scratch, "k", &id, vec![part], LARGE as u64)).await.unwrap();
+    assert_eq!(scratch.files(), [("k".to_owned(), new.to_vec())].into());
 }
 
 #[tokio::test]

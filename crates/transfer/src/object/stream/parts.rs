@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_store::budget::MemoryPermit;
-use seqferry_store::checksum::{base64, hex};
+use seqferry_store::checksum::{base64, hex, unbase64};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm, Digests, ErrorClass, Fetched,
-    ObjectMeta, Range,
+    Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, Copied, DigestAlgorithm, Digests, ErrorClass, Fetched,
+    ObjectMeta, Range, StoreError,
 };
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::parts::{Opened, ended};
 use super::super::{Copy, Journal, Object, Trouble};
 use super::order::InOrder;
-use super::reading::{Piece, Reader, is_pinned};
+use super::reading::{Piece, Reader, digested, is_pinned};
 use super::{Streamed, evidence};
 use crate::evidence::{Reference, StreamRoute, Verdict, assembled, is_digest, shown};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
@@ -28,6 +28,8 @@ use crate::plan::PartPlan;
 use crate::quirks::Sums;
 use crate::requests::{Call, Interrupted};
 
+/// Memory for a part that is written while it is read: what the way from the service holds, and what is on its way to the disk.
+const WINDOW: u64 = 2 << 20;
 /// How often one read of the whole object is begun.
 const WHOLE_READS: u32 = 4;
 
@@ -193,10 +195,9 @@ impl<J: Journal> Object<'_, J> {
             };
             if let Some(trial) = trial {
                 missing.next();
-                let memory = self.source.reserve_bytes(range.len()).await?;
-                let piece = self.read_range(sending, range).await?;
+                let memory = self.reserve(range, order).await?;
+                let part = self.stream_part(sending, order, number, range, memory).await?;
                 trial.kept();
-                let part = self.send(sending, order, number, piece, memory).await?;
                 sent.insert(number, part);
             } else if self.source.quirks().ignores_ranges() {
                 // Found out by another object while this one waited.
@@ -210,16 +211,14 @@ impl<J: Journal> Object<'_, J> {
             if next.is_empty()
                 && let Some((number, range)) = missing.next()
             {
-                next.push(
-                    async move { Ok::<_, Trouble>((number, range, self.source.reserve_bytes(range.len()).await?)) },
-                );
+                next.push(async move { Ok::<_, Trouble>((number, range, self.reserve(range, order).await?)) });
             }
             tokio::select! {
                 Some(reserved) = next.next() => {
                     let (number, range, memory) = reserved?;
                     parts.push(async move {
-                        let piece = self.read_range(sending, range).await?;
-                        Ok::<_, Trouble>((number, self.send(sending, order, number, piece, memory).await?))
+                        let part = self.stream_part(sending, order, number, range, memory).await?;
+                        Ok::<_, Trouble>((number, part))
                     });
                 }
                 Some(part) = parts.next() => {
@@ -230,6 +229,36 @@ impl<J: Journal> Object<'_, J> {
                 else => return Ok(()),
             }
         }
+    }
+
+    /// Wait until a part may be read.
+    async fn reserve(&self, range: Range, order: Option<&InOrder>) -> Result<Option<MemoryPermit>, Trouble> {
+        let held = if self.writes_as_it_reads(order) { range.len().min(WINDOW) } else { range.len() };
+        Ok(self.source.reserve_passing(held, range.len()).await?)
+    }
+
+    /// Whether parts are written while they are read: a disk takes bytes in any number. What has to wait for its turn to be
+    /// computed is held meanwhile.
+    fn writes_as_it_reads(&self, order: Option<&InOrder>) -> bool {
+        self.target.connection().is_disk() && order.is_none()
+    }
+
+    /// Read a part, and send it.
+    async fn stream_part(
+        &self,
+        sending: &Sending<'_>,
+        order: Option<&InOrder>,
+        number: u32,
+        range: Range,
+        memory: Option<MemoryPermit>,
+    ) -> Result<Sent, Trouble> {
+        if self.writes_as_it_reads(order) {
+            let part = self.write_range(sending, number, range).await;
+            drop(memory);
+            return part;
+        }
+        let piece = self.read_range(sending, range).await?;
+        self.send(sending, order, number, piece, memory).await
     }
 
     /// Send every part that is not there, from one read of the whole object. What came out of the reference that has to be
@@ -341,13 +370,61 @@ impl<J: Journal> Object<'_, J> {
             .await;
         match read {
             Ok(piece) => Ok(piece),
-            Err(Interrupted::Failed(error)) if error.code == code::RANGE_IGNORED => {
-                self.source.note_ignored_ranges(&error);
-                Err(Trouble::RangesIgnored)
-            }
-            Err(Interrupted::Failed(error)) => Err(self.copy_trouble(error)),
+            Err(Interrupted::Failed(error)) => Err(self.unread(error)),
             Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
         }
+    }
+
+    /// Write a part as it is read. Trouble with the reading is tried again from its first byte, and so is trouble with the writing.
+    async fn write_range(&self, sending: &Sending<'_>, number: u32, range: Range) -> Result<Sent, Trouble> {
+        let pinned = self.pinned(range.len());
+        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).hedged(false);
+        let of_target = sending.sum.map(DigestAlgorithm::Checksum);
+        let written = self
+            .source
+            .call(call, &self.tries, |from| {
+                let pinned = pinned.clone();
+                // The target's own is over the same bytes, and in this process: once is enough.
+                let algorithms: Vec<DigestAlgorithm> =
+                    sending.algorithms.iter().copied().filter(|wanted| Some(*wanted) != of_target).collect();
+                let to = Arc::clone(&self.target.connection().store);
+                let (bucket, key) = (self.policy.target_bucket.clone(), self.item.target_key.clone());
+                let upload_id = sending.upload_id.to_owned();
+                let writing = AbortOnDropHandle::new(tokio::spawn(async move {
+                    let fetched = from.fetch(&pinned, Some(range)).await?;
+                    is_pinned(&pinned, &fetched.meta)?;
+                    let (body, digests) = digested(fetched.body, &algorithms);
+                    let copied = to.stream_part(&bucket, &key, &upload_id, number, range.len(), body).await?;
+                    let mut digests = digests.finish();
+                    let told = copied.checksum.as_deref().and_then(unbase64);
+                    digests.extend(of_target.zip(told));
+                    Ok((copied, digests))
+                }));
+                ended(writing, "GetObject")
+            })
+            .await;
+        match written {
+            Ok((copied, digests)) => {
+                self.sent(sending, number, range.len(), copied, |algorithm| digests.get(&algorithm).cloned())
+            }
+            Err(Interrupted::Failed(error)) if error.operation == "GetObject" => Err(self.unread(error)),
+            Err(Interrupted::Failed(error)) => Err(self.unwritten(error, sending.sum)),
+            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// What a range that could not be read means.
+    fn unread(&self, error: StoreError) -> Trouble {
+        if error.code == code::RANGE_IGNORED {
+            self.source.note_ignored_ranges(&error);
+            return Trouble::RangesIgnored;
+        }
+        self.copy_trouble(error)
+    }
+
+    /// What a part that could not be written means.
+    fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
+        if error.code == "NoSuchUpload" { Trouble::Again(self.upload_lost(&error)) } else { self.refused_write(error, sum) }
     }
 
     /// Send a part that was read. Its memory is given back when nothing holds its bytes any more.
@@ -397,20 +474,30 @@ impl<J: Journal> Object<'_, J> {
                 ended(sent, "UploadPart")
             })
             .await;
-        let copied = match copied {
-            Ok(copied) => copied,
-            Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
-                return Err(Trouble::Again(self.upload_lost(&error)));
-            }
-            Err(Interrupted::Failed(error)) => return Err(self.refused_write(error, sending.sum)),
-            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
-        };
-        let sum = sum.map(|(_, value)| value);
+        match copied {
+            Ok(copied) => self.sent(sending, number, len, copied, |algorithm| Some(piece.digest(algorithm))),
+            Err(Interrupted::Failed(error)) => Err(self.unwritten(error, sending.sum)),
+            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// A part that is at the target, as the target tells it.
+    fn sent(
+        &self,
+        sending: &Sending<'_>,
+        number: u32,
+        len: u64,
+        copied: Copied,
+        digest: impl Fn(DigestAlgorithm) -> Option<Vec<u8>>,
+    ) -> Result<Sent, Trouble> {
+        let to_service = !self.target.connection().is_disk();
+        let sum = sending.sum.and_then(|algorithm| digest(DigestAlgorithm::Checksum(algorithm))).as_deref().map(base64);
         if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
             && ours != theirs
         {
             let message = format!(
-                "UploadPart s3://{bucket}/{key}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator."
+                "UploadPart s3://{}/{}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
+                self.policy.target_bucket, self.item.target_key
             );
             return Err(Trouble::Again(ObjectFailure::new(
                 FailureClass::Mismatch,
@@ -425,14 +512,14 @@ impl<J: Journal> Object<'_, J> {
         }
         // Only where no checksum has told.
         let plain = (to_service && copied.checksum.is_none() && !copied.opaque_etag && is_digest(&copied.etag))
-            .then(|| hex(&md5.unwrap_or_else(|| piece.digest(DigestAlgorithm::Md5))) == copied.etag);
+            .then(|| digest(DigestAlgorithm::Md5).as_deref().map(hex).as_ref() == Some(&copied.etag));
         let stretch = sending.by_parts().filter(|reference| {
             reference.cut.is_some() || Some(reference.algorithm) != sending.sum.map(DigestAlgorithm::Checksum)
         });
         Ok(Sent {
             // Some services want part checksums that they do not tell.
             part: CompletedPart { number, etag: copied.etag, checksum: copied.checksum.or_else(|| sum.clone()) },
-            stretch: stretch.map(|reference| piece.digest(reference.algorithm)),
+            stretch: stretch.and_then(|reference| digest(reference.algorithm)),
             sum,
             plain,
         })
@@ -477,7 +564,7 @@ impl<J: Journal> Object<'_, J> {
 /// Why one read of the whole object did not come to its end.
 enum Interrupt {
     /// The read broke.
-    Broken(seqferry_store::StoreError),
+    Broken(StoreError),
     /// Anything else.
     Other(Trouble),
 }
@@ -487,7 +574,7 @@ fn found(part: CompletedPart, sending: &Sending<'_>) -> Sent {
     let stretch = sending.by_parts().and_then(|reference| match reference.algorithm {
         DigestAlgorithm::Md5 => unhexed(&part.etag),
         DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => {
-            seqferry_store::checksum::unbase64(part.checksum.as_deref()?)
+            unbase64(part.checksum.as_deref()?)
         }
         DigestAlgorithm::Checksum(_) => None,
     });

@@ -1,7 +1,10 @@
 //! From a body that comes in chunks to pieces of known length, with their digests.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use seqferry_store::error::classify::code;
 use seqferry_store::{ByteStream, CopySource, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, StoreError};
 
@@ -17,6 +20,33 @@ impl Piece {
     pub(in crate::object) fn digest(&self, algorithm: DigestAlgorithm) -> Vec<u8> {
         let known = self.digests.iter().find(|(known, _)| *known == algorithm).map(|(_, digest)| digest.clone());
         known.unwrap_or_else(|| Digester::of(algorithm, &self.bytes))
+    }
+}
+
+/// A body as it is, whose digests are computed as it goes by.
+pub(in crate::object) fn digested(body: ByteStream, algorithms: &[DigestAlgorithm]) -> (ByteStream, GoneBy) {
+    let digesters = algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
+    let gone_by = GoneBy(Arc::new(Mutex::new(digesters)));
+    let seen = gone_by.clone();
+    let body = body.inspect_ok(move |chunk| {
+        for (_, digester) in &mut *seen.digesters() {
+            digester.update(chunk);
+        }
+    });
+    (body.boxed(), gone_by)
+}
+
+/// Digests of what has gone by.
+#[derive(Debug, Clone)]
+pub(in crate::object) struct GoneBy(Arc<Mutex<Vec<(DigestAlgorithm, Digester)>>>);
+
+impl GoneBy {
+    fn digesters(&self) -> MutexGuard<'_, Vec<(DigestAlgorithm, Digester)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in crate::object) fn finish(self) -> HashMap<DigestAlgorithm, Vec<u8>> {
+        self.digesters().drain(..).map(|(algorithm, digester)| (algorithm, digester.finish())).collect()
     }
 }
 

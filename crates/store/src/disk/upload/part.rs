@@ -1,0 +1,166 @@
+//! Writing one part.
+
+use std::sync::Arc;
+
+use super::super::DiskOptions;
+use super::super::fail::{Fail, Result};
+use super::super::record::{Begun, Line, Part};
+use super::super::write::write_at;
+use super::{Open, PARTS_MAX, Uploads, copied, gone, lock};
+use crate::types::Copied;
+
+/// Bytes of parts that a power cut may cost, so that not every part waits for the disk.
+const SYNC_EVERY: u64 = 256 << 20;
+
+/// A part under way. As long as this lives nobody else writes the part, and the upload is not completed: a request that was given
+/// up while the operating system had its bytes cannot spoil the next try's.
+#[derive(Debug)]
+pub(in super::super) struct Writing {
+    open: Arc<Open>,
+    number: u32,
+    size: u64,
+    offset: u64,
+    written: u64,
+    /// Whether what was there of this part is gone from the record.
+    replaces: bool,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        lock(&self.open.state).under_way.remove(&self.number);
+        self.open.ended.notify_all();
+    }
+}
+
+impl Uploads {
+    /// Begin a part of so many bytes; waits for whoever writes the same one.
+    pub(in super::super) fn begin_part(
+        &self,
+        boot: Option<&str>,
+        (bucket, key, id): (&str, &str, &str),
+        number: u32,
+        size: u64,
+    ) -> Result<Writing> {
+        let open = self.find(boot, bucket, key, id)?;
+        let mut state = open.when(|state| !state.under_way.contains(&number));
+        if state.over {
+            return Err(gone());
+        }
+        let offset = offset(&state.record.begun, number, size)?;
+        state.under_way.insert(number);
+        drop(state);
+        Ok(Writing { open, number, size, offset, written: 0, replaces: false })
+    }
+
+    pub(in super::super) fn put_part(
+        &self,
+        options: &DiskOptions,
+        boot: Option<&str>,
+        upload: (&str, &str, &str),
+        number: u32,
+        (body, crc64): (&[u8], u64),
+    ) -> Result<Copied> {
+        let part = Part { size: body.len() as u64, crc64 };
+        let mut writing = self.begin_part(boot, upload, number, part.size)?;
+        {
+            let state = lock(&writing.open.state);
+            if state.record.parts.get(&number) == Some(&part) {
+                return Ok(copied(&state.record.begun, part));
+            }
+        }
+        writing.write(options, body)?;
+        writing.finish(options, boot, crc64)
+    }
+}
+
+impl Writing {
+    /// The bytes that come next.
+    pub(in super::super) fn write(&mut self, options: &DiskOptions, bytes: &[u8]) -> Result<()> {
+        self.replace(options)?;
+        if self.written + bytes.len() as u64 > self.size {
+            return Err(self.other_length());
+        }
+        let file = self.open.bytes.as_ref().ok_or_else(gone)?;
+        write_at(file, bytes, self.offset + self.written).map_err(Fail::of_write)?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// All bytes are written; `crc64` is over them.
+    pub(in super::super) fn finish(mut self, options: &DiskOptions, boot: Option<&str>, crc64: u64) -> Result<Copied> {
+        self.replace(options)?;
+        if self.written != self.size {
+            return Err(self.other_length());
+        }
+        let (number, part) = (self.number, Part { size: self.size, crc64 });
+        let bytes = self.open.bytes.as_ref().ok_or_else(gone)?;
+        let (copied, due) = {
+            let mut state = lock(&self.open.state);
+            state.append(&Line::Part(number, part, boot.unwrap_or("-").to_owned())).map_err(Fail::of_write)?;
+            state.record.parts.insert(number, part);
+            state.unsynced.push(number);
+            state.unsynced_bytes += part.size;
+            // Without a boot id nobody could tell later whether the machine has gone on running.
+            let due = options.durable && (state.unsynced_bytes >= SYNC_EVERY || boot.is_none());
+            if due {
+                state.unsynced_bytes = 0;
+            }
+            (copied(&state.record.begun, part), due.then(|| std::mem::take(&mut state.unsynced)))
+        };
+        if let Some(numbers) = due {
+            let synced = rustix::fs::fdatasync(bytes);
+            let mut state = lock(&self.open.state);
+            // The system forgets which bytes it has lost: syncing again would tell a lie.
+            if let Err(errno) = synced {
+                state.give_up();
+                return Err(Fail::of_write(errno));
+            }
+            for number in numbers {
+                // One that is being written anew is none of these.
+                if let Some(part) = state.record.parts.get(&number).copied()
+                    && !state.unsynced.contains(&number)
+                {
+                    state.append(&Line::Safe(number, part)).map_err(Fail::of_write)?;
+                }
+            }
+        }
+        Ok(copied)
+    }
+
+    /// From the first byte on, the old part is no more.
+    fn replace(&mut self, options: &DiskOptions) -> Result<()> {
+        if self.replaces {
+            return Ok(());
+        }
+        let mut state = lock(&self.open.state);
+        if state.record.parts.contains_key(&self.number) {
+            state.append(&Line::Drop(self.number)).map_err(Fail::of_write)?;
+            state.record.parts.remove(&self.number);
+            if options.durable {
+                rustix::fs::fdatasync(&state.log).map_err(Fail::of_write)?;
+            }
+        }
+        drop(state);
+        self.replaces = true;
+        Ok(())
+    }
+
+    fn other_length(&self) -> Fail {
+        Fail::new("IncompleteBody", format!("part {} was said to have {} bytes", self.number, self.size))
+    }
+}
+
+/// Where a part begins.
+fn offset(begun: &Begun, number: u32, size: u64) -> Result<u64> {
+    let wrong = |message: String| Err(Fail::new("InvalidArgument", message));
+    if !(1..=PARTS_MAX).contains(&number) {
+        return wrong(format!("part {number} is none of 1 to {PARTS_MAX}"));
+    }
+    if begun.part_size == 0 && number > 1 {
+        return wrong(format!("part {number} of an upload that was begun without a part size"));
+    }
+    if begun.part_size > 0 && size > begun.part_size {
+        return wrong(format!("part {number} has {size} bytes, parts of this upload at most {}", begun.part_size));
+    }
+    Ok(u64::from(number - 1) * begun.part_size)
+}
