@@ -26,8 +26,7 @@ MAX_REQUESTS: Final = 10_000
 MOST_REQUESTS: Final = 65_535
 """Each request in flight holds a connection, and a machine has no more ports than this."""
 
-MEMORY: Final = 256 * 1024 * 1024
-"""Bytes of buffers: fits the smallest machines that such jobs are run on."""
+_MIB: Final = 1024 * 1024
 
 _UNITS: Final = {"": 1, "b": 1}
 _UNITS.update({f"{letter}{suffix}": 1000**power for power, letter in enumerate("kmgt", 1) for suffix in ("b",)})
@@ -40,6 +39,19 @@ _MOST_BYTES: Final = 2**60
 
 _POSTGRES_SCHEMES: Final = ("postgres", "postgresql", "postgresql+psycopg")
 _NO_ADDRESS: Final = "not a PostgreSQL address; write postgresql://user@host:5432/database, or unset it for SQLite"
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_memory(count: int | None = None) -> int:
+    """Bytes of buffers: 48 MiB for each core, at least 96 and at most 256 MiB.
+
+    Six parts of 8 MiB keep a core busy; more than that makes the process larger and no faster (docs/performance.md).
+    """
+    return min(max(48 * (count or cores()), 96), 256) * _MIB
 
 
 def parse_size(text: str) -> int:
@@ -136,7 +148,7 @@ class Settings:
     state_dir: Path
     database_url: str | None = field(default=None, repr=False)
     max_requests: int = MAX_REQUESTS
-    memory: int = MEMORY
+    memory: int = field(default_factory=default_memory)
     max_bandwidth: Bandwidth = Bandwidth()
     token: str | None = field(default=None, repr=False)
 
@@ -207,7 +219,7 @@ class Settings:
             state_dir=Path(value("state_dir", str, _default_state_dir(env))).expanduser().absolute(),
             database_url=value("database_url", _postgres_url, None),
             max_requests=value("max_requests", _count, MAX_REQUESTS),
-            memory=value("memory", parse_size, MEMORY),
+            memory=value("memory", parse_size, default_memory()),
             max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
             token=value("token", str, None),
         )
@@ -260,5 +272,5 @@ def _check(settings: Settings) -> None:
         raise UsageError("SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
     if settings.max_requests > MOST_REQUESTS:
         raise UsageError(f"SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight.")
-    if settings.memory < 16 * 1024 * 1024:
+    if settings.memory < 16 * _MIB:
         raise UsageError("SEQFERRY_MEMORY: at least 16MiB are needed for buffers.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from seqferry.config import Bandwidth, Settings, parse_size
+from seqferry.config import Bandwidth, Settings, default_memory, parse_size
 from seqferry.db.database import Database
 from seqferry.errors import ConfigError, UsageError
 
@@ -44,6 +44,12 @@ def test_each_setting_has_a_twin_in_the_environment() -> None:
         token="hunter2",
     )
     assert not settings.uses_sqlite
+
+
+@pytest.mark.parametrize(("cores", "mebibytes"), [(1, 96), (2, 96), (4, 192), (6, 256), (96, 256)])
+def test_buffers_grow_with_the_cores_within_bounds(cores: int, mebibytes: int) -> None:
+    assert default_memory(cores) == mebibytes * 1024**2
+    assert Settings.load({}).memory == default_memory()
 
 
 def test_what_is_given_wins_and_none_is_not_given() -> None:

@@ -229,6 +229,22 @@ pub struct StreamRoute {
     pub reference: Option<Reference>,
 }
 
+impl StreamRoute {
+    /// The reference, when what it wants can be put together from its parts in any order.
+    pub fn by_parts(&self) -> Option<&Reference> {
+        self.reference.as_ref().filter(|reference| match (reference.cut, reference.algorithm) {
+            (Some(cut), _) => cut == self.parts.plan.part_size,
+            (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.spans_parts(),
+            (None, DigestAlgorithm::Md5) => false,
+        })
+    }
+
+    /// The reference, when all parts have to be computed one after another.
+    pub fn in_order(&self) -> Option<&Reference> {
+        self.reference.as_ref().filter(|_| self.by_parts().is_none())
+    }
+}
+
 /// Up to which size an object is streamed at once, when `memory` bytes of buffers are there for all.
 pub fn streams_at_once(size: u64, wishes: Wishes, limits: &Limits, memory: u64) -> bool {
     let wish = wishes.copy_threshold.unwrap_or(limits.stream_threshold);

@@ -7,12 +7,14 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from seqferry.config import cores
+
 
 def machine() -> dict[str, Any]:
     """Facts that a figure means nothing without."""
     return {
         "cpu": _cpu_model(),
-        "cores": _cores(),
+        "cores": cores(),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -22,11 +24,6 @@ def machine() -> dict[str, Any]:
 def load() -> float:
     """How many processes wanted a core, on average of the last minute."""
     return round(os.getloadavg()[0], 2)
-
-
-def _cores() -> int:
-    """Those that this process may use, where the system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

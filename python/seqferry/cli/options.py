@@ -104,7 +104,8 @@ Memory = Annotated[
         envvar="SEQFERRY_MEMORY",
         metavar="SIZE",
         parser=size,
-        help="Bytes of buffers at most, when this process does the work. Default: 256MiB.",
+        help="Bytes of buffers at most, when this process does the work. Default: 48MiB for each core, "
+        "at least 96MiB and at most 256MiB.",
     ),
 ]
 

@@ -60,17 +60,12 @@ impl Sending<'_> {
         self.route.parts.plan
     }
 
-    /// The reference, when what it wants can be put together from its parts in any order.
     fn by_parts(&self) -> Option<&Reference> {
-        self.route.reference.as_ref().filter(|reference| match (reference.cut, reference.algorithm) {
-            (Some(cut), _) => cut == self.plan().part_size,
-            (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.spans_parts(),
-            (None, DigestAlgorithm::Md5) => false,
-        })
+        self.route.by_parts()
     }
 
     fn in_order(&self) -> Option<&Reference> {
-        self.route.reference.as_ref().filter(|_| self.by_parts().is_none())
+        self.route.in_order()
     }
 }
 
@@ -143,10 +138,12 @@ impl<J: Journal> Object<'_, J> {
         let reference = self.reference(source).await?;
         let memory = self.source.budget().memory_limit();
         let (wishes, limits) = (self.policy.wishes, &self.policy.limits);
-        let mut route = evidence::choose_stream(source.size, reference, wishes, limits, memory)
+        let to_disk = self.target.connection().is_disk();
+        let held = if to_disk { u64::MAX } else { memory };
+        let mut route = evidence::choose_stream(source.size, reference, wishes, limits, held)
             .map_err(|error| self.too_large(&error))?;
         let part_size = route.parts.plan.part_size;
-        if part_size > memory {
+        if part_size > memory && !(to_disk && route.in_order().is_none()) {
             let message = format!(
                 "s3://{}/{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory.",
                 self.policy.source_bucket, self.item.source_key, source.size
@@ -159,7 +156,7 @@ impl<J: Journal> Object<'_, J> {
             )));
         }
         match self.target.quirks().sums() {
-            Sums::Any if self.target.connection().is_disk() => {
+            Sums::Any if to_disk => {
                 // The one that records of uploads have.
                 route.parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
             }
