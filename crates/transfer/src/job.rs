@@ -20,8 +20,9 @@ use crate::progress::{Counters, Progress};
 use crate::quirks::Connection;
 use crate::requests::{Requests, RetryPolicy, Tries};
 
-/// Objects of one job under way at a time. Requests are bounded by the budget; this bounds the bookkeeping.
-const OBJECTS: usize = 1024;
+/// Objects of one job under way at a time: two thirds of what the budget lets a process have, so that a job whose service has
+/// stopped answering leaves room for others.
+const OBJECTS_OF_A_JOB: usize = 1024;
 /// Of these, so many have not begun their first request: enough that the budget always has one to start, and no more, since
 /// an object that only waits costs memory.
 const QUEUED: usize = 128;
@@ -216,7 +217,7 @@ struct Run {
 }
 
 async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
-    let (room, queue) = (Arc::new(Semaphore::new(OBJECTS)), Arc::new(Semaphore::new(QUEUED)));
+    let (room, queue) = (Arc::new(Semaphore::new(OBJECTS_OF_A_JOB)), Arc::new(Semaphore::new(QUEUED)));
     let mut tasks = tokio::task::JoinSet::new();
     for item in items {
         let Ok(under_way) = Arc::clone(&room).acquire_owned().await else { break };

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -75,6 +75,10 @@ class Job:
     def uri(self) -> str:
         return f"s3://{self.place.bucket}/{self.below}"
 
+    @property
+    def accelerated(self) -> bool:
+        return self.variant.method.endswith(ACCELERATED)
+
     def both(self, local: str, remote: str) -> tuple[str, str]:
         """Source and target."""
         return (local, remote) if self.direction == "upload" else (remote, local)
@@ -105,6 +109,8 @@ class Method:
     """The words that call it; given are paths of tools that are to be used instead of those on the path."""
     words: Callable[[Job], list[str]]
     """What follows those."""
+    packages: tuple[str, ...] = ()
+    """Python packages that it needs, and that its version is told by."""
     version: tuple[str, ...] = ("--version",)
     environment: Callable[[Job], dict[str, str]] = _nothing
     threads: bool = False
@@ -141,18 +147,14 @@ def _own(tools: Mapping[str, str]) -> list[str]:
     return [tools["seqferry"]] if "seqferry" in tools else [sys.executable, "-m", "seqferry"]
 
 
-def _python(*needed: str) -> Callable[[Mapping[str, str]], list[str] | None]:
-    def find(_: Mapping[str, str]) -> list[str] | None:
-        there = all(importlib.util.find_spec(name) is not None for name in needed)
-        return [sys.executable, "-m", "seqferry.bench.client"] if there else None
-
-    return find
+def _client(_: Mapping[str, str]) -> list[str]:
+    return [sys.executable, "-m", "seqferry.bench.client"]
 
 
 # --- how each is called ---------------------------------------------------------------------------------------------
 
 
-def _client(method: str) -> Callable[[Job], list[str]]:
+def _client_words(method: str) -> Callable[[Job], list[str]]:
     def words(job: Job) -> list[str]:
         place, variant = job.place, job.variant
         threads = variant.threads or (_TUNED_THREADS if method == "tuned" else None)
@@ -162,7 +164,7 @@ def _client(method: str) -> Callable[[Job], list[str]]:
             *("--bucket", place.bucket, "--prefix", job.below, "--region", place.region, *job.endpoint()),
             *(("--threads", str(threads)) if threads else ()),
             *(("--part-size", str(part_size)) if part_size else ()),
-            *(("--accelerate",) if variant.method.endswith(ACCELERATED) else ()),
+            *(("--accelerate",) if job.accelerated else ()),
         ]
 
     return words
@@ -232,43 +234,61 @@ def _rclone_environment(job: Job) -> dict[str, str]:
 
 def _seqferry(job: Job) -> list[str]:
     variant = job.variant
-    accelerated = variant.method.endswith(ACCELERATED)
     return [
         *("cp", *job.both(f"{job.folder}/", job.uri), "--quiet", "--region", job.place.region),
-        *(("--endpoint-url", _ACCELERATED_ENDPOINT) if accelerated else job.endpoint()),
+        *(("--endpoint-url", _ACCELERATED_ENDPOINT) if job.accelerated else job.endpoint()),
         *(("--max-requests", str(variant.threads)) if variant.threads else ()),
         *(("--part-size", str(variant.part_size)) if variant.part_size else ()),
     ]
 
 
 _BOTO3: Final = "pip install 'seqferry[bench]'"
-_TUNED: Final = f"all files through one transfer manager: {_TUNED_THREADS} threads, parts of {_TUNED_PART // MIB} MiB"
+
+
+def _accelerated(method: Method) -> Method:
+    what = f"{method.what}, through Transfer Acceleration"
+    return replace(method, name=method.name + ACCELERATED, what=what, accelerated=True)
+
+
+_BOTO3_TUNED: Final = Method(
+    "boto3-tuned",
+    f"all files through one transfer manager: {_TUNED_THREADS} threads, parts of {_TUNED_PART // MIB} MiB",
+    _BOTO3,
+    _client,
+    _client_words("tuned"),
+    packages=("boto3",),
+    threads=True,
+    part_size=True,
+)
+_SEQFERRY: Final = Method(
+    "seqferry",
+    "seqferry cp, tunes itself; recorded, every file verified and synced to the disk",
+    "run this command by the seqferry that is installed",
+    _own,
+    _seqferry,
+    threads=True,
+    part_size=True,
+    tunes_itself=True,
+)
 
 METHODS: Final = (
     Method(
         "boto3",
         "upload_file and download_file, one file after the other, defaults: 10 threads, parts of 8 MiB",
         _BOTO3,
-        _python("boto3"),
-        _client("plain"),
+        _client,
+        _client_words("plain"),
+        packages=("boto3",),
     ),
-    Method("boto3-tuned", _TUNED, _BOTO3, _python("boto3"), _client("tuned"), threads=True, part_size=True),
-    Method(
-        "boto3-tuned" + ACCELERATED,
-        f"{_TUNED}, through Transfer Acceleration",
-        _BOTO3,
-        _python("boto3"),
-        _client("tuned"),
-        threads=True,
-        part_size=True,
-        accelerated=True,
-    ),
+    _BOTO3_TUNED,
+    _accelerated(_BOTO3_TUNED),
     Method(
         "crt",
         "the AWS Common Runtime's S3 client through s3transfer, tunes itself, parts of 8 MiB",
         _BOTO3,
-        _python("boto3", "awscrt"),
-        _client("crt"),
+        _client,
+        _client_words("crt"),
+        packages=("boto3", "awscrt"),
         part_size=True,
     ),
     Method(
@@ -301,27 +321,8 @@ METHODS: Final = (
         threads=True,
         part_size=True,
     ),
-    Method(
-        "seqferry",
-        "seqferry cp, tunes itself; recorded, every file verified and synced to the disk",
-        "run this command by the seqferry that is installed",
-        _own,
-        _seqferry,
-        threads=True,
-        part_size=True,
-        tunes_itself=True,
-    ),
-    Method(
-        "seqferry" + ACCELERATED,
-        "seqferry cp, tunes itself, through Transfer Acceleration",
-        "run this command by the seqferry that is installed",
-        _own,
-        _seqferry,
-        threads=True,
-        part_size=True,
-        tunes_itself=True,
-        accelerated=True,
-    ),
+    _SEQFERRY,
+    _accelerated(_SEQFERRY),
 )
 
 NAMES: Final = tuple(method.name for method in METHODS)
@@ -343,7 +344,7 @@ def available(
         if method.name not in wanted or (method.accelerated and not accelerated):
             continue
         command = method.find(tools or {})
-        if command is None:
+        if command is None or any(importlib.util.find_spec(name) is None for name in method.packages):
             missing.append(f"{method.name} is left out, since it is not installed: {method.install}")
         else:
             found.append(Found(method, command, _version(method, command)))
@@ -351,9 +352,8 @@ def available(
 
 
 def _version(method: Method, command: Sequence[str]) -> str:
-    if command[1:] == ["-m", "seqferry.bench.client"]:
-        names = ("boto3", "awscrt") if method.name == "crt" else ("boto3",)
-        return ", ".join(f"{name} {_package(name)}" for name in names)
+    if method.packages:
+        return ", ".join(f"{name} {_package(name)}" for name in method.packages)
     try:
         ended = subprocess.run(  # noqa: S603 - a tool that was found on the path
             [*command, *method.version],

@@ -167,6 +167,9 @@ class Storage:
         if self._anything(below):
             raise StorageError(f"s3://{self.place.bucket}/{below}: objects or uploads are there again and again.")
 
+    # What is listed is removed, and some servers list more than what is below the prefix (SeaweedFS, unfinished uploads):
+    # each key is looked at.
+
     def _anything(self, below: str) -> bool:
         return next(self._uploads(below), None) is not None or next(self._objects(below), None) is not None
 
@@ -206,7 +209,8 @@ class Storage:
         try:
             for page in pages:
                 for entry in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
-                    yield {"Key": entry["Key"], "VersionId": entry["VersionId"]}
+                    if entry["Key"].startswith(below):
+                        yield {"Key": entry["Key"], "VersionId": entry["VersionId"]}
         except _errors() as error:
             if _code(error) not in {"AccessDenied", "NotImplemented", "MethodNotAllowed"}:
                 raise
@@ -217,13 +221,13 @@ class Storage:
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.place.bucket, Prefix=below)
         for page in pages:
             for entry in page.get("Contents", ()):
-                yield entry["Key"], entry["Size"], entry["ETag"]
+                if entry["Key"].startswith(below):
+                    yield entry["Key"], entry["Size"], entry["ETag"]
 
     def _uploads(self, below: str) -> Iterator[tuple[str, str]]:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self.place.bucket, Prefix=below)
         for page in pages:
             for entry in page.get("Uploads", ()):
-                # Some servers list the uploads of other prefixes, too.
                 if entry["Key"].startswith(below):
                     yield entry["Key"], entry["UploadId"]
 

@@ -1,5 +1,5 @@
-//! Streaming in parts: as many side by side as the budget of memory allows, each held from its first byte read to its last
-//! one written.
+//! Streaming in parts: as many side by side as the budget of memory allows. On its way to a service each is held from its first
+//! byte read to its last one written, since it may have to be sent again; on its way to a disk only a window of it is.
 //!
 //! The upload is begun, recorded and resumed as that of a copy in parts is ([`super::super::parts`]); only how a part comes
 //! about differs. Where ranges are ignored, one read of the whole object feeds the parts in order.
