@@ -132,15 +132,23 @@ impl StoreError {
     }
 }
 
+/// A bucket, or an object in it, as texts name it.
+#[derive(Debug, Clone, Copy)]
+pub struct Address<'a>(pub &'a str, pub Option<&'a str>);
+
+impl fmt::Display for Address<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bucket, key) = *self;
+        // No bucket's name begins with a slash: that is a folder on a disk.
+        let scheme = if bucket.starts_with('/') { "" } else { "s3://" };
+        write!(f, "{scheme}{}", bucket.trim_end_matches('/'))?;
+        key.map_or(Ok(()), |key| write!(f, "/{key}"))
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // No bucket's name begins with a slash: that is a folder on a disk.
-        let scheme = if self.bucket.starts_with('/') { "" } else { "s3://" };
-        write!(f, "{} {scheme}{}", self.operation, self.bucket.trim_end_matches('/'))?;
-        if let Some(key) = &self.key {
-            write!(f, "/{key}")?;
-        }
-        write!(f, ": {}", self.code)?;
+        write!(f, "{} {}: {}", self.operation, Address(&self.bucket, self.key.as_deref()), self.code)?;
         if let Some(status) = self.status {
             write!(f, " ({status})")?;
         }

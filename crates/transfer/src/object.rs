@@ -18,7 +18,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use seqferry_store::{ChecksumAlgorithm, ChecksumKind, CopySource, ErrorClass, ObjectMeta, Scope, StoreError, Written};
+use seqferry_store::{
+    Address, ChecksumAlgorithm, ChecksumKind, CopySource, ErrorClass, ObjectMeta, Scope, StoreError, Written,
+};
 
 use tokio_util::task::TaskTracker;
 
@@ -349,10 +351,22 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
+    /// The source, as texts name it.
+    fn source_address(&self) -> Address<'_> {
+        Address(&self.policy.source_bucket, Some(&self.item.source_key))
+    }
+
+    /// The target, as texts name it.
+    fn target_address(&self) -> Address<'_> {
+        Address(&self.policy.target_bucket, Some(&self.item.target_key))
+    }
+
     fn source_changed(&self, error: &StoreError, how: &str) -> ObjectFailure {
         let message = format!(
-            "{} s3://{}/{}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.",
-            error.operation, self.policy.source_bucket, self.item.source_key, error.code
+            "{} {}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.",
+            error.operation,
+            self.source_address(),
+            error.code
         );
         ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
     }
@@ -411,8 +425,8 @@ impl<J: Journal> Object<'_, J> {
             }
             (_, IfExists::Fail) => {
                 let message = format!(
-                    "s3://{}/{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
-                    self.policy.target_bucket, self.item.target_key
+                    "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
+                    self.target_address()
                 );
                 Err(Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message)))
             }
@@ -485,10 +499,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     fn too_large(&self, error: &PlanError) -> Trouble {
-        let message = format!(
-            "s3://{}/{}: {error}. Choose another --part-size, or leave it out.",
-            self.policy.source_bucket, self.item.source_key
-        );
+        let message = format!("{}: {error}. Choose another --part-size, or leave it out.", self.source_address());
         Trouble::Failed(ObjectFailure::new(
             FailureClass::Store(ErrorClass::Object),
             "EntityTooLarge",
@@ -662,8 +673,8 @@ impl<J: Journal> Object<'_, J> {
     /// What we wrote is not there any more: whatever is there now is not ours to judge, nor to remove.
     fn target_changed(&self, now: &str) -> Trouble {
         let message = format!(
-            "s3://{}/{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",
-            self.policy.target_bucket, self.item.target_key
+            "{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",
+            self.target_address()
         );
         Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
     }
@@ -671,11 +682,11 @@ impl<J: Journal> Object<'_, J> {
     /// The target is proven wrong: it must not look whole. Bytes that passed through here may have been spoiled on the way, and
     /// are sent once more.
     async fn mismatch(&self, method: Method, written: &Written, how: &str) -> Trouble {
-        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let left = self.remove_ours(&written.etag).await;
         let message = format!(
-            "s3://{bucket}/{key} is not what s3://{}/{} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
-            self.policy.source_bucket, self.item.source_key
+            "{} is not what {} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
+            self.target_address(),
+            self.source_address()
         );
         let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message);
         if method == Method::Stream { Trouble::Again(failure) } else { Trouble::Failed(failure) }

@@ -1,8 +1,8 @@
 //! How many bytes may pass per second.
 //!
-//! All that pass stand in one line, which goes out at the rate that holds. Each waits until what stands before it has gone
-//! out, so that the first byte after a rest costs no wait. Places are counted in bytes and not in time: a rate that changes
-//! changes the wait of all that stand in the line already.
+//! All that pass stand in one line, which goes out at the rate that holds. Whoever is the next to join it waits until it has
+//! gone out, so that the first byte after a rest costs no wait, and one who gives up has left nothing in it. The line is counted
+//! in bytes and not in time: a rate that changes changes the wait.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,8 @@ const LOOK: f64 = 3600.0;
 #[derive(Debug)]
 pub(super) struct Bandwidth {
     line: Mutex<Line>,
+    /// Of the next who may join the line: those who wait come in their order.
+    turn: tokio::sync::Mutex<()>,
     /// The rate is another.
     changed: Notify,
 }
@@ -27,10 +29,8 @@ pub(super) struct Bandwidth {
 struct Line {
     /// Bytes per second; None without a limit.
     rate: Option<u64>,
-    /// The end of the line: bytes that ever stood in it.
-    end: f64,
-    /// Its head: those of them that had gone out ...
-    gone: f64,
+    /// Bytes that had not gone out ...
+    left: f64,
     /// ... at this time.
     seen: Instant,
 }
@@ -38,11 +38,10 @@ struct Line {
 impl Line {
     /// Let go out what has since.
     fn advance(&mut self, now: Instant) {
-        let room = match self.rate {
-            Some(rate) => (now - self.seen).as_secs_f64() * rate as f64,
-            None => f64::INFINITY,
+        self.left = match self.rate {
+            Some(rate) => (self.left - (now - self.seen).as_secs_f64() * rate as f64).max(0.0),
+            None => 0.0,
         };
-        self.gone = (self.gone + room).min(self.end);
         self.seen = now;
     }
 }
@@ -54,8 +53,8 @@ fn limit(per_second: Option<u64>) -> Option<u64> {
 
 impl Bandwidth {
     pub(super) fn new(per_second: Option<u64>, now: Instant) -> Self {
-        let line = Line { rate: limit(per_second), end: 0.0, gone: 0.0, seen: now };
-        Self { line: Mutex::new(line), changed: Notify::new() }
+        let line = Line { rate: limit(per_second), left: 0.0, seen: now };
+        Self { line: Mutex::new(line), turn: tokio::sync::Mutex::default(), changed: Notify::new() }
     }
 
     fn line(&self) -> std::sync::MutexGuard<'_, Line> {
@@ -79,7 +78,10 @@ impl Bandwidth {
 
     /// Wait until so many bytes may pass.
     pub(super) async fn pass(&self, bytes: u64) {
-        let mut place = None;
+        if self.rate().is_none() {
+            return;
+        }
+        let _turn = self.turn.lock().await;
         loop {
             // Before the look, so that no change is missed between both.
             let changed = self.changed.notified();
@@ -87,16 +89,13 @@ impl Bandwidth {
                 let mut line = self.line();
                 line.advance(Instant::now());
                 let Some(rate) = line.rate else { return };
-                let place = *place.get_or_insert_with(|| {
-                    let place = line.end;
-                    line.end += bytes as f64;
-                    place
-                });
-                (place - line.gone) / rate as f64
+                let wait = line.left / rate as f64;
+                if wait < INSTANT {
+                    line.left += bytes as f64;
+                    return;
+                }
+                wait
             };
-            if wait < INSTANT {
-                return;
-            }
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(wait.min(LOOK))) => {}
                 () = changed => {}
@@ -148,6 +147,18 @@ mod tests {
 
         assert_eq!(pass(&bandwidth, 1000).await.unwrap(), 0);
         assert_eq!(pass(&bandwidth, 1).await.unwrap(), 1000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_leaves_nothing_in_the_line() {
+        let bandwidth = limited(1000);
+        let waiting = [pass(&bandwidth, 1000), pass(&bandwidth, 1_000_000), pass(&bandwidth, 1_000_000)];
+        after(0.5).await;
+        let last = pass(&bandwidth, 1);
+        waiting[1].abort();
+        waiting[2].abort();
+
+        assert_eq!(last.await.unwrap(), 500);
     }
 
     #[tokio::test(start_paused = true)]

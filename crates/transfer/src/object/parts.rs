@@ -332,8 +332,10 @@ impl<'a, J: Journal> Object<'a, J> {
 
     pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
         let message = format!(
-            "{} s3://{}/{}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
-            error.operation, self.policy.target_bucket, self.item.target_key, error.code
+            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
+            error.operation,
+            self.target_address(),
+            error.code
         );
         ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
     }

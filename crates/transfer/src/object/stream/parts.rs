@@ -145,8 +145,9 @@ impl<J: Journal> Object<'_, J> {
         let part_size = route.parts.plan.part_size;
         if part_size > memory && !(to_disk && route.in_order().is_none()) {
             let message = format!(
-                "s3://{}/{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory.",
-                self.policy.source_bucket, self.item.source_key, source.size
+                "{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory.",
+                self.source_address(),
+                source.size
             );
             return Err(Trouble::Failed(ObjectFailure::new(
                 FailureClass::Store(ErrorClass::Object),
@@ -421,7 +422,11 @@ impl<J: Journal> Object<'_, J> {
 
     /// What a part that could not be written means.
     fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
-        if error.code == "NoSuchUpload" { Trouble::Again(self.upload_lost(&error)) } else { self.refused_write(error, sum) }
+        if error.code == "NoSuchUpload" {
+            Trouble::Again(self.upload_lost(&error))
+        } else {
+            self.refused_write(error, sum)
+        }
     }
 
     /// Send a part that was read. Its memory is given back when nothing holds its bytes any more.
@@ -493,8 +498,8 @@ impl<J: Journal> Object<'_, J> {
             && ours != theirs
         {
             let message = format!(
-                "UploadPart s3://{}/{}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
-                self.policy.target_bucket, self.item.target_key
+                "UploadPart {}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
+                self.target_address()
             );
             return Err(Trouble::Again(ObjectFailure::new(
                 FailureClass::Mismatch,
@@ -570,9 +575,7 @@ enum Interrupt {
 fn found(part: CompletedPart, sending: &Sending<'_>) -> Sent {
     let stretch = sending.by_parts().and_then(|reference| match reference.algorithm {
         DigestAlgorithm::Md5 => unhexed(&part.etag),
-        DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => {
-            unbase64(part.checksum.as_deref()?)
-        }
+        DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),
         DigestAlgorithm::Checksum(_) => None,
     });
     Sent { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), stretch, plain: None, part }
