@@ -12,6 +12,7 @@ pub mod control;
 mod gates;
 pub mod latency;
 mod pace;
+mod streams;
 mod turns;
 mod window;
 
@@ -23,9 +24,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
+pub use streams::StreamPermit;
+
 use bandwidth::Bandwidth;
 use gates::{Gates, Next, Waiter};
 use latency::Kind;
+use streams::Streams;
 
 /// The hard limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +147,7 @@ pub struct Budget {
     memory: Arc<Semaphore>,
     memory_units: u32,
     objects: Arc<Semaphore>,
+    streams: Arc<Streams>,
     bandwidth: Bandwidth,
 }
 
@@ -256,6 +261,7 @@ impl Budget {
             memory: Arc::new(Semaphore::new(memory_units as usize)),
             memory_units,
             objects: Arc::new(Semaphore::new(OBJECTS)),
+            streams: Arc::default(),
             bandwidth: Bandwidth::new(limits.max_bandwidth, start),
         })
     }
@@ -340,6 +346,11 @@ impl Budget {
                 }
             }
         }
+    }
+
+    /// Wait until one more object of this job may be streamed in parts.
+    pub async fn stream(&self, job: JobId) -> StreamPermit {
+        self.streams.turn(job).await
     }
 
     /// Wait until one more object may be under way. Those who wait are served in the order in which they came.

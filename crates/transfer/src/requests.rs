@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use seqferry_store::budget::{Access, Ended, JobId, MemoryPermit, RequestPermit, Wanted};
+use seqferry_store::budget::{Access, Ended, JobId, MemoryPermit, RequestPermit, StreamPermit, Wanted};
 use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -245,6 +245,11 @@ impl Requests {
     /// Wait until so many bytes may be buffered that go nowhere.
     pub async fn reserve_memory(&self, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
         self.unless_cancelled(self.budget.memory(bytes)).await
+    }
+
+    /// Wait until one more object may be streamed in parts.
+    pub async fn stream_turn(&self) -> Result<StreamPermit, Interrupted> {
+        self.unless_cancelled(self.budget.stream(self.job)).await
     }
 
     async fn unless_cancelled<T>(&self, ready: impl Future<Output = T>) -> Result<T, Interrupted> {

@@ -202,14 +202,19 @@ impl<J: Journal> Object<'_, J> {
                 return Err(Trouble::RangesIgnored);
             }
         }
+        let mut turn = Some(self.source.stream_turn().await?);
         let mut next = FuturesUnordered::new();
         let mut parts = FuturesUnordered::new();
         loop {
-            // One at a time, and in order: whose turn it is has its memory before those that wait for it.
-            if next.is_empty()
-                && let Some((number, range)) = missing.next()
-            {
-                next.push(async move { Ok::<_, Trouble>((number, range, self.reserve(range, order).await?)) });
+            if next.is_empty() {
+                match missing.next() {
+                    // One at a time, and in order: whose turn it is has its memory before those that wait for it.
+                    Some((number, range)) => {
+                        next.push(async move { Ok::<_, Trouble>((number, range, self.reserve(range, order).await?)) });
+                    }
+                    // The last parts are under way: another object's may follow them.
+                    None => drop(turn.take()),
+                }
             }
             tokio::select! {
                 Some(reserved) = next.next() => {
