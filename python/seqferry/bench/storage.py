@@ -167,8 +167,8 @@ class Storage:
         if self._anything(below):
             raise StorageError(f"s3://{self.place.bucket}/{below}: objects or uploads are there again and again.")
 
-    # What is listed is removed, and some servers list more than what is below the prefix (SeaweedFS, unfinished uploads):
-    # each key is looked at.
+    # What is listed is removed, and some servers list more than what is below the prefix (SeaweedFS, unfinished
+    # uploads): each key is looked at.
 
     def _anything(self, below: str) -> bool:
         return next(self._uploads(below), None) is not None or next(self._objects(below), None) is not None
