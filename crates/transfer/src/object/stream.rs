@@ -28,7 +28,7 @@ use reading::{Piece, Reader, is_pinned};
 
 /// What an object that goes at once holds besides its bytes: the requests of the SDK, their connections and what is known of the object
 /// (measured: some 200 KiB). Without it a thousand small objects would pass for nothing.
-const AT_ONCE: u64 = 192 << 10;
+const BESIDES_BYTES: u64 = 192 << 10;
 
 /// Where the way of the bytes is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -133,7 +133,7 @@ impl<J: Journal> Object<'_, J> {
 
     pub(super) async fn stream_at_once(&mut self) -> Result<Copy, Trouble> {
         let size = self.item.size;
-        let _memory = self.source.reserve_passing(size + AT_ONCE, size).await?;
+        let _memory = self.source.reserve_passing(size + BESIDES_BYTES, size).await?;
         let (meta, piece) = self.read_all().await?;
         let reference = self.reference(&meta).await?;
         let read = match &reference {

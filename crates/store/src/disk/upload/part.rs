@@ -22,7 +22,7 @@ pub(in super::super) struct Writing {
     offset: u64,
     written: u64,
     /// Whether what was there of this part is gone from the record.
-    replaces: bool,
+    replaced: bool,
 }
 
 impl Drop for Writing {
@@ -49,7 +49,7 @@ impl Uploads {
         let offset = offset(&state.record.begun, number, size)?;
         state.under_way.insert(number);
         drop(state);
-        Ok(Writing { open, number, size, offset, written: 0, replaces: false })
+        Ok(Writing { open, number, size, offset, written: 0, replaced: false })
     }
 
     pub(in super::super) fn put_part(
@@ -129,7 +129,7 @@ impl Writing {
 
     /// From the first byte on, the old part is no more.
     fn replace(&mut self, options: &DiskOptions) -> Result<()> {
-        if self.replaces {
+        if self.replaced {
             return Ok(());
         }
         let mut state = lock(&self.open.state);
@@ -141,7 +141,7 @@ impl Writing {
             }
         }
         drop(state);
-        self.replaces = true;
+        self.replaced = true;
         Ok(())
     }
 

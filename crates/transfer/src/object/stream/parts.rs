@@ -59,21 +59,13 @@ impl Sending<'_> {
     fn plan(&self) -> PartPlan {
         self.route.parts.plan
     }
-
-    fn by_parts(&self) -> Option<&Reference> {
-        self.route.by_parts()
-    }
-
-    fn in_order(&self) -> Option<&Reference> {
-        self.route.in_order()
-    }
 }
 
 impl<J: Journal> Object<'_, J> {
     pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<Copy, Trouble> {
         let mut route = self.stream_route(source).await?;
         let memory = self.source.budget().memory_limit();
-        if self.item.upload.as_ref().is_some_and(|(_, part_size)| *part_size > memory / 2) {
+        if self.holds(&route) && self.item.upload.as_ref().is_some_and(|(_, part_size)| *part_size > memory) {
             // Begun by a copy, in parts that are too large to pass through here.
             self.drop_upload(false).await;
         }
@@ -93,7 +85,7 @@ impl<J: Journal> Object<'_, J> {
         };
         let md5 = (!self.target.connection().is_disk() && (sum.is_none() || self.target.quirks().silent_sums()))
             .then_some(DigestAlgorithm::Md5);
-        for wanted in [sending.by_parts().map(|reference| reference.algorithm), md5].into_iter().flatten() {
+        for wanted in [sending.route.by_parts().map(|reference| reference.algorithm), md5].into_iter().flatten() {
             if !sending.algorithms.contains(&wanted) {
                 sending.algorithms.push(wanted);
             }
@@ -104,7 +96,7 @@ impl<J: Journal> Object<'_, J> {
         self.active.add(there);
 
         // What was sent in an earlier run cannot be read in order with the rest.
-        let order = sending.in_order().filter(|_| sent.is_empty()).map(InOrder::new);
+        let order = sending.route.in_order().filter(|_| sent.is_empty()).map(InOrder::new);
         let order = if self.source.quirks().ignores_ranges() && route.parts.plan.count() > 1 {
             self.stream_whole(&sending, &mut sent).await?
         } else {
@@ -143,7 +135,7 @@ impl<J: Journal> Object<'_, J> {
         let mut route = evidence::choose_stream(source.size, reference, wishes, limits, held)
             .map_err(|error| self.too_large(&error))?;
         let part_size = route.parts.plan.part_size;
-        if part_size > memory && !(to_disk && route.in_order().is_none()) {
+        if part_size > memory && self.holds(&route) {
             let message = format!(
                 "{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory.",
                 self.source_address(),
@@ -234,6 +226,11 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
+    /// Whether whole parts are in memory.
+    fn holds(&self, route: &StreamRoute) -> bool {
+        !self.target.connection().is_disk() || route.in_order().is_some()
+    }
+
     /// Wait until a part may be read.
     async fn reserve(&self, range: Range, order: Option<&InOrder>) -> Result<Option<MemoryPermit>, Trouble> {
         let held = if self.writes_as_it_reads(order) { range.len().min(WINDOW) } else { range.len() };
@@ -273,7 +270,7 @@ impl<J: Journal> Object<'_, J> {
     ) -> Result<Option<String>, Trouble> {
         let mut reads = 1;
         loop {
-            let order = sending.in_order().map(InOrder::new);
+            let order = sending.route.in_order().map(InOrder::new);
             match self.feed(sending, order.as_ref(), sent).await {
                 Ok(()) => return Ok(order.and_then(|order| order.finish())),
                 Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
@@ -410,8 +407,10 @@ impl<J: Journal> Object<'_, J> {
             Ok((copied, digests)) => {
                 self.sent(sending, number, range.len(), copied, |algorithm| digests.get(&algorithm).cloned())
             }
-            Err(Interrupted::Failed(error)) if error.operation == "GetObject" => Err(self.unread(error)),
-            Err(Interrupted::Failed(error)) => Err(self.unwritten(error, sending.sum)),
+            Err(Interrupted::Failed(error)) if error.operation == "UploadPart" => {
+                Err(self.unwritten(error, sending.sum))
+            }
+            Err(Interrupted::Failed(error)) => Err(self.unread(error)),
             Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
         }
     }
@@ -520,7 +519,7 @@ impl<J: Journal> Object<'_, J> {
         // Only where no checksum has told.
         let plain = (to_service && copied.checksum.is_none() && !copied.opaque_etag && is_digest(&copied.etag))
             .then(|| digest(DigestAlgorithm::Md5).as_deref().map(hex).as_ref() == Some(&copied.etag));
-        let stretch = sending.by_parts().filter(|reference| {
+        let stretch = sending.route.by_parts().filter(|reference| {
             reference.cut.is_some() || Some(reference.algorithm) != sending.sum.map(DigestAlgorithm::Checksum)
         });
         Ok(Sent {
@@ -538,7 +537,7 @@ impl<J: Journal> Object<'_, J> {
             return Verdict::Proven(Verified::Checksum);
         }
         let Some(reference) = &sending.route.reference else { return Verdict::Unknown };
-        let computed = match (sending.by_parts(), reference.algorithm) {
+        let computed = match (sending.route.by_parts(), reference.algorithm) {
             (None, _) => in_order,
             (Some(Reference { cut: Some(_), algorithm, .. }), _) => {
                 let stretches: Option<Vec<&[u8]>> = sent.values().map(|sent| sent.stretch.as_deref()).collect();
@@ -578,7 +577,7 @@ enum Interrupt {
 
 /// A part of an earlier run, as the target lists it.
 fn found(part: CompletedPart, sending: &Sending<'_>) -> Sent {
-    let stretch = sending.by_parts().and_then(|reference| match reference.algorithm {
+    let stretch = sending.route.by_parts().and_then(|reference| match reference.algorithm {
         DigestAlgorithm::Md5 => unhexed(&part.etag),
         DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),
         DigestAlgorithm::Checksum(_) => None,
