@@ -163,7 +163,7 @@ impl Caller {
                     .expect("copied");
             }
             (Self::Requests(requests), _) => {
-                let call = Call::write("UploadPartCopy", "dst").bytes(PART).hedged(true);
+                let call = Call::write("UploadPartCopy", "dst").bytes(PART).twice_if(&|| true);
                 let tries = Tries::default();
                 let source = &source;
                 requests

@@ -88,25 +88,29 @@ impl From<StoreError> for Interrupted {
     }
 }
 
+/// Whether a request may be sent a second time while the first is under way: asked when it has turned out to be slow.
+type Twice<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+
 /// A request before it is made: what the budget needs to know of it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Call<'a> {
     operation: &'static str,
     bucket: &'a str,
     access: Access,
     bytes: u64,
-    hedged: bool,
+    /// None: never.
+    twice: Option<Twice<'a>>,
 }
 
 impl<'a> Call<'a> {
     /// One that changes nothing, by S3's name of it: may be sent a second time when it is slow.
     pub fn read(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: Access::Read, bytes: 0, hedged: true }
+        Self { operation, bucket, access: Access::Read, bytes: 0, twice: Some(&|| true) }
     }
 
     /// One that changes something: never two of them at a time.
     pub fn write(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: Access::Write, bytes: 0, hedged: false }
+        Self { operation, bucket, access: Access::Write, bytes: 0, twice: None }
     }
 
     /// Object bytes that it moves.
@@ -116,10 +120,17 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Whether it may be sent a second time while the first is under way.
+    /// Never two of them at a time.
     #[must_use]
-    pub fn hedged(mut self, hedged: bool) -> Self {
-        self.hedged = hedged;
+    pub fn once(mut self) -> Self {
+        self.twice = None;
+        self
+    }
+
+    /// Two of them at a time where this says so when one has become slow.
+    #[must_use]
+    pub fn twice_if(mut self, safe: Twice<'a>) -> Self {
+        self.twice = Some(safe);
         self
     }
 }
@@ -341,9 +352,7 @@ impl Requests {
     {
         let mut first = pin!(request(Arc::clone(&self.connection.store)));
         let first_try = self.under_way(permit);
-        if !call.hedged {
-            return first_try.answered(first.await);
-        }
+        let Some(may_be_twice) = call.twice else { return first_try.answered(first.await) };
         let begun = Instant::now();
         let mut patience = first_try.permit.slow_after().unwrap_or(HEDGE_LOOK);
         let second_try = loop {
@@ -355,6 +364,7 @@ impl Requests {
             // What its peers take may have been learned, or have changed, since it was sent.
             let slow = first_try.permit.slow_after();
             if slow.is_some_and(|slow| slow <= patience)
+                && may_be_twice()
                 && let Some(permit) = first_try.permit.hedge()
             {
                 break self.under_way(permit);

@@ -134,6 +134,25 @@ async fn a_part_that_hangs_is_copied_by_a_second_request_and_the_object_is_whole
 }
 
 #[tokio::test]
+async fn parts_that_were_under_way_before_the_first_answer_are_sent_again_as_well() {
+    let world = World::new();
+    let before = world.object(1, "before", &bytes(1, PARTS as usize * 50)).await;
+    // Few enough to begin all at once.
+    let content = bytes(2, 3 * 50);
+    let item = world.object(2, "few", &content).await;
+    let hung = Gate::default();
+    world.store.rule(Rule::once("UploadPartCopy", Fault::Hold(hung.clone())).key("copy/few").part(3));
+    world.run(policy(), vec![before]).await;
+
+    let outcomes = world.run(policy(), vec![item]).await;
+
+    assert!(outcomes[&2].failure.is_none(), "{:?}", outcomes[&2].failure);
+    assert_eq!(world.read(TARGET, "copy/few").await, Some(content));
+    assert_eq!(world.budget.stats().hedges, 1);
+    hung.open();
+}
+
+#[tokio::test]
 async fn a_part_is_not_copied_twice_at_a_time_where_the_same_bytes_may_get_another_etag() {
     let world = World::of(MemoryStore::new(small_limits().minimum_part).with_opaque_etags());
     let content = bytes(1, PARTS as usize * 50);

@@ -91,7 +91,7 @@ impl<J: Journal> Object<'_, J> {
         if !side.quirks().ignores_ranges() {
             return Ok(None);
         }
-        let call = Call::read("GetObject", &from.bucket).bytes(self.item.size).hedged(false);
+        let call = Call::read("GetObject", &from.bucket).bytes(self.item.size).once();
         let fetched = side.call(call, &self.tries, async |store| store.fetch(from, None).await).await?;
         is_pinned(from, &fetched.meta)?;
         Ok(Some(Reader::new(fetched.body, from)))
@@ -114,7 +114,7 @@ impl<J: Journal> Object<'_, J> {
 
     async fn read_pinned(&self, side: &Requests, from: &CopySource, range: Range) -> Result<Piece, Interrupted> {
         // Never two at a time: the second would fill buffers that were not reserved.
-        let call = Call::read("GetObject", &from.bucket).bytes(range.len()).hedged(false);
+        let call = Call::read("GetObject", &from.bucket).bytes(range.len()).once();
         let read = side
             .call(call, &self.tries, async |store| {
                 let fetched = store.fetch(from, Some(range)).await?;

@@ -74,7 +74,7 @@ impl<J: Journal> Object<'_, J> {
         while first < size {
             let range = Range { first, last: (first + RANGE).min(size) - 1 };
             let _memory = disk.reserve_bytes(range.len()).await?;
-            let call = Call::read("GetObject", &file.bucket).bytes(range.len()).hedged(false);
+            let call = Call::read("GetObject", &file.bucket).bytes(range.len()).once();
             let read = disk
                 .call(call, &self.tries, async |store| {
                     let chunks: Vec<bytes::Bytes> = store.get(file, Some(range)).await?.try_collect().await?;

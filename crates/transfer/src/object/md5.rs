@@ -57,7 +57,7 @@ impl<J: Journal> Object<'_, J> {
         while first < size {
             let range = Range { first, last: (first + RANGE).min(size) - 1 };
             let memory = self.source.reserve_memory(range.len()).await?;
-            let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).hedged(false);
+            let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).once();
             let read = self
                 .source
                 .call(call, &self.tries, async |store| {

@@ -288,14 +288,15 @@ impl<'a, J: Journal> Object<'a, J> {
     }
 
     fn part_call(&self, range: Range) -> Call<'_> {
-        // The same part twice at a time is safe where the same bytes get the same `ETag`.
-        let hedged = self.plain_etags.load(Ordering::Relaxed) && !self.target.quirks().changing_part_etags();
-        Call::write("UploadPartCopy", &self.policy.target_bucket).bytes(range.len()).hedged(hedged)
+        Call::write("UploadPartCopy", &self.policy.target_bucket).bytes(range.len())
     }
 
     async fn copy_part(&self, upload_id: &str, reserved: Reserved) -> Result<CompletedPart, Trouble> {
         let Reserved { number, range, permit } = reserved;
-        let call = self.part_call(range);
+        // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first answer, and all
+        // parts may be under way by then.
+        let safe = || self.plain_etags.load(Ordering::Relaxed) && !self.target.quirks().changing_part_etags();
+        let call = self.part_call(range).twice_if(&safe);
         let source = self.pinned(range.len());
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         // What the first answer said of this part; a second one that says something else is a lesson.

@@ -202,7 +202,7 @@ impl<J: Journal> Object<'_, J> {
             algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
             algorithms
         };
-        let call = Call::read("GetObject", &pinned.bucket).bytes(size).hedged(false);
+        let call = Call::read("GetObject", &pinned.bucket).bytes(size).once();
         let read = self
             .source
             .call(call, &self.tries, async |store| {

@@ -291,7 +291,7 @@ impl<J: Journal> Object<'_, J> {
         sent: &mut BTreeMap<u32, Sent>,
     ) -> Result<(), Interrupt> {
         let pinned = self.pinned(self.item.size);
-        let call = Call::read("GetObject", &pinned.bucket).bytes(self.item.size).hedged(false);
+        let call = Call::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
         let fetched = self.source.call(call, &self.tries, async |store| store.fetch(&pinned, None).await).await;
         let Fetched { meta, body } = match fetched {
             Ok(fetched) => fetched,
@@ -354,7 +354,7 @@ impl<J: Journal> Object<'_, J> {
 
     async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<Piece, Trouble> {
         let pinned = self.pinned(range.len());
-        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).hedged(false);
+        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         // Reading and computing is work: on any thread, and none of it when nobody waits any more.
         let read = self
             .source
@@ -378,7 +378,7 @@ impl<J: Journal> Object<'_, J> {
     /// Write a part as it is read. Trouble with the reading is tried again from its first byte, and so is trouble with the writing.
     async fn write_range(&self, sending: &Sending<'_>, number: u32, range: Range) -> Result<Sent, Trouble> {
         let pinned = self.pinned(range.len());
-        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).hedged(false);
+        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         let of_target = sending.sum.map(DigestAlgorithm::Checksum);
         let written = self
             .source
