@@ -45,8 +45,8 @@ READ_PRICE: Final = 0.0004 / 1000
 """US$ per GET or any other request, likewise."""
 PREFIX: Final = "batch/"
 BASELINE: Final = "seqferry"
-NARROW: Final = 3000
-"""Requests in flight with which one process stays small: they would move 150 GiB/s of parts of 128 MiB."""
+NARROW: Final = ("--max-requests", "2450", "--part-size", "160MiB")
+"""One process that stays small: each request in flight costs memory, and larger parts make more of each."""
 STARTED_WITHIN: Final = 120.0
 
 QUANTITIES: Final[tuple[tuple[str, str, Better, str], ...]] = (
@@ -139,8 +139,7 @@ def _seqferry(stage: Stage) -> list[subprocess.Popen[bytes]]:
 
 
 def _seqferry_narrow(stage: Stage) -> list[subprocess.Popen[bytes]]:
-    limit = ("--max-requests", str(NARROW))
-    return [stage.launch(tool("seqferry"), "cp", *limit, f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}")]
+    return [stage.launch(tool("seqferry"), "cp", *NARROW, f"s3://vendor/{PREFIX}", f"s3://ours/{PREFIX}")]
 
 
 def _seqferry_workers(stage: Stage) -> list[subprocess.Popen[bytes]]:
@@ -171,7 +170,7 @@ def _aws(stage: Stage) -> list[subprocess.Popen[bytes]]:
 def _methods(workers: int) -> list[Method]:
     return [
         Method("seqferry", "one process, SQLite, defaults", _seqferry, sampled=False),
-        Method("seqferry, narrow", f"one process, --max-requests {NARROW}", _seqferry_narrow, sampled=False),
+        Method("seqferry, narrow", f"one process, {' '.join(NARROW)}", _seqferry_narrow, sampled=False),
         Method(f"seqferry x{workers}", f"{workers} workers, PostgreSQL, defaults", _seqferry_workers, sampled=False),
         Method("S3Mirror, one", "boto3: 3 files x 100 requests, 16 MiB parts", _boto3(3, 1), sampled=True),
         Method("S3Mirror, five", "boto3: 5 processes of 3 files x 100 requests", _boto3(3, 5), sampled=True),

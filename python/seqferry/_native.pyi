@@ -77,6 +77,7 @@ class CopyPolicy:
         resumed: bool = False,
         since: float = 0.0,
         only_clean: bool = False,
+        transfer: str = "",
     ) -> CopyPolicy:
         """What holds for all items of a job.
 
@@ -95,6 +96,8 @@ class CopyPolicy:
                 no part are aborted.
             only_clean: copy nothing; abort the uploads that earlier runs of the items left open, recorded or not. Every
                 item ends as ``cancelled``.
+            transfer: whose job it is. Jobs of one transfer take turns with others as if they were one, and their
+                objects are served in the order in which they began. Empty: this job for itself.
 
         Raises:
             ValueError: for a word that is none of the above.

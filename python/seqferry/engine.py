@@ -160,7 +160,14 @@ class Engine:
                 listing.close()
 
     def start(
-        self, spec: TransferSpec, items: Iterable[CopyItem], *, resumed: bool, since: float, only_clean: bool = False
+        self,
+        spec: TransferSpec,
+        items: Iterable[CopyItem],
+        *,
+        transfer: str = "",
+        resumed: bool,
+        since: float,
+        only_clean: bool = False,
     ) -> Job:
         """Start copying ``items`` as ``spec`` asks. See ``_native.CopyPolicy`` for the other arguments."""
         with _translated():
@@ -181,5 +188,6 @@ class Engine:
                 resumed=resumed,
                 since=since,
                 only_clean=only_clean,
+                transfer=transfer,
             )
             return self._native.start(policy, list(items))

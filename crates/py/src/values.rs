@@ -146,7 +146,7 @@ impl CopyPolicy {
     #[new]
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
-                        md5=false, way="copy", resumed=false, since=0.0, only_clean=false))]
+                        md5=false, way="copy", resumed=false, since=0.0, only_clean=false, transfer=""))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         source: &Endpoint,
@@ -165,6 +165,7 @@ impl CopyPolicy {
         resumed: bool,
         since: f64,
         only_clean: bool,
+        transfer: &str,
     ) -> PyResult<Self> {
         let if_exists = match if_exists {
             "same" => IfExists::Same,
@@ -189,6 +190,7 @@ impl CopyPolicy {
             other => return Err(PyValueError::new_err(format!("way is none of copy, stream: {other}"))),
         };
         let policy = Policy {
+            transfer: transfer.to_owned(),
             source_bucket,
             target_bucket,
             source_prefix: source_prefix.to_owned(),

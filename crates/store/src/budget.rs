@@ -3,7 +3,8 @@
 //! **Requests.** A hard cap over everything, and below it gates: one for reads and one for writes of each prefix that is
 //! worked on, since a service limits those apart. What a gate lets through is found by itself ([`control`]): how many
 //! requests may be in flight, and, once the service has asked for fewer, how many may start per second. Jobs that wait at a
-//! gate take turns, so that a small one does not wait for a big one.
+//! gate take turns, so that a small one does not wait for a big one. Within a job what began first goes first: its objects end
+//! one after another, not all at the same time, and the last parts of one are under way beside the first of the next.
 //! **Memory.** Whoever buffers object bytes reserves them first. **Bandwidth.** Whoever moves object bytes through this
 //! process pays for them first; server-side copies move none.
 
@@ -16,6 +17,7 @@ mod streams;
 mod turns;
 mod window;
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -110,6 +112,8 @@ pub struct JobId(u64);
 pub struct Wanted<'a> {
     /// Whose it is.
     pub job: JobId,
+    /// Of the requests of a job the lowest goes first: which object it is for, in the order in which they began.
+    pub rank: u64,
     /// Bucket it goes to.
     pub bucket: &'a str,
     /// What the job works on there: the prefix it was told, empty for the whole bucket.
@@ -143,6 +147,7 @@ pub struct Budget {
     /// Tells the timer that something is due earlier than it thinks.
     earlier: Notify,
     jobs: AtomicU64,
+    objects_begun: AtomicU64,
     /// In [`MEMORY_UNIT`]s.
     memory: Arc<Semaphore>,
     memory_units: u32,
@@ -258,6 +263,7 @@ impl Budget {
             }),
             earlier: Notify::new(),
             jobs: AtomicU64::new(0),
+            objects_begun: AtomicU64::new(0),
             memory: Arc::new(Semaphore::new(memory_units as usize)),
             memory_units,
             objects: Arc::new(Semaphore::new(OBJECTS)),
@@ -277,6 +283,19 @@ impl Budget {
     /// Somebody new who takes turns with all others.
     pub fn job(&self) -> JobId {
         JobId(self.jobs.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The same for all who give this name, and another for everybody else.
+    pub fn job_named(&self, name: &str) -> JobId {
+        // Two names of one hash would share their turns, no more.
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        JobId(hasher.finish())
+    }
+
+    /// The rank of an object that begins now.
+    pub fn rank(&self) -> u64 {
+        self.objects_begun.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Wait for the right to make one request. Must be called on a runtime.
@@ -455,7 +474,7 @@ mod tests {
     }
 
     fn wanted(job: JobId, bucket: &str) -> Wanted<'_> {
-        Wanted { job, bucket, prefix: "", access: Access::Write, operation: "PutObject", bytes: 0 }
+        Wanted { job, rank: 0, bucket, prefix: "", access: Access::Write, operation: "PutObject", bytes: 0 }
     }
 
     async fn one(budget: &Arc<Budget>, bucket: &str) -> RequestPermit {

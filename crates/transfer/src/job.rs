@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -130,8 +130,10 @@ impl Job {
     ) -> Self {
         let counters = Arc::new(Counters::default());
         let cancel = CancellationToken::new();
-        let requests =
-            |connection| Requests::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters));
+        let turn = if policy.transfer.is_empty() { budget.job() } else { budget.job_named(&policy.transfer) };
+        let requests = |connection| {
+            Requests::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters)).of(turn)
+        };
         let (source, target) = (requests(source), requests(target));
         let (source, target) = (source.within(&policy.source_prefix), target.within(&policy.target_prefix));
         let run = Arc::new(Run { policy, source, target });
@@ -230,9 +232,10 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
         };
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
+        let tries = Tries::queued(queued, run.target.budget().rank());
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
         tasks.spawn(async move {
-            run_one(&shared, &run, item, queued).await;
+            run_one(&shared, &run, item, tries).await;
             drop((under_way, of_process));
         });
     }
@@ -241,7 +244,7 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
     shared.came.notify_all();
 }
 
-async fn run_one(shared: &Shared, run: &Run, item: Item, queued: OwnedSemaphorePermit) {
+async fn run_one(shared: &Shared, run: &Run, item: Item, tries: Tries) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
     let mut object = Object {
@@ -251,7 +254,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, queued: OwnedSemaphoreP
         journal: shared,
         active: Arc::clone(&active),
         item,
-        tries: Tries::queued(queued),
+        tries,
         not_carried: Vec::new(),
         again: false,
         under_way: TaskTracker::new(),

@@ -65,6 +65,8 @@ pub enum Verify {
 /// What holds for all objects of a job.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
+    /// Whose job it is: those of one transfer take turns with others' as one. Empty: this job for itself.
+    pub transfer: String,
     /// Bucket to read from.
     pub source_bucket: String,
     /// Bucket to write to.

@@ -139,13 +139,14 @@ impl<'a> Call<'a> {
 #[derive(Debug, Default)]
 pub struct Tries {
     again: AtomicU32,
+    rank: u64,
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Tries {
-    /// Requests of somebody who has a place in a queue until the first of them may start.
-    pub fn queued(place: OwnedSemaphorePermit) -> Self {
-        Self { again: AtomicU32::new(0), place: Mutex::new(Some(place)) }
+    /// Requests of an object that has a place in a queue until the first of them may start. Those of a lower rank go first.
+    pub fn queued(place: OwnedSemaphorePermit, rank: u64) -> Self {
+        Self { again: AtomicU32::new(0), rank, place: Mutex::new(Some(place)) }
     }
 
     /// How many requests were sent again so far.
@@ -192,6 +193,13 @@ impl Requests {
     #[must_use]
     pub fn within(mut self, prefix: &str) -> Self {
         self.prefix = Arc::from(prefix.rfind('/').map_or("", |last| &prefix[..=last]));
+        self
+    }
+
+    /// The same requests, which take turns as those of this job.
+    #[must_use]
+    pub fn of(mut self, job: JobId) -> Self {
+        self.job = job;
         self
     }
 
@@ -277,14 +285,15 @@ impl Requests {
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
-        let permit = self.reserve(call).await?;
+        let permit = self.reserve(call, tries).await?;
         self.call_reserved(call, permit, tries, request).await
     }
 
     /// Wait for the right to make this request. Whoever has thousands to make holds no more than this while they wait.
-    pub async fn reserve(&self, call: Call<'_>) -> Result<RequestPermit, Interrupted> {
+    pub async fn reserve(&self, call: Call<'_>, tries: &Tries) -> Result<RequestPermit, Interrupted> {
         let wanted = Wanted {
             job: self.job,
+            rank: tries.rank,
             bucket: call.bucket,
             prefix: &self.prefix,
             access: call.access,
@@ -339,7 +348,7 @@ impl Requests {
                 () = self.cancel.cancelled() => return Err(Interrupted::Cancelled),
                 ready = again => if ready.is_err() { return Err(Interrupted::Failed(error)) },
             }
-            permit = self.reserve(call).await?;
+            permit = self.reserve(call, tries).await?;
         }
     }
 

@@ -624,6 +624,32 @@ async fn parts_that_do_not_fit_into_memory_are_refused_with_advice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_whose_parts_just_fit_into_memory_is_kept_when_it_is_resumed() {
+    const PART: usize = 3000;
+    let apart = Apart::new().with_memory(4096);
+    let content = bytes(1, 3 * PART);
+    let item = apart.from.object(1, "k", &content).await;
+    let create = CreateUpload {
+        bucket: TARGET.into(),
+        key: item.target_key.clone(),
+        checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject)),
+        ..CreateUpload::default()
+    };
+    let upload_id = apart.to.memory.create_upload(&create).await.unwrap();
+    let first = Bytes::copy_from_slice(&content[..PART]);
+    apart.to.memory.put_part(TARGET, &item.target_key, &upload_id, 1, first, &Digests::default()).await.unwrap();
+    let limits = seqferry_transfer::Limits { maximum_part: PART as u64, maximum_parts: 3, ..small_limits() };
+    let resumed = Policy { limits, resumed: true, ..streaming() };
+
+    let outcomes = apart.run(resumed, vec![Item { upload: Some((upload_id, PART as u64)), ..item.clone() }]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
+    assert!(apart.is_copied(&item).await);
+    assert_eq!((apart.to.store.count("CreateMultipartUpload"), apart.to.store.count("UploadPart")), (0, 2));
+    assert_eq!(apart.to.open_uploads().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_stream_leaves_nothing_behind() {
     let apart = Apart::new();
     let mut items = Vec::new();

@@ -96,6 +96,7 @@ def _copy(
         job = runtime.engine.start(
             spec,
             [_item(one, target_absent=first and run.target_absent) for one in items],
+            transfer=run.transfer_id,
             resumed=not first,
             since=run.created_at,
         )
@@ -203,6 +204,7 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
         job = runtime.engine.start(
             spec,
             [_item(one, target_absent=False) for one in given_up],
+            transfer=run.transfer_id,
             resumed=True,
             since=run.created_at,
             only_clean=True,

@@ -101,7 +101,7 @@ impl<W> Gates<W> {
         });
         let gate = &mut self.all[index];
         gate.used = now;
-        gate.waiting.push(wanted.job, waiter);
+        gate.waiting.push(wanted.job, wanted.rank, waiter);
         gate.id
     }
 

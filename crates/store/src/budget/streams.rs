@@ -56,7 +56,7 @@ impl Streams {
         let (wake, woken) = oneshot::channel();
         {
             let mut state = self.state();
-            state.waiting.push(job, wake);
+            state.waiting.push(job, 0, wake);
             self.start(&mut state);
         }
         // The sender stays in the queue until it is used.

@@ -233,7 +233,8 @@ impl Worker {
             Work::PartCopy { bytes } => (Access::Write, "UploadPartCopy", bytes),
         };
         let load = if access == Access::Read { Load::Read } else { Load::Write };
-        let permit = self.budget.request(Wanted { job, bucket: "bucket", prefix: "", access, operation, bytes }).await;
+        let permit =
+            self.budget.request(Wanted { job, rank: 0, bucket: "bucket", prefix: "", access, operation, bytes }).await;
         // Spread over all keys.
         let key = format!("{:04x}/part", number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48);
         let worker = self.clone();

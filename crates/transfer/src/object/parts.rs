@@ -28,7 +28,7 @@ use crate::requests::{Call, Interrupted, Requests, Tries};
 
 /// Parts of one object that wait for the budget: enough for its turns, while the others cost nothing. How many are under way
 /// is the budget's to decide.
-const AHEAD: usize = 16;
+const AHEAD: usize = 8;
 /// How long parts that were sent are waited for before the last abort.
 const LINGER: Duration = Duration::from_mins(1);
 /// How often an upload is aborted until the service has forgotten it.
@@ -283,7 +283,7 @@ impl<'a, J: Journal> Object<'a, J> {
     /// Wait until this part may be copied.
     async fn reserve_part(&self, plan: PartPlan, number: u32) -> Result<Reserved, Trouble> {
         let Some(range) = plan.range(number) else { return Err(Trouble::Cancelled) };
-        let permit = self.target.reserve(self.part_call(range)).await?;
+        let permit = self.target.reserve(self.part_call(range), &self.tries).await?;
         Ok(Reserved { number, range, permit })
     }
 

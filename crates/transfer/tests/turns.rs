@@ -1,0 +1,62 @@
+//! Whose requests go first where not all can be in flight.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{World, bytes, drain, policy};
+use seqferry_store::fault::{Fault, Rule};
+use seqferry_store::{Budget, BudgetLimits};
+use seqferry_transfer::{Item, Policy};
+
+const PARTS: usize = 40;
+
+/// A world with four requests in flight, and objects of many parts in it that take their time.
+async fn world(objects: u64) -> (World, Vec<Item>) {
+    let mut world = World::new();
+    world.budget = Budget::new(BudgetLimits { max_requests: 4, ..BudgetLimits::default() });
+    world.store.rule(Rule::always("UploadPartCopy", Fault::Delay(Duration::from_millis(5))));
+    let mut items = Vec::new();
+    for id in 0..objects {
+        items.push(world.object(id, &format!("k{id}"), &bytes(id, PARTS * 50)).await);
+    }
+    (world, items)
+}
+
+/// For each item, which share of all part copies had begun when its last one did.
+fn ends(world: &World, items: &[Item]) -> Vec<f64> {
+    let calls = world.store.calls();
+    let copied: Vec<&str> =
+        calls.iter().filter(|call| call.operation == "UploadPartCopy").map(|call| call.key.as_str()).collect();
+    assert_eq!(copied.len(), items.len() * PARTS);
+    let end = |item: &Item| copied.iter().rposition(|key| *key == item.target_key).unwrap() + 1;
+    items.iter().map(|item| end(item) as f64 / copied.len() as f64).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_of_a_job_end_one_after_another() {
+    let (world, items) = world(4).await;
+
+    let outcomes = world.run(policy(), items.clone()).await;
+
+    assert!(outcomes.values().all(|outcome| outcome.failure.is_none()), "{outcomes:?}");
+    let mut ends = ends(&world, &items);
+    // Which of them tries the service out with its first part is not said.
+    ends.sort_by(f64::total_cmp);
+    assert!(ends[0] < 0.5 && ends[1] < 0.75, "{ends:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_one_transfer_go_one_after_another_and_take_turns_with_another_transfer() {
+    let (world, items) = world(3).await;
+    let of = |transfer: &str| Policy { transfer: transfer.to_owned(), ..policy() };
+
+    let jobs = [("one", 0), ("one", 1), ("other", 2)].map(|(name, n)| world.start(of(name), vec![items[n].clone()]));
+    for (outcomes, _) in futures::future::join_all(jobs.map(drain)).await {
+        assert!(outcomes.values().all(|outcome| outcome.failure.is_none()), "{outcomes:?}");
+    }
+
+    // Half of what is under way is the other's; of the half that is theirs the first two take one after another.
+    let ends = ends(&world, &items);
+    assert!(ends[0].min(ends[1]) < 0.8 && ends[2] < 0.85, "{ends:?}");
+}
