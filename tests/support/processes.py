@@ -84,7 +84,7 @@ class Running:
             raise TimeoutError(f"still running after {deadline:g} s: {self}") from None
 
     def wait_for_output(self, text: str, deadline: float = 60.0) -> str:
-        """Until ``text`` stands in its output; returns all of its standard output.
+        """Until a whole line with ``text`` stands in its output; returns all of its standard output.
 
         Raises:
             TimeoutError: the deadline passed.
@@ -93,7 +93,8 @@ class Running:
 
         def there() -> bool:
             ended = not self.running  # asked first: output may still come between the two
-            if text in self.stdout or text in self.stderr:
+            # Output is read in pieces that end anywhere.
+            if any("\n" in output.partition(text)[2] for output in (self.stdout, self.stderr)):
                 return True
             if ended:
                 raise RuntimeError(f"ended without printing {text!r}: {self}")
