@@ -164,7 +164,7 @@ class Engine:
         spec: TransferSpec,
         items: Iterable[CopyItem],
         *,
-        transfer: str = "",
+        transfer: str,
         resumed: bool,
         since: float,
         only_clean: bool = False,

@@ -84,6 +84,20 @@ def test_an_interrupted_demo_leaves_nothing_behind(temporary: Path, number: sign
         eventually(lambda: left_behind(temporary) == [], what="everything to be gone", deadline=10)
 
 
+@pytest.mark.parametrize("moment", ["2. The vendor delivers", "Killed the worker"])
+def test_a_killed_demo_leaves_nothing_behind(temporary: Path, moment: str) -> None:
+    with start(temporary) as demo:
+        demo.wait_for_output(moment)
+        url = re.search(r"http://127\.0\.0\.1:\d+", demo.stderr)
+        assert url
+
+        demo.signal(signal.SIGKILL)
+
+        assert demo.wait(deadline=60) == -signal.SIGKILL
+        eventually(lambda: left_behind(temporary) == [], what="everything to be gone", deadline=30)
+        eventually(lambda: port_is_closed(url[0]), what="the server's port to be closed", deadline=10)
+
+
 def test_a_missing_package_is_one_line_with_the_remedy(temporary: Path, tmp_path: Path) -> None:
     # A package that is found first and cannot be imported stands for one that is not installed.
     (tmp_path / "boto3.py").write_text("raise ImportError('not here')\n")

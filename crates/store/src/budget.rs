@@ -107,6 +107,16 @@ pub struct GateStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct JobId(u64);
 
+impl JobId {
+    /// The same for all who give this name, and another for everybody else.
+    pub fn named(name: &str) -> Self {
+        // Two names of one hash would share their turns, no more.
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
 /// What a request is, as far as it matters when it may begin.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
@@ -283,14 +293,6 @@ impl Budget {
     /// Somebody new who takes turns with all others.
     pub fn job(&self) -> JobId {
         JobId(self.jobs.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The same for all who give this name, and another for everybody else.
-    pub fn job_named(&self, name: &str) -> JobId {
-        // Two names of one hash would share their turns, no more.
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        JobId(hasher.finish())
     }
 
     /// The rank of an object that begins now.

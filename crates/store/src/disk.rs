@@ -13,6 +13,7 @@
 //! | `read` | bytes and facts |
 //! | `write` | whole files |
 //! | `upload`, `record` | files in parts, and which of those are whole |
+//! | `pace` | which thread writes |
 //! | `facts` | what a file's status says; times and permissions as metadata |
 //! | `fail` | from the operating system's errors to ours |
 //!
@@ -22,6 +23,7 @@ mod facts;
 mod fail;
 mod folders;
 mod names;
+mod pace;
 mod read;
 mod record;
 mod upload;
@@ -51,9 +53,7 @@ use crate::types::{
 /// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
 const THREADS: usize = 32;
 
-/// Bytes of a part that are written at a time: enough that the way to a thread that may block does not show, few enough to be in
-/// the processor's cache still.
-const AT_ONCE: usize = 1 << 20;
+const UPLOAD_PART: &str = "UploadPart";
 
 /// What becomes of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,6 +111,7 @@ struct Disk {
     uploads: upload::Uploads,
     walks: walk::Walks,
     threads: Arc<Semaphore>,
+    pace: pace::Pace,
 }
 
 impl DiskStore {
@@ -124,6 +125,7 @@ impl DiskStore {
             uploads: upload::Uploads::default(),
             walks: walk::Walks::default(),
             threads: Arc::new(Semaphore::new(THREADS)),
+            pace: pace::Pace::new(),
         };
         Self { disk: Arc::new(disk) }
     }
@@ -149,12 +151,6 @@ impl Disk {
         let done = done.await.map_err(|_| stopped())?;
         done.map_err(|fail| fail.into_error(operation, bucket, key))
     }
-}
-
-/// How far a part has come.
-enum Streamed {
-    Begun(Box<(upload::Writing, crc_fast::Digest)>),
-    Whole(Copied),
 }
 
 fn crc64(bytes: &[u8]) -> u64 {
@@ -274,7 +270,7 @@ impl ObjectStore for DiskStore {
             let crc64 = sent(&digests, &body);
             disk.uploads.put_part(&disk.options, disk.boot.as_deref(), (&root, &name, &id), part, (&body, crc64))
         };
-        self.disk.blocking("UploadPart", bucket, Some(key), work).await
+        self.disk.blocking(UPLOAD_PART, bucket, Some(key), work).await
     }
 
     async fn stream_part(
@@ -286,44 +282,27 @@ impl ObjectStore for DiskStore {
         size: u64,
         mut body: ByteStream,
     ) -> Result<Copied> {
-        let mut begun = None;
-        loop {
-            let (mut chunks, mut held) = (Vec::new(), 0);
-            let mut ended = false;
-            while held < AT_ONCE && !ended {
-                match body.try_next().await? {
-                    Some(chunk) => {
-                        held += chunk.len();
-                        chunks.push(chunk);
-                    }
-                    None => ended = true,
-                }
-            }
-            let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
-            let work = move |disk: &Arc<Disk>| {
-                let boot = disk.boot.as_deref();
-                let mut begun = match begun {
-                    Some(begun) => begun,
-                    None => Box::new((
-                        disk.uploads.begin_part(boot, (&root, &name, &id), part, size)?,
-                        crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme),
-                    )),
-                };
-                for chunk in chunks {
-                    begun.1.update(&chunk);
-                    begun.0.write(&disk.options, &chunk)?;
-                }
-                if !ended {
-                    return Ok(Streamed::Begun(begun));
-                }
-                let (writing, crc64) = *begun;
-                Ok(Streamed::Whole(writing.finish(&disk.options, boot, crc64.finalize())?))
+        let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
+        let begin = move |disk: &Arc<Disk>| {
+            let upload = (root.as_str(), name.as_str(), id.as_str());
+            disk.uploads.begin_stream(&disk.options, disk.boot.as_deref(), upload, part, size)
+        };
+        let mut writing = self.disk.blocking(UPLOAD_PART, bucket, Some(key), begin).await?;
+        let mut crc64 = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+        while let Some(chunk) = body.try_next().await? {
+            let write = move || {
+                crc64.update(&chunk);
+                writing.write(&chunk)?;
+                Ok((writing, crc64))
             };
-            match self.disk.blocking("UploadPart", bucket, Some(key), work).await? {
-                Streamed::Whole(copied) => return Ok(copied),
-                Streamed::Begun(writing) => begun = Some(writing),
-            }
+            let written: fail::Result<_> = match self.disk.pace.here(write) {
+                Ok(written) => written,
+                Err(write) => Ok(self.disk.blocking(UPLOAD_PART, bucket, Some(key), move |_| write()).await?),
+            };
+            (writing, crc64) = written.map_err(|fail| fail.into_error(UPLOAD_PART, bucket, Some(key)))?;
         }
+        let finish = move |disk: &Arc<Disk>| writing.finish(&disk.options, disk.boot.as_deref(), crc64.finalize());
+        self.disk.blocking(UPLOAD_PART, bucket, Some(key), finish).await
     }
 
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {

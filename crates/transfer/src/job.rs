@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use seqferry_store::budget::JobId;
 use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
@@ -130,7 +131,7 @@ impl Job {
     ) -> Self {
         let counters = Arc::new(Counters::default());
         let cancel = CancellationToken::new();
-        let turn = if policy.transfer.is_empty() { budget.job() } else { budget.job_named(&policy.transfer) };
+        let turn = if policy.transfer.is_empty() { budget.job() } else { JobId::named(&policy.transfer) };
         let requests = |connection| {
             Requests::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters)).of(turn)
         };

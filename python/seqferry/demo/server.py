@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from seqferry.demo.guard import Guard
 from seqferry.errors import ConfigError
 
 _GRPC_OFFSET: Final = 10_000
@@ -36,9 +37,13 @@ SECRET_KEY: Final = "demosecret"  # noqa: S105 - a throw-away server on loopback
 
 
 class SeaweedFS:
-    """A context manager: inside, ``endpoint_url`` answers; afterwards process and folder are gone."""
+    """A context manager: inside, ``endpoint_url`` answers; afterwards process and folder are gone.
 
-    def __init__(self, *, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> None:
+    ``guard`` sees to that when this process is killed inside.
+    """
+
+    def __init__(self, guard: Guard, *, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> None:
+        self._guard = guard
         self._binary = _find_weed()
         self._access_key = access_key
         self._secret_key = secret_key
@@ -84,6 +89,7 @@ class SeaweedFS:
 
     def _start(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="seqferry-s3-"))
+        self._guard.add(self._folder)
         identities = self._folder / "s3.json"
         actions = ["Admin", "Read", "Write", "List", "Tagging"]
         credentials = [{"accessKey": self._access_key, "secretKey": self._secret_key}]
@@ -93,6 +99,8 @@ class SeaweedFS:
         identities.chmod(0o600)
         (self._folder / "data").mkdir()
         self._ports = _free_ports(5)
+        for sockets in self._sockets():
+            self._guard.add(sockets)
         master, volume, filer, s3, admin = self._ports
         self.endpoint_url = f"http://127.0.0.1:{s3}"
         command = [
@@ -132,6 +140,7 @@ class SeaweedFS:
                 # Its own group: Ctrl-C is for us, and we end it.
                 start_new_session=True,
             )
+        self._guard.add(self._process.pid)
 
     def _is_up(self) -> bool:
         """Wait until it answers; False when it ended by itself, as it does when a port was taken meanwhile."""
@@ -157,13 +166,19 @@ class SeaweedFS:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.wait()
+            self._guard.drop(process.pid)
         folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-        for port in self._ports:
-            # These it puts into /tmp whatever TMPDIR says.
-            for left in Path("/tmp").glob(f"seaweedfs-*-grpc-{port + _GRPC_OFFSET}.sock"):  # noqa: S108
+            self._guard.drop(folder)
+        for sockets in self._sockets():
+            for left in sockets.parent.glob(sockets.name):
                 left.unlink(missing_ok=True)
+            self._guard.drop(sockets)
+
+    def _sockets(self) -> list[Path]:
+        """Patterns of what it puts into /tmp whatever TMPDIR says."""
+        return [Path(f"/tmp/seaweedfs-*-grpc-{port + _GRPC_OFFSET}.sock") for port in self._ports]  # noqa: S108
 
 
 def _find_weed() -> Path:

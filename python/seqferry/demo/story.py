@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from seqferry.config import Settings
 from seqferry.demo.buckets import Buckets, OpenUpload, Seen
 from seqferry.demo.delivery import MIB, SUMS_NAME, make_delivery
+from seqferry.demo.guard import Guard
 from seqferry.demo.server import SeaweedFS
 from seqferry.errors import SeqferryError
 from seqferry.models import ObjectRecord, Status
@@ -98,20 +99,34 @@ def run(*, show: Callable[[], Show], say: Callable[[str], None], scale: float = 
     """
     began = time.monotonic()
     say("1. Starting an S3 server: SeaweedFS on loopback, in a throw-away folder")
-    with _terminable(), SeaweedFS() as server, _throw_away_folder() as folder, _environment(server.credentials()):
+    with (
+        _terminable(),
+        Guard() as guard,
+        SeaweedFS(guard) as server,
+        _throw_away_folder(guard) as folder,
+        _environment(server.credentials()),
+    ):
         say(f"   {server.endpoint_url}")
         buckets = Buckets(server.endpoint_url, server.credentials())
-        return _Story(server.endpoint_url, buckets, folder, show, say).tell(scale=scale, seed=seed, began=began)
+        story = _Story(server.endpoint_url, buckets, folder, guard, show, say)
+        return story.tell(scale=scale, seed=seed, began=began)
 
 
 class _Story:
     def __init__(
-        self, endpoint_url: str, buckets: Buckets, folder: Path, show: Callable[[], Show], say: Callable[[str], None]
+        self,
+        endpoint_url: str,
+        buckets: Buckets,
+        folder: Path,
+        guard: Guard,
+        show: Callable[[], Show],
+        say: Callable[[str], None],
     ) -> None:
         self._endpoint_url = endpoint_url
         self._buckets = buckets
         self._state = folder / "state"
         self._log = folder / "worker.log"
+        self._guard = guard
         self._show = show
         self._say = say
 
@@ -277,11 +292,13 @@ class _Story:
                 start_new_session=True,
             )
         try:
+            self._guard.add(process.pid)
             yield process
         finally:
             if process.poll() is None:
                 process.kill()
             process.wait()
+            self._guard.drop(process.pid)
 
 
 class _Patience:
@@ -306,12 +323,14 @@ class _Patience:
 
 
 @contextmanager
-def _throw_away_folder() -> Generator[Path]:
+def _throw_away_folder(guard: Guard) -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="seqferry-demo-"))
     try:
+        guard.add(folder)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        guard.drop(folder)
 
 
 @contextmanager

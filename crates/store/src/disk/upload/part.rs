@@ -21,8 +21,6 @@ pub(in super::super) struct Writing {
     size: u64,
     offset: u64,
     written: u64,
-    /// Whether what was there of this part is gone from the record.
-    replaced: bool,
 }
 
 impl Drop for Writing {
@@ -34,7 +32,7 @@ impl Drop for Writing {
 
 impl Uploads {
     /// Begin a part of so many bytes; waits for whoever writes the same one.
-    pub(in super::super) fn begin_part(
+    fn begin_part(
         &self,
         boot: Option<&str>,
         (bucket, key, id): (&str, &str, &str),
@@ -49,7 +47,21 @@ impl Uploads {
         let offset = offset(&state.record.begun, number, size)?;
         state.under_way.insert(number);
         drop(state);
-        Ok(Writing { open, number, size, offset, written: 0, replaced: false })
+        Ok(Writing { open, number, size, offset, written: 0 })
+    }
+
+    /// The same, and what was there of this part is gone from the record: only bytes are to be written then.
+    pub(in super::super) fn begin_stream(
+        &self,
+        options: &DiskOptions,
+        boot: Option<&str>,
+        upload: (&str, &str, &str),
+        number: u32,
+        size: u64,
+    ) -> Result<Writing> {
+        let writing = self.begin_part(boot, upload, number, size)?;
+        writing.replace(options)?;
+        Ok(writing)
     }
 
     pub(in super::super) fn put_part(
@@ -68,15 +80,15 @@ impl Uploads {
                 return Ok(copied(&state.record.begun, part));
             }
         }
-        writing.write(options, body)?;
+        writing.replace(options)?;
+        writing.write(body)?;
         writing.finish(options, boot, crc64)
     }
 }
 
 impl Writing {
     /// The bytes that come next.
-    pub(in super::super) fn write(&mut self, options: &DiskOptions, bytes: &[u8]) -> Result<()> {
-        self.replace(options)?;
+    pub(in super::super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if self.written + bytes.len() as u64 > self.size {
             return Err(self.other_length());
         }
@@ -87,8 +99,7 @@ impl Writing {
     }
 
     /// All bytes are written; `crc64` is over them.
-    pub(in super::super) fn finish(mut self, options: &DiskOptions, boot: Option<&str>, crc64: u64) -> Result<Copied> {
-        self.replace(options)?;
+    pub(in super::super) fn finish(self, options: &DiskOptions, boot: Option<&str>, crc64: u64) -> Result<Copied> {
         if self.written != self.size {
             return Err(self.other_length());
         }
@@ -127,11 +138,8 @@ impl Writing {
         Ok(copied)
     }
 
-    /// From the first byte on, the old part is no more.
-    fn replace(&mut self, options: &DiskOptions) -> Result<()> {
-        if self.replaced {
-            return Ok(());
-        }
+    /// Before the first byte: the old part is no more.
+    fn replace(&self, options: &DiskOptions) -> Result<()> {
         let mut state = lock(&self.open.state);
         if state.record.parts.contains_key(&self.number) {
             state.append(&Line::Drop(self.number)).map_err(Fail::of_write)?;
@@ -140,8 +148,6 @@ impl Writing {
                 rustix::fs::fdatasync(&state.log).map_err(Fail::of_write)?;
             }
         }
-        drop(state);
-        self.replaced = true;
         Ok(())
     }
 

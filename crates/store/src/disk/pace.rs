@@ -1,0 +1,122 @@
+//! Which thread writes.
+//!
+//! A write that the system takes into its cache lasts as long as copying the bytes. Handing them to another thread takes more
+//! CPU than that, since they are in this processor's cache and not in that one's. A write that waits, for a disk that is behind or
+//! for a file server, holds up everybody else on the thread. So bytes are written where they come in as long as that makes
+//! others wait for a quarter of the time at most, on all threads together, and where blocking is allowed when it would be more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Several times what copying the bytes of one read from the network takes. What is longer was waiting.
+const COPYING: Duration = Duration::from_millis(1);
+/// Of so many parts of the time one may be waited.
+const SHARE: u32 = 4;
+/// So much waiting at once is no sign of anything: Linux pauses up to 200 ms whoever writes faster than the disk.
+const AT_ONCE: Duration = Duration::from_millis(250);
+
+#[derive(Debug)]
+pub(super) struct Pace {
+    begun: Instant,
+    /// When all that was waited will be the allowed share of the time: microseconds after `begun`.
+    even_at: AtomicU64,
+}
+
+impl Pace {
+    pub(super) fn new() -> Self {
+        Self { begun: Instant::now(), even_at: AtomicU64::new(0) }
+    }
+
+    /// Do a write here if that may be done now; else give it back.
+    pub(super) fn here<T, W: FnOnce() -> T>(&self, write: W) -> Result<T, W> {
+        let from = self.begun.elapsed();
+        if !self.may(from) {
+            return Err(write);
+        }
+        let done = write();
+        self.took(from, self.begun.elapsed());
+        Ok(done)
+    }
+
+    fn may(&self, at: Duration) -> bool {
+        self.even_at.load(Ordering::Relaxed) <= micros(at + AT_ONCE * SHARE)
+    }
+
+    fn took(&self, from: Duration, to: Duration) {
+        let waited = to.saturating_sub(from).saturating_sub(COPYING);
+        if waited > Duration::ZERO {
+            let later = |even_at: u64| Some(even_at.max(micros(from)).saturating_add(micros(waited * SHARE)));
+            let _always_some = self.even_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Of all writes, those that are made here, each lasting so long; from when on, and until when.
+    fn made_here(pace: &Pace, lasting: Duration, from: Duration, until: Duration) -> u32 {
+        let (mut at, mut here) = (from, 0);
+        while at < until {
+            if pace.may(at) {
+                pace.took(at, at + lasting);
+                here += 1;
+            }
+            at += lasting;
+        }
+        here
+    }
+
+    #[test]
+    fn quick_writes_are_all_made_here() {
+        assert_eq!(made_here(&Pace::new(), COPYING, Duration::ZERO, 10_000 * MS), 10_000);
+    }
+
+    #[test]
+    fn a_pause_now_and_then_changes_nothing() {
+        let pace = Pace::new();
+        for second in 0..60 {
+            let at = second * 1000 * MS;
+            assert!(pace.may(at));
+            pace.took(at, at + 100 * MS);
+        }
+    }
+
+    #[test]
+    fn writes_that_always_wait_are_made_here_for_a_quarter_of_the_time() {
+        let pace = Pace::new();
+        let all = 60_000 * MS;
+
+        let here = made_here(&pace, 50 * MS, Duration::ZERO, all) * 50 * MS;
+
+        assert!(here >= all / 5, "{here:?}: what is not tried is not found out");
+        assert!(here <= all / 4 + AT_ONCE, "{here:?}");
+    }
+
+    #[test]
+    fn when_the_disk_is_quick_again_so_are_we() {
+        let pace = Pace::new();
+        made_here(&pace, 200 * MS, Duration::ZERO, 60_000 * MS);
+
+        assert!(made_here(&pace, COPYING, 60_000 * MS, 70_000 * MS) > 7_000);
+    }
+
+    #[test]
+    fn what_may_not_be_written_here_is_given_back_undone() {
+        let pace = Pace::new();
+        pace.took(Duration::ZERO, 10_000 * MS);
+        let mut done = false;
+
+        let Err(write) = pace.here(|| done = true) else { panic!("it was done here") };
+
+        write();
+        assert!(done);
+    }
+}

@@ -1,0 +1,79 @@
+"""Ends what a killed demo would leave behind.
+
+A process that is killed cannot clean up after itself, so a bystander does: it reads, from a pipe whose other end only
+the demo holds, what there is, and when the pipe ends without the demo having taken it back, kills and removes it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+_ADD: Final = "+"
+_DROP: Final = "-"
+
+
+class Guard:
+    """A context manager. What was added and not dropped does not outlive this process, however that ends."""
+
+    def __init__(self) -> None:
+        # By its path: the package's own imports would take longer than what it does. Its own session: Ctrl-C is for us.
+        self._process = subprocess.Popen(  # noqa: S603 - our own file
+            [sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+
+    def add(self, what: int | Path) -> None:
+        """Of a process its number, of folders and sockets a path, which may be a pattern."""
+        self._tell(_ADD, what)
+
+    def drop(self, what: int | Path) -> None:
+        self._tell(_DROP, what)
+
+    def _tell(self, sign: str, what: int | Path) -> None:
+        assert self._process.stdin is not None
+        kind = "process" if isinstance(what, int) else "path"
+        # Somebody who kills the bystander as well has to clean up alone; the demo goes on.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{sign}{kind} {what}\n".encode())
+            self._process.stdin.flush()
+
+
+def _watch() -> None:
+    left: dict[tuple[str, str], None] = {}
+    for line in sys.stdin:
+        kind, _, what = line[1:].rstrip("\n").partition(" ")
+        if line.startswith(_ADD):
+            left[kind, what] = None
+        else:
+            left.pop((kind, what), None)
+    # Processes first: they write to the paths.
+    for kind, what in left:
+        if kind == "process":
+            with suppress(ProcessLookupError):
+                os.kill(int(what), signal.SIGKILL)
+    for kind, what in left:
+        if kind == "path":
+            for path in (what, *glob.glob(what)):
+                shutil.rmtree(path, ignore_errors=True)
+                if Path(path).is_socket():
+                    Path(path).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    _watch()
