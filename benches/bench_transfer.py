@@ -175,9 +175,9 @@ class Told:
         told = run.error
         if told is None and run.cost is not None and run.speed is not None:
             peak = (run.cost.peak_bytes or 0) / 2**20
-            told = (
-                f"{rate(run.speed)}, {run.cost.wall_s:.2f} s wall, {run.cost.cpu_s:.2f} s CPU, {peak:.0f} MiB, verified"
-            )
+            on_disk = "" if run.on_disk_s is None else f" ({run.on_disk_s:.2f} s until on the disk)"
+            used = f"{run.cost.cpu_s:.2f} s CPU, {peak:.0f} MiB, verified"
+            told = f"{rate(run.speed)}, {run.cost.wall_s:.2f} s wall{on_disk}, {used}"
         print(
             f"  round {run.round + 1}  {run.direction:<8} {run.workload.name:<14} {run.variant.label:<9} {told}",
             flush=True,
@@ -185,22 +185,24 @@ class Told:
 
 
 def _figures(kind: str, runs: Sequence[Measured]) -> list[Figure]:
-    good = [(each, each.cost) for each in runs if each.error is None and each.cost is not None]
-    groups = dict.fromkeys((each.direction, each.workload) for each, _ in good)
+    good = [each for each in runs if each.error is None and each.cost is not None]
+    groups = dict.fromkeys((each.direction, each.workload) for each in good)
     found: list[Figure] = []
     for direction, work in groups:
-        costs: dict[str, list[Any]] = {}
-        for each, cost in good:
+        own: dict[str, list[Measured]] = {}
+        for each in good:
             if (each.direction, each.workload) == (direction, work):
-                costs.setdefault(each.variant.label, []).append(cost)
+                own.setdefault(each.variant.label, []).append(each)
         group = f"{kind}, {direction} {work.name}: {work}"
         for name, unit, value in (
-            ("wall time", "s", lambda cost: cost.wall_s),
-            ("client CPU time", "s", lambda cost: cost.cpu_s),
-            ("peak memory", "MiB", lambda cost: (cost.peak_bytes or 0) / 2**20),
+            ("wall time", "s", lambda run: run.cost.wall_s),
+            ("time until on the disk", "s", lambda run: run.on_disk_s),
+            ("client CPU time", "s", lambda run: run.cost.cpu_s),
+            ("peak memory", "MiB", lambda run: (run.cost.peak_bytes or 0) / 2**20),
         ):
-            series = {label: [value(cost) for cost in each] for label, each in costs.items()}
-            found.append(Figure(group, name, unit, "lower", series, baseline=BASELINE))
+            series = {label: [value(run) for run in runs] for label, runs in own.items()}
+            if all(None not in values for values in series.values()):
+                found.append(Figure(group, name, unit, "lower", series, baseline=BASELINE))
     return found
 
 

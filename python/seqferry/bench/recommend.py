@@ -43,6 +43,8 @@ class Series:
     cpu_s: Spread | None
     cpu_per_gib: Spread | None
     peak_bytes: Spread | None
+    on_disk_s: Spread | None = None
+    """Of downloads: until what arrived was on the disk itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ def make_series(plan: Plan, runs: Sequence[Measured]) -> list[Series]:
                         cpu_s=Spread.of([cost.cpu_s for cost in costs]),
                         cpu_per_gib=Spread.of([run.cpu_per_gib for run in own if run.cpu_per_gib is not None]),
                         peak_bytes=Spread.of([cost.peak_bytes for cost in costs if cost.peak_bytes is not None]),
+                        on_disk_s=Spread.of([run.on_disk_s for run in own if run.on_disk_s is not None]),
                     )
                 )
     return found
@@ -120,6 +121,7 @@ def _run(run: Measured) -> dict[str, Any]:
         "error": run.error,
         "mismatch": run.mismatch,
         "wall_s": cost.wall_s if cost else None,
+        "on_disk_s": run.on_disk_s,
         "bytes_per_second": run.speed,
         "cpu_s": cost.cpu_s if cost else None,
         "cpu_s_per_gib": run.cpu_per_gib,
@@ -143,6 +145,7 @@ def _series(each: Series) -> dict[str, Any]:
         "failed": each.failed,
         "bytes_per_second": told(each.speed),
         "wall_s": told(each.wall_s),
+        "on_disk_s": told(each.on_disk_s),
         "cpu_s": told(each.cpu_s),
         "cpu_s_per_gib": told(each.cpu_per_gib),
         "peak_bytes": told(each.peak_bytes),

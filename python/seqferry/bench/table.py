@@ -8,7 +8,7 @@ from typing import Any, Final
 from seqferry.amounts import size
 
 _MIB: Final = 2**20
-_HEAD: Final = ("method", "MiB/s", "time s", "CPU s", "CPU s/GiB", "peak MiB", "runs")
+_HEAD: Final = ("method", "MiB/s", "time s", "on disk s", "CPU s", "CPU s/GiB", "peak MiB", "runs")
 
 Rows = list[tuple[str, ...]]
 
@@ -47,6 +47,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
         each["label"],
         _spread(each["bytes_per_second"], _MIB, 1),
         _spread(each["wall_s"], 1, 2),
+        _spread(each["on_disk_s"], 1, 2),
         _spread(each["cpu_s"], 1, 2),
         _middle(each["cpu_s_per_gib"], 1, 2),
         _middle(each["peak_bytes"], _MIB, 0),

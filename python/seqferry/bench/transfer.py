@@ -156,6 +156,8 @@ class Measured:
     error: str | None = None
     mismatch: bool = False
     """The error is that the bytes which arrived were not those that were sent."""
+    sync_s: float | None = None
+    """Of a download that succeeded: how long after it the system still took to write the files to the disk."""
 
     @property
     def speed(self) -> float | None:
@@ -163,6 +165,13 @@ class Measured:
         if self.error is not None or self.cost is None:
             return None
         return self.workload.total / self.cost.wall_s
+
+    @property
+    def on_disk_s(self) -> float | None:
+        """Seconds until a power cut would have cost nothing: most tools end before."""
+        if self.error is not None or self.cost is None or self.sync_s is None:
+            return None
+        return self.cost.wall_s + self.sync_s
 
     @property
     def cpu_per_gib(self) -> float | None:
@@ -363,10 +372,12 @@ class _Runner:
         job = Job(self._storage.place, into, direction, folder, workload.files, variant, self._home(variant))
         credentials = self._storage.environment()
         load_before = load()
-        error, mismatch, cost = None, False, None
+        error, mismatch, cost, sync_s = None, False, None, None
         try:
             cost = self._measure(found, job, credentials)
             error = self._redacted(_failure(cost), credentials)
+            if error is None and not upload:
+                sync_s = measure.sync(folder)
             if error is None and round_ >= 0:
                 error = (
                     verify.objects(self._storage, into, workload, made)
@@ -375,7 +386,7 @@ class _Runner:
                 )
                 mismatch = error is not None
         except OSError as failed:
-            error = f"it cannot be run: {failed.strerror or failed}"
+            error = f"it cannot be {'run' if cost is None else 'checked'}: {failed.strerror or failed}"
         except StorageError as failed:
             error = f"what it wrote cannot be read back: {failed.message}"
         finally:
@@ -386,7 +397,7 @@ class _Runner:
         if error is not None:
             # Records of a run that failed are no start for the next one: it might go on with that one's work.
             shutil.rmtree(self._homes.pop(variant), ignore_errors=True)
-        return Measured(workload, direction, variant, round_, place, load_before, cost, error, mismatch)
+        return Measured(workload, direction, variant, round_, place, load_before, cost, error, mismatch, sync_s)
 
     def _measure(self, found: Found, job: Job, credentials: Mapping[str, str]) -> measure.Cost:
         scratch = self._new_folder("scratch")

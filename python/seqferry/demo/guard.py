@@ -6,7 +6,6 @@ the demo holds, what there is, and when the pipe ends without the demo having ta
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import signal
@@ -39,7 +38,7 @@ class Guard:
         self._process.wait()
 
     def add(self, what: int | Path) -> None:
-        """Of a process its number, of folders and sockets a path, which may be a pattern."""
+        """Of a process its number, of a folder its path, of files a pattern of their paths."""
         self._tell(_ADD, what)
 
     def drop(self, what: int | Path) -> None:
@@ -69,10 +68,11 @@ def _watch() -> None:
                 os.kill(int(what), signal.SIGKILL)
     for kind, what in left:
         if kind == "path":
-            for path in (what, *glob.glob(what)):
-                shutil.rmtree(path, ignore_errors=True)
-                if Path(path).is_socket():
-                    Path(path).unlink(missing_ok=True)
+            path = Path(what)
+            shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                for found in path.parent.glob(path.name):
+                    found.unlink()
 
 
 if __name__ == "__main__":

@@ -123,6 +123,10 @@ def test_methods_are_measured_and_verified_and_told_in_every_form(
         assert run["verified"], run
         assert run["bytes"] == 9 * 2**20
         assert min(run["bytes_per_second"], run["wall_s"], run["cpu_s"], run["peak_bytes"]) > 0
+        if run["direction"] == "download":
+            assert run["on_disk_s"] > run["wall_s"]
+        else:
+            assert run["on_disk_s"] is None
     assert [each["label"] for each in report["modelled"]] == ["modelled, not measured"] * 2
     for direction in ("upload", "download"):
         assert f"\n{direction}, 1x9MiB" in "\n" + out

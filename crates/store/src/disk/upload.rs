@@ -12,8 +12,6 @@
 
 mod part;
 
-pub(super) use part::Writing;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
