@@ -106,6 +106,8 @@ def _run(
         words = bench.quick if options.quick else bench.full
         if options.base:
             words = (*words, *bench.ours)
+        elif not options.quick:
+            words = (*words, *bench.peers)
         sections.append(_section(bench, words, _rounds(options, bench), environments))
     return Report(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
