@@ -26,7 +26,7 @@ class Bench:
     quick: tuple[str, ...] = ()
     """Options of a run that takes seconds and shows only that all of it works."""
     peers: tuple[str, ...] = ()
-    """Options that choose the peers of a run that means something: all where there are none."""
+    """Options that choose the peers: all where there are none."""
     ours: tuple[str, ...] = ()
     """Options that leave the peers out: two builds of ours are compared."""
     builds_simulator: bool = False

@@ -104,10 +104,7 @@ def _run(
     sections: list[Section] = []
     for bench in benches:
         words = bench.quick if options.quick else bench.full
-        if options.base:
-            words = (*words, *bench.ours)
-        elif not options.quick:
-            words = (*words, *bench.peers)
+        words = (*words, *(bench.ours if options.base else bench.peers))
         sections.append(_section(bench, words, _rounds(options, bench), environments))
     return Report(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
