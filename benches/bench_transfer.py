@@ -4,7 +4,8 @@
 simulator: one file of 2 GiB, 20 of 256 MiB, 10,000 of 100 KiB, both ways, in rounds whose order rotates, each run a
 process of its own. All that arrives is compared byte for byte with what was sent, after the measured time.
 
-versitygw moves the bytes on the same cores and to the same disk as the clients, so wall time is mostly its own. The
+versitygw moves the bytes on the same cores and to the same disk as the clients, so wall time is mostly its own;
+``--server versitygw-tls`` is the same behind TLS, as storage outside of a laboratory is. The
 simulator answers as its model of S3 says (``docs/simulator.md``); wall time there shows what a client makes of S3's
 latency, and CPU and memory what that costs. It keeps no random bytes beyond its memory, so what is sent to it is a
 stream of its own making, which it recognises: what comes back is compared byte for byte all the same.
@@ -39,7 +40,8 @@ from support.sim import Simulator  # noqa: E402
 BASELINE = "seqferry"
 METHODS = (BASELINE, "s5cmd", "rclone", "crt", "aws")
 SIMULATOR = "s3sim"
-SERVERS = ("versitygw", "seaweedfs", SIMULATOR)
+SECURE = "versitygw-tls"
+SERVERS = ("versitygw", SECURE, "seaweedfs", SIMULATOR)
 WORKLOADS = ("1x2GiB", "20x256MiB", "10000x100KiB")
 QUICK = ("1x24MiB", "60x100KiB")
 
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if kind == SIMULATOR:
                     outcomes[kind], model = _on_the_simulator(plan, options)
                 else:
-                    server = servers.start(bench, kind)
+                    server = servers.start_secure(bench) if kind == SECURE else servers.start(bench, kind)
                     storage = _connect(server.environment(), server.create_bucket())
                     print(f"\n{kind}", flush=True)
                     piece = workload.random_pieces(asked.seed)

@@ -117,6 +117,15 @@ def seaweedfs(run: Run) -> S3Server:
     return _started(run, "seaweedfs")
 
 
+@pytest.fixture(scope="session")
+def secure_server(run: Run) -> S3Server:
+    """A versitygw that speaks TLS."""
+    try:
+        return servers.start_secure(run)
+    except MissingToolError as missing:
+        _skip(missing)
+
+
 @pytest.fixture(scope="session", params=KINDS)
 def s3server(request: pytest.FixtureRequest, run: Run) -> S3Server:
     """Each kind of server in turn."""

@@ -35,6 +35,9 @@ REGION: Final = "us-east-1"
 _READY_WITHIN: Final = 90.0
 _TRIES: Final = 4
 
+# An authority of these tests alone, and a certificate by it for 127.0.0.1 alone, good for a hundred years.
+_TLS: Final = Path(__file__).parent / "tls"
+
 # What boto3 raises while a server starts.
 _NOT_YET: Final = (BotoCoreError, ClientError)
 
@@ -55,6 +58,8 @@ class S3Server:
 
     kind: Kind
     endpoint_url: str
+    ca: str | None = None
+    """File with the certificate of who signed this server's, for one that speaks TLS."""
 
     admin = ADMIN
     user = MOVER
@@ -68,9 +73,9 @@ class S3Server:
     def client(self, credentials: Credentials = ADMIN, **config: Any) -> Any:
         """A boto3 S3 client; the same one for the same credentials unless ``config`` is given."""
         return (
-            _client(self.endpoint_url, credentials)
+            _client(self.endpoint_url, self.ca, credentials)
             if not config
-            else _new_client(self.endpoint_url, credentials, config)
+            else _new_client(self.endpoint_url, self.ca, credentials, config)
         )
 
     def environment(self, credentials: Credentials = MOVER) -> dict[str, str]:
@@ -81,6 +86,7 @@ class S3Server:
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             "AWS_ENDPOINT_URL": self.endpoint_url,
+            **({"AWS_CA_BUNDLE": self.ca} if self.ca else {}),
         }
 
     def create_bucket(self, name: str | None = None, *, versioned: bool = False) -> str:
@@ -151,11 +157,12 @@ class S3Server:
                 client.delete_object(Bucket=name, Key=entry["Key"])
 
 
-def _new_client(endpoint_url: str, credentials: Credentials, config: Mapping[str, Any]) -> Any:
+def _new_client(endpoint_url: str, ca: str | None, credentials: Credentials, config: Mapping[str, Any]) -> Any:
     options = {"max_pool_connections": 32, "retries": {"mode": "standard", "max_attempts": 4}, **config}
     return boto3.session.Session().client(
         "s3",
         endpoint_url=endpoint_url,
+        verify=ca,
         region_name=REGION,
         aws_access_key_id=credentials.access_key,
         aws_secret_access_key=credentials.secret_key,
@@ -164,8 +171,8 @@ def _new_client(endpoint_url: str, credentials: Credentials, config: Mapping[str
 
 
 @functools.cache
-def _client(endpoint_url: str, credentials: Credentials) -> Any:
-    return _new_client(endpoint_url, credentials, {})
+def _client(endpoint_url: str, ca: str | None, credentials: Credentials) -> Any:
+    return _new_client(endpoint_url, ca, credentials, {})
 
 
 def start(run: Run, kind: Kind) -> S3Server:
@@ -176,6 +183,11 @@ def start(run: Run, kind: Kind) -> S3Server:
     """
     starter = {"versitygw": _start_versitygw, "seaweedfs": _start_seaweedfs}[kind]
     return S3Server(**run.once(kind, lambda: asdict(starter(run))))
+
+
+def start_secure(run: Run) -> S3Server:
+    """The run's versitygw that speaks TLS; its certificate is for 127.0.0.1 alone."""
+    return S3Server(**run.once("versitygw-tls", lambda: asdict(_start_versitygw(run, ca=_TLS / "ca.pem"))))
 
 
 def start_versitygw(run: Run, *options: str) -> S3Server:
@@ -251,10 +263,12 @@ def _own_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "VGW_", "WEED_"))}
 
 
-def _start_versitygw(run: Run, *options: str) -> S3Server:
+def _start_versitygw(run: Run, *options: str, ca: Path | None = None) -> S3Server:
     binary = find_tool("versitygw", variable="SEQFERRY_VERSITYGW", hint="run `make tools` (needs Go)")
     base = _own_environment()
     environment = {**base, "ROOT_ACCESS_KEY": ADMIN.access_key, "ROOT_SECRET_KEY": ADMIN.secret_key}
+    secured = ("--cert", str(_TLS / "server.pem"), "--key", str(_TLS / "server.key")) if ca else ()
+    scheme, trusted = ("https", str(ca)) if ca else ("http", None)
     said = ""
     for attempt in range(_TRIES):
         folder = run.new_folder("versitygw")
@@ -263,11 +277,13 @@ def _start_versitygw(run: Run, *options: str) -> S3Server:
         # Metadata lives in extended attributes, or in a folder of its own where the file system has none.
         metadata = [] if _has_xattrs(folder) and attempt < _TRIES - 1 else ["--sidecar", str(folder / "sidecar")]
         [port] = free_ports(1)
-        server = S3Server("versitygw", f"http://127.0.0.1:{port}")
+        server = S3Server("versitygw", f"{scheme}://127.0.0.1:{port}", trusted)
         process = run.spawn(
             [
                 binary,
-                *("--port", f"127.0.0.1:{port}", "--iam-dir", folder / "iam", "--quiet", "--keep-alive", *options),
+                *("--port", f"127.0.0.1:{port}", "--iam-dir", folder / "iam", "--quiet", "--keep-alive"),
+                *secured,
+                *options,
                 *("posix", "--versioning-dir", folder / "versions", *metadata, folder / "data"),
             ],
             folder=folder,
@@ -283,6 +299,7 @@ def _start_versitygw(run: Run, *options: str) -> S3Server:
 def _create_versitygw_user(binary: Path, server: S3Server, environment: Mapping[str, str]) -> None:
     arguments = [
         "admin",
+        *(["--allow-insecure"] if server.ca else []),
         "create-user",
         "--access",
         MOVER.access_key,

@@ -9,6 +9,7 @@ mod convert;
 mod credentials;
 mod direct;
 mod requests;
+mod transport;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -144,7 +145,7 @@ impl S3Store {
     fn explained(&self, error: StoreError) -> StoreError {
         let message = match (error.code.as_str(), &self.options.profile) {
             (code::NO_CREDENTIALS, Some(profile)) => format!("profile {profile:?}: {}", error.message),
-            (code::CONNECTION_FAILED | code::TIMED_OUT, _) => {
+            (code::CONNECTION_FAILED | code::TIMED_OUT | code::NOT_TRUSTED, _) => {
                 let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
                 match base.endpoint.as_deref() {
                     Some(endpoint) => format!("{}: {}", without_userinfo(endpoint), error.message),

@@ -229,7 +229,10 @@ def _rclone_environment(job: Job) -> dict[str, str]:
         "REGION": place.region,
         **({"ENDPOINT": place.endpoint_url} if place.endpoint_url else {}),
     }
-    return {f"RCLONE_CONFIG_STORE_{name}": value for name, value in settings.items()}
+    # The others know the variable that the AWS tools share.
+    bundle = os.environ.get("AWS_CA_BUNDLE")
+    trusted = {"RCLONE_CA_CERT": bundle} if bundle else {}
+    return trusted | {f"RCLONE_CONFIG_STORE_{name}": value for name, value in settings.items()}
 
 
 def _seqferry(job: Job) -> list[str]:

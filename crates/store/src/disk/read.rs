@@ -21,6 +21,8 @@ use crate::types::{CopySource, ObjectMeta, Range};
 
 /// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
 const CHUNK: u64 = 1 << 20;
+/// A range as large as this is read in one piece: whoever asks for a part has room for it, and need not put it together then.
+const PIECE: u64 = 8 << 20;
 
 const GET: &str = "GetObject";
 
@@ -77,6 +79,8 @@ struct Body {
     pin: Pin,
     at: u64,
     end: u64,
+    /// Bytes at a time.
+    chunk: u64,
 }
 
 /// Open a file and read its first chunk.
@@ -110,7 +114,8 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>)
         Some(range) => (range.first, range.last + 1),
     };
     let meta = meta(&stat, name);
-    let mut body = Body { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end };
+    let chunk = if range.is_some() && end - at <= PIECE { end - at } else { CHUNK };
+    let mut body = Body { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk };
     if at == end {
         return Ok(Fetched { meta, body: futures::stream::empty().boxed() });
     }
@@ -175,7 +180,7 @@ fn rest(body: Body) -> ByteStream {
 
 impl Body {
     fn chunk(&mut self) -> Result<Bytes> {
-        let wanted = (self.end - self.at).min(CHUNK);
+        let wanted = (self.end - self.at).min(self.chunk);
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
         while (bytes.len() as u64) < wanted {
             let at = self.at + bytes.len() as u64;

@@ -87,6 +87,7 @@ pub const TABLE: &[Row] = &[
     ("QuotaExceeded", Person, Scope::Job),
     // A person, for the whole job.
     (code::NO_CREDENTIALS, Person, Scope::Job),
+    (code::NOT_TRUSTED, Person, Scope::Job),
     ("InvalidAccessKeyId", Person, Scope::Job),
     ("SignatureDoesNotMatch", Person, Scope::Job),
     ("InvalidSecurity", Person, Scope::Job),
@@ -135,6 +136,8 @@ pub const TABLE: &[Row] = &[
 pub mod code {
     /// No connection, or it broke before an answer.
     pub const CONNECTION_FAILED: &str = "ConnectionFailed";
+    /// Who answered has a certificate that is not trusted here.
+    pub const NOT_TRUSTED: &str = "CertificateNotTrusted";
     /// No answer in time.
     pub const TIMED_OUT: &str = "TimedOut";
     /// The body ended early.
@@ -250,6 +253,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         }
         code::CONNECTION_FAILED | code::TIMED_OUT => {
             "Check the endpoint's address and the network, then run the same command again."
+        }
+        code::NOT_TRUSTED => {
+            "Check the endpoint's address; if an authority of your own signed its certificate, set AWS_CA_BUNDLE to a file with that authority's certificate (PEM)."
         }
         code::DISK_FULL => "Make room on the disk, then run the same command again; what is done is not repeated.",
         code::READ_ONLY => "Mount the file system for writing, or choose another target.",

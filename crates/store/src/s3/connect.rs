@@ -14,18 +14,13 @@ use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::endpoint::Params;
 use aws_sdk_s3::config::{Builder, Region, RequestChecksumCalculation, ResponseChecksumValidation};
-use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::{Connector, tls};
-use aws_smithy_runtime_api::client::http::{
-    HttpClient as _, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector, http_client_fn,
-};
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
-use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_types::service_config::ServiceConfigKey;
 
 use super::credentials::KeptCredentials;
 use super::direct::{Common, Direct};
+use super::transport::{CONNECTING, Trust, credentials_client, transport};
 
 /// Where to talk to and as whom.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -79,9 +74,6 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A service that is there takes a connection within this time.
-const CONNECTING: Duration = Duration::from_secs(5);
-
 /// Everything that clients for the regions of one endpoint have in common.
 pub(super) struct Base {
     builder: Builder,
@@ -97,7 +89,8 @@ impl Base {
     /// Resolve the options through the AWS chain. Reads files and environment; contacts at most the metadata service of
     /// the machine, for a region that nothing else names.
     pub(super) async fn load(options: &EndpointOptions) -> Self {
-        let (client, connector) = transport();
+        let trust = Arc::new(Trust::default());
+        let (client, connector) = transport(Arc::clone(&trust));
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(client);
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
@@ -107,7 +100,7 @@ impl Base {
             }
             if !options.anonymous && options.credentials.is_none() {
                 // Who names a profile means it, whatever keys the environment holds.
-                let config = ProviderConfig::empty().with_http_client(http_client()).with_region(region.clone());
+                let config = ProviderConfig::empty().with_http_client(credentials_client()).with_region(region.clone());
                 let named = ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile).build();
                 loader = loader.credentials_provider(named);
             }
@@ -124,6 +117,9 @@ impl Base {
         }
         let sdk = loader.load().await;
 
+        if let Some(bundle) = configured(&sdk, "AWS_CA_BUNDLE", "ca_bundle") {
+            trust.also(bundle);
+        }
         let endpoint = options.endpoint_url.clone().or_else(|| configured_endpoint(&sdk));
         let region = sdk.region().map_or_else(|| "us-east-1".to_owned(), ToString::to_string);
         let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(KeptCredentials::new);
@@ -169,45 +165,17 @@ impl Base {
     }
 }
 
-/// The SDK's HTTP client, and that connector of it which requests to S3 use: whoever calls it shares their connections.
-fn transport() -> (SharedHttpClient, SharedHttpConnector) {
-    let ours = HttpConnectorSettings::builder().connect_timeout(CONNECTING).build();
-    let connector = SharedHttpConnector::new(connector(Some(&ours), None));
-    // The services that credentials come from have patience of their own.
-    let others = http_client();
-    let to_s3 = connector.clone();
-    let client = http_client_fn(move |settings, components| {
-        if settings.connect_timeout() == Some(CONNECTING) && settings.read_timeout().is_none() {
-            to_s3.clone()
-        } else {
-            others.http_connector(settings, components)
-        }
-    });
-    (client, connector)
-}
-
-fn http_client() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new().build_with_connector_fn(connector)
-}
-
-/// Goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name, as every AWS tool does.
-fn connector(settings: Option<&HttpConnectorSettings>, components: Option<&RuntimeComponents>) -> Connector {
-    let mut connector = Connector::builder()
-        .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
-        .proxy_config(ProxyConfig::from_env());
-    connector.set_connector_settings(settings.cloned());
-    connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
-    connector.build()
-}
-
 /// The endpoint that the environment or the profile name, the S3-specific one first.
 fn configured_endpoint(sdk: &aws_types::SdkConfig) -> Option<String> {
-    let key =
-        ServiceConfigKey::builder().service_id("s3").env("AWS_ENDPOINT_URL").profile("endpoint_url").build().ok()?;
-    sdk.service_config()
-        .and_then(|config| config.load_config(key))
+    configured(sdk, "AWS_ENDPOINT_URL", "endpoint_url")
         .or_else(|| sdk.endpoint_url().map(str::to_owned))
         .filter(|url| !url.is_empty())
+}
+
+/// A setting of the AWS tools by its names in the environment and in a profile.
+fn configured(sdk: &aws_types::SdkConfig, env: &str, profile: &str) -> Option<String> {
+    let key = ServiceConfigKey::builder().service_id("s3").env(env).profile(profile).build().ok()?;
+    sdk.service_config().and_then(|config| config.load_config(key)).filter(|value| !value.is_empty())
 }
 
 /// The SDK joins a path in an endpoint and the bucket's name without a slash between them.

@@ -10,10 +10,12 @@ use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::{ChecksumType, CompletedPart as SdkCompletedPart, ServerSideEncryption};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
+use super::transport::NotTrusted;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
@@ -252,7 +254,8 @@ where
             if unsigned {
                 new(code::NO_CREDENTIALS, None).with_message(without_output(&text))
             } else if let SdkError::DispatchFailure(dispatch) = error {
-                new(transport_code(dispatch.is_timeout()), None).with_message(text)
+                let code = dispatch.as_connector_error().map_or(code::CONNECTION_FAILED, transport_code);
+                new(code, None).with_message(text)
             } else {
                 new("InvalidRequest", None).with_message(text)
             }
@@ -262,8 +265,14 @@ where
 }
 
 /// Code for requests that got no answer.
-pub(super) fn transport_code(timed_out: bool) -> &'static str {
-    if timed_out { code::TIMED_OUT } else { code::CONNECTION_FAILED }
+pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
+    if error.is_timeout() {
+        code::TIMED_OUT
+    } else if sources(error).any(<dyn Error>::is::<NotTrusted>) {
+        code::NOT_TRUSTED
+    } else {
+        code::CONNECTION_FAILED
+    }
 }
 
 /// Code for answers without one.
@@ -313,7 +322,7 @@ pub(super) fn without_output(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim_end_matches([' ', '.', ':'])
 }
 
-fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+pub(super) fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     let mut next = Some(error);
     std::iter::from_fn(move || {
         let error = next?;

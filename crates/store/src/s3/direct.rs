@@ -241,7 +241,7 @@ impl Direct {
             if error.is_user() {
                 about.failed("InvalidRequest", None).with_message(chain(&error))
             } else {
-                about.failed(transport_code(error.is_timeout()), None).with_message(chain(&error))
+                about.failed(transport_code(&error), None).with_message(chain(&error))
             }
         })?;
         read(about, response).await

@@ -100,6 +100,7 @@ const OURS: &[&str] = &[
     code::MALFORMED,
     code::RANGE_IGNORED,
     code::NO_CREDENTIALS,
+    code::NOT_TRUSTED,
 ];
 
 /// What goes wrong on disks. How these come about is in the tests of disks.

@@ -1,0 +1,450 @@
+//! Connections to S3, by hyper as the SDK's own are, and ours for two reasons.
+//!
+//! - rustls asks the network for 4 KiB at a time, so that over TLS a download of 2 GiB makes half a million system calls. Here
+//!   it is given them out of larger reads ([`Wide`]).
+//! - Who answers with a certificate that nobody here trusts is told apart from who does not answer: trying again is of no use.
+//!
+//! What goes through a proxy is left to the SDK's connector, which knows how.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::{Connector, tls};
+use aws_smithy_runtime_api::client::connection::{CaptureSmithyConnection, ConnectionMetadata};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient as _, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
+    http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use bytes::{Buf as _, BytesMut};
+use hyper::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::{
+    CaptureConnection, Connected, Connection, HttpConnector as Tcp, capture_connection,
+};
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_util::io::poll_read_buf;
+use tower_service::Service;
+
+use super::convert::sources;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A service that is there takes a connection within this time.
+pub(super) const CONNECTING: Duration = Duration::from_secs(5);
+/// Bytes that are asked for at once: four records of TLS.
+const WIDE: usize = 64 << 10;
+/// Who asks for as much as this reads with few calls as it is.
+const WIDE_ENOUGH: usize = 8 << 10;
+
+/// The SDK's HTTP client, and that connector of it which requests to S3 use: whoever calls it shares their connections.
+pub(super) fn transport(trust: Arc<Trust>) -> (SharedHttpClient, SharedHttpConnector) {
+    let connector = SharedHttpConnector::new(Ours::new(trust));
+    // The services that credentials come from have patience of their own.
+    let others = credentials_client();
+    let to_s3 = connector.clone();
+    let client = http_client_fn(move |settings, components| {
+        if settings.connect_timeout() == Some(CONNECTING) && settings.read_timeout().is_none() {
+            to_s3.clone()
+        } else {
+            others.http_connector(settings, components)
+        }
+    });
+    (client, connector)
+}
+
+/// The SDK's own client, which makes its connectors when they are needed.
+pub(super) fn credentials_client() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new().build_with_connector_fn(of_the_sdk)
+}
+
+/// Goes through the proxy that `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` name, as every AWS tool does.
+fn of_the_sdk(settings: Option<&HttpConnectorSettings>, components: Option<&RuntimeComponents>) -> Connector {
+    let mut connector = Connector::builder()
+        .tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::AwsLc))
+        .proxy_config(ProxyConfig::from_env());
+    connector.set_connector_settings(settings.cloned());
+    connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+    connector.build()
+}
+
+#[derive(Debug)]
+struct Ours {
+    client: Client<Dial, SdkBody>,
+    proxies: Matcher,
+    /// Reads the system's certificates when it is made, which takes longer than a small request.
+    by_proxy: LazyLock<Connector>,
+}
+
+impl Ours {
+    fn new(trust: Arc<Trust>) -> Self {
+        let mut tcp = Tcp::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        Self {
+            // Without a timer idle connections would stay for ever.
+            client: Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(Dial { tcp, trust }),
+            proxies: Matcher::from_env(),
+            by_proxy: LazyLock::new(|| {
+                let settings = HttpConnectorSettings::builder().connect_timeout(CONNECTING).build();
+                of_the_sdk(Some(&settings), None)
+            }),
+        }
+    }
+}
+
+impl HttpConnector for Ours {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        if request.uri().parse::<Uri>().is_ok_and(|uri| self.proxies.intercept(&uri).is_some()) {
+            return self.by_proxy.call(request);
+        }
+        let mut request = match request.try_into_http1x() {
+            Ok(request) => request,
+            Err(error) => return HttpConnectorFuture::ready(Err(ConnectorError::user(error.into()))),
+        };
+        let connection = capture_connection(&mut request);
+        if let Some(wanted) = request.extensions().get::<CaptureSmithyConnection>() {
+            wanted.set_connection_retriever(move || of(&connection));
+        }
+        let response = self.client.request(request);
+        HttpConnectorFuture::new(async move {
+            let response = response.await.map_err(failed)?;
+            HttpResponse::try_from(response.map(SdkBody::from_body_1_x))
+                .map_err(|error| ConnectorError::other(error.into(), None))
+        })
+    }
+}
+
+/// What the SDK may do with a connection: give it up.
+fn of(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
+    connection.connection_metadata().as_ref()?;
+    let connection = connection.clone();
+    let give_up = move || {
+        if let Some(there) = connection.connection_metadata().as_ref() {
+            there.poison();
+        }
+    };
+    Some(ConnectionMetadata::builder().proxied(false).poison_fn(give_up).build())
+}
+
+fn failed(error: ClientError) -> ConnectorError {
+    let is = |found: fn(&(dyn Error + 'static)) -> bool| sources(&error).any(found);
+    if is(<dyn Error>::is::<NotInTime>) {
+        ConnectorError::timeout(error.into())
+    } else if is(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user)) {
+        ConnectorError::user(error.into())
+    } else {
+        ConnectorError::io(error.into())
+    }
+}
+
+/// Makes a connection, secure or not as the address says.
+#[derive(Debug, Clone)]
+struct Dial {
+    tcp: Tcp,
+    trust: Arc<Trust>,
+}
+
+impl Service<Uri> for Dial {
+    type Response = MaybeHttpsStream<Wide>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let (mut plain, trust) = (Plain(self.tcp.clone()), Arc::clone(&self.trust));
+        Box::pin(async move {
+            let secure = to.scheme_str() == Some("https");
+            let dialed = async move {
+                if secure {
+                    HttpsConnector::from((plain, trust.config()?)).call(to).await.map_err(told_apart)
+                } else {
+                    plain.call(to).await.map(MaybeHttpsStream::Http)
+                }
+            };
+            tokio::time::timeout(CONNECTING, dialed).await.unwrap_or_else(|_| Err(NotInTime.into()))
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Plain(Tcp);
+
+impl Service<Uri> for Plain {
+    type Response = Wide;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Wide, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let connecting = self.0.call(to);
+        Box::pin(async move { Ok(Wide { stream: connecting.await?, kept: BytesMut::new() }) })
+    }
+}
+
+/// A connection that reads [`WIDE`] bytes from the network when it is asked for few, and keeps what is not asked for yet. While
+/// it waits for the network it keeps nothing: there are thousands of connections.
+#[derive(Debug)]
+struct Wide {
+    stream: TokioIo<TcpStream>,
+    kept: BytesMut,
+}
+
+impl Read for Wide {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, kept } = self.get_mut();
+        if kept.is_empty() {
+            if into.remaining() >= WIDE_ENOUGH {
+                return Pin::new(stream).poll_read(cx, into);
+            }
+            kept.reserve(WIDE);
+            let read = poll_read_buf(Pin::new(stream.inner_mut()), cx, kept);
+            if read.is_pending() {
+                *kept = BytesMut::new();
+            }
+            ready!(read)?;
+        }
+        let length = kept.len().min(into.remaining());
+        into.put_slice(&kept[..length]);
+        kept.advance(length);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Wide {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+}
+
+impl Connection for Wide {
+    fn connected(&self) -> Connected {
+        self.stream.connected()
+    }
+}
+
+/// No connection within [`CONNECTING`].
+#[derive(Debug)]
+struct NotInTime;
+
+impl fmt::Display for NotInTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no connection within {} s", CONNECTING.as_secs())
+    }
+}
+
+impl Error for NotInTime {}
+
+/// Nobody can tell whether who answers is who was asked for.
+#[derive(Debug, Clone)]
+pub(super) struct NotTrusted(String);
+
+impl fmt::Display for NotTrusted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for NotTrusted {}
+
+/// An error of a secure connection, said once and for what it is.
+fn told_apart(error: BoxError) -> BoxError {
+    match of_rustls(error.as_ref()) {
+        Some(rustls @ rustls::Error::InvalidCertificate(_)) => NotTrusted(rustls.to_string()).into(),
+        Some(rustls) => format!("TLS handshake failed: {rustls}").into(),
+        None => error,
+    }
+}
+
+fn of_rustls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // What such an error holds is not among its causes.
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(held) => Some(held as &(dyn Error + 'static)),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// Whom to trust: the system's authorities, and perhaps those of a file.
+#[derive(Debug, Default)]
+pub(super) struct Trust {
+    bundle: OnceLock<PathBuf>,
+    config: OnceLock<Result<Arc<ClientConfig>, NotTrusted>>,
+}
+
+impl Trust {
+    /// Trust those of a file (PEM) as well. Other AWS tools trust nobody else then; but a transfer may have a storage of one's
+    /// own at one end and AWS at the other. To be called before the first request.
+    pub(super) fn also(&self, bundle: String) {
+        let _first_one_counts = self.bundle.set(bundle.into());
+    }
+
+    /// Found out when it is first needed.
+    fn config(&self) -> Result<Arc<ClientConfig>, NotTrusted> {
+        self.config.get_or_init(|| self.find()).clone()
+    }
+
+    fn find(&self) -> Result<Arc<ClientConfig>, NotTrusted> {
+        let mut roots = RootCertStore { roots: SYSTEM.roots.clone() };
+        if let Some(bundle) = self.bundle.get() {
+            add_file(&mut roots, bundle).map_err(|why| NotTrusted(format!("{}: {why}", bundle.display())))?;
+        }
+        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| NotTrusted(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        // One request at a time for each connection, and as many of those as there are requests: one connection for all
+        // would be bound by what one can carry.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+/// Read once for the process, and only when there is somebody to trust: it takes longer than a small request.
+static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
+    let mut roots = RootCertStore::empty();
+    // Some systems have old ones that nobody can read, beside those that count.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
+});
+
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
+    let before = roots.len();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if roots.len() > before { Ok(()) } else { Err("it holds no certificates".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use hyper::rt::ReadBuf;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A connection that reads widely, and its other end.
+    async fn connected() -> (Wide, TcpStream) {
+        let there = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", there.local_addr().unwrap()).parse().unwrap();
+        let here = Plain(Tcp::new()).call(address).await.unwrap();
+        (here, there.accept().await.unwrap().0)
+    }
+
+    async fn read(from: &mut Wide, at_most: usize) -> Vec<u8> {
+        let mut bytes = vec![0; at_most];
+        let mut into = ReadBuf::new(&mut bytes);
+        poll_fn(|cx| Pin::new(&mut *from).poll_read(cx, into.unfilled())).await.unwrap();
+        into.filled().to_vec()
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_is_read_in_whatever_pieces() {
+        let (mut here, mut there) = connected().await;
+        let seed = fastrand::u64(..);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let sent: Vec<u8> = (0..1 << 20).map(|_| rng.u8(..)).collect();
+        let mut pieces = rng.fork();
+        let to_send = sent.clone();
+        let sending = tokio::spawn(async move {
+            let mut rest = &to_send[..];
+            while !rest.is_empty() {
+                let (piece, after) = rest.split_at(pieces.usize(1..100_000).min(rest.len()));
+                there.write_all(piece).await.unwrap();
+                rest = after;
+            }
+        });
+
+        let mut received = Vec::new();
+        loop {
+            // Fewer than are read at once, and more.
+            let piece = read(&mut here, rng.usize(1..2 * WIDE_ENOUGH)).await;
+            if piece.is_empty() {
+                break;
+            }
+            received.extend(piece);
+        }
+
+        sending.await.unwrap();
+        assert!(received == sent, "seed {seed}");
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_little_is_given_it_out_of_one_large_read() {
+        let (mut here, mut there) = connected().await;
+        there.write_all(&[7; 10_000]).await.unwrap();
+        here.stream.inner_mut().readable().await.unwrap();
+
+        assert_eq!(read(&mut here, 4096).await, [7; 4096]);
+        assert_eq!(here.kept.len(), 10_000 - 4096);
+    }
+
+    #[tokio::test]
+    async fn who_waits_keeps_no_memory() {
+        let (mut here, mut there) = connected().await;
+        there.write_all(b"answer").await.unwrap();
+        assert_eq!(read(&mut here, 4096).await, b"answer");
+
+        let mut bytes = [0; 4096];
+        let mut into = ReadBuf::new(&mut bytes);
+        let waits = poll_fn(|cx| Poll::Ready(Pin::new(&mut here).poll_read(cx, into.unfilled()).is_pending())).await;
+
+        assert!(waits);
+        assert_eq!(here.kept.capacity(), 0);
+    }
+}
