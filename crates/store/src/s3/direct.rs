@@ -1,9 +1,9 @@
 //! Copies as requests of our own making: what a process that copies sends thousands of times a second.
 //!
 //! The SDK assembles each request out of some sixty plug-ins, which costs several times what the request itself does
-//! (`docs/performance.md`). Here it is built and signed by hand, and everything else is the SDK's own: the connections (one pool
-//! for both, with the same proxies and TLS), the chain of credentials, the rules from bucket and region to address, the signing
-//! algorithm and the XML reader. What those rules do not answer with an ordinary address and signature (ARNs, directory
+//! (`docs/performance.md`). Here it is built and signed by hand, and everything else is what the SDK's requests use: the
+//! connections (`super::transport`: one pool for both), the chain of credentials, the rules from bucket and region to address, the
+//! signing algorithm and the XML reader. What those rules do not answer with an ordinary address and signature (ARNs, directory
 //! buckets, outposts) goes through the SDK: [`Direct::home`] says which. The decision and its figures are in
 //! `docs/adr/20261121-copies-without-the-sdk.md`.
 
