@@ -17,7 +17,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     outcomes[kind], model = _on_the_simulator(plan, options)
                 else:
                     server = servers.start_secure(bench) if kind == SECURE else servers.start(bench, kind)
-                    storage = _connect(server.environment(), server.create_bucket())
+                    storage = _connect(server.environment(), server.create_bucket(), prepared_at=server.plain_url)
                     print(f"\n{kind}", flush=True)
                     piece = workload.random_pieces(asked.seed)
                     outcomes[kind] = run(plan, storage, work_folder=bench.folder, keep=False, tell=Told(), piece=piece)
@@ -129,12 +129,19 @@ def _tools() -> Mapping[str, str]:
     return found
 
 
-def _connect(environment: Mapping[str, str], bucket: str) -> Storage:
-    """Nothing of the developer's own settings, here and in the processes that are started."""
+def _connect(environment: Mapping[str, str], bucket: str, *, prepared_at: str | None = None) -> Storage:
+    """Nothing of the developer's own settings, here and in the processes that are started.
+
+    ``prepared_at``: an endpoint of the same bucket for what is not measured. Over TLS boto3 sends checksums as
+    trailers, and versitygw refuses its parts.
+    """
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(environment, AWS_CONFIG_FILE=os.devnull, AWS_SHARED_CREDENTIALS_FILE=os.devnull)
-    return connect(bucket, f"seqferry-bench-{fresh_id()}/", endpoint_url=None, profile=None, region=None)
+    storage = connect(bucket, f"seqferry-bench-{fresh_id()}/", endpoint_url=prepared_at, profile=None, region=None)
+    if prepared_at is not None:
+        storage.place = replace(storage.place, endpoint_url=environment["AWS_ENDPOINT_URL"])
+    return storage
 
 
 def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, dict[str, Any]]:

@@ -60,6 +60,8 @@ class S3Server:
     endpoint_url: str
     ca: str | None = None
     """File with the certificate of who signed this server's, for one that speaks TLS."""
+    plain_url: str | None = None
+    """Where the same buckets are to be had without TLS, for one that speaks it."""
 
     admin = ADMIN
     user = MOVER
@@ -187,7 +189,7 @@ def start(run: Run, kind: Kind) -> S3Server:
 
 def start_secure(run: Run) -> S3Server:
     """The run's versitygw that speaks TLS; its certificate is for 127.0.0.1 alone."""
-    return S3Server(**run.once("versitygw-tls", lambda: asdict(_start_versitygw(run, ca=_TLS / "ca.pem"))))
+    return S3Server(**run.once("versitygw-tls", lambda: asdict(_start_versitygw(run, secure=True))))
 
 
 def start_versitygw(run: Run, *options: str) -> S3Server:
@@ -263,12 +265,10 @@ def _own_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "VGW_", "WEED_"))}
 
 
-def _start_versitygw(run: Run, *options: str, ca: Path | None = None) -> S3Server:
+def _start_versitygw(run: Run, *options: str, secure: bool = False) -> S3Server:
     binary = find_tool("versitygw", variable="SEQFERRY_VERSITYGW", hint="run `make tools` (needs Go)")
     base = _own_environment()
     environment = {**base, "ROOT_ACCESS_KEY": ADMIN.access_key, "ROOT_SECRET_KEY": ADMIN.secret_key}
-    secured = ("--cert", str(_TLS / "server.pem"), "--key", str(_TLS / "server.key")) if ca else ()
-    scheme, trusted = ("https", str(ca)) if ca else ("http", None)
     said = ""
     for attempt in range(_TRIES):
         folder = run.new_folder("versitygw")
@@ -276,22 +276,29 @@ def _start_versitygw(run: Run, *options: str, ca: Path | None = None) -> S3Serve
             (folder / name).mkdir()
         # Metadata lives in extended attributes, or in a folder of its own where the file system has none.
         metadata = [] if _has_xattrs(folder) and attempt < _TRIES - 1 else ["--sidecar", str(folder / "sidecar")]
-        [port] = free_ports(1)
-        server = S3Server("versitygw", f"{scheme}://127.0.0.1:{port}", trusted)
-        process = run.spawn(
-            [
+        plain, secured = free_ports(2)
+
+        def serve(
+            server: S3Server, port: int, *more: str, folder: Path = folder, metadata: list[str] = metadata
+        ) -> bool:
+            command: list[str | Path] = [
                 binary,
                 *("--port", f"127.0.0.1:{port}", "--iam-dir", folder / "iam", "--quiet", "--keep-alive"),
-                *secured,
+                *more,
                 *options,
                 *("posix", "--versioning-dir", folder / "versions", *metadata, folder / "data"),
-            ],
-            folder=folder,
-            environment=environment,
-        )
-        if _await_ready(server, process, folder):
+            ]
+            return _await_ready(server, run.spawn(command, folder=folder, environment=environment), folder)
+
+        server = S3Server("versitygw", f"http://127.0.0.1:{plain}")
+        if serve(server, plain):
             _create_versitygw_user(binary, server, base)
-            return server
+            if not secure:
+                return server
+            # A second process on the same files, which finds the user there.
+            server = S3Server("versitygw", f"https://127.0.0.1:{secured}", str(_TLS / "ca.pem"), server.endpoint_url)
+            if serve(server, secured, "--cert", str(_TLS / "server.pem"), "--key", str(_TLS / "server.key")):
+                return server
         said = log_tail(folder)
     raise RuntimeError(f"versitygw does not start; it printed:\n{said}")
 
@@ -299,7 +306,6 @@ def _start_versitygw(run: Run, *options: str, ca: Path | None = None) -> S3Serve
 def _create_versitygw_user(binary: Path, server: S3Server, environment: Mapping[str, str]) -> None:
     arguments = [
         "admin",
-        *(["--allow-insecure"] if server.ca else []),
         "create-user",
         "--access",
         MOVER.access_key,
