@@ -29,7 +29,7 @@ from copy_methods import tool  # noqa: E402
 from figures import Figure, Result  # noqa: E402
 from seqferry.amounts import rate  # noqa: E402
 from seqferry.bench import workload  # noqa: E402
-from seqferry.bench.methods import available  # noqa: E402
+from seqferry.bench.methods import Found, available  # noqa: E402
 from seqferry.bench.storage import Storage, connect  # noqa: E402
 from seqferry.bench.transfer import Asked, Measured, Outcome, fresh_id, make_plan, run  # noqa: E402
 from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
@@ -38,7 +38,10 @@ from support.run import MissingToolError, Run, find_tool  # noqa: E402
 from support.sim import Simulator  # noqa: E402
 
 BASELINE = "seqferry"
-METHODS = (BASELINE, "s5cmd", "rclone", "crt", "aws")
+CRT = "crt"
+METHODS = (BASELINE, "s5cmd", "rclone", CRT, "aws")
+LIKE_US = "crt-crc64nvme"
+"""Only when it is named: the CRT with the checksum that Seqferry sends. Its own choice costs versitygw less."""
 SIMULATOR = "s3sim"
 SECURE = "versitygw-tls"
 SERVERS = ("versitygw", SECURE, "seaweedfs", SIMULATOR)
@@ -48,15 +51,19 @@ QUICK = ("1x24MiB", "60x100KiB")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
+    wanted = options.only or METHODS
     asked = Asked(
         workloads=tuple(workload.parse(each) for each in options.workload or (QUICK if options.quick else WORKLOADS)),
-        methods=tuple(options.only or METHODS),
+        methods=tuple(dict.fromkeys(CRT if name == LIKE_US else name for name in wanted)),
         warm_up=options.warm_up,
         repetitions=options.rounds,
         first_round=options.turn,
         seed=options.seed + options.turn,
     )
-    found, left_out = available(asked.methods, accelerated=False, tools=_tools())
+    found, left_out = available([*wanted], accelerated=False, tools=_tools())
+    if LIKE_US in wanted:
+        crt, left_out_too = available([CRT], accelerated=False)
+        found, left_out = [*found, *map(_like_us, crt)], [*left_out, *left_out_too]
     for line in left_out:
         print(line)
     plan = make_plan(asked, found)
@@ -102,10 +109,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
 
+def _like_us(crt: Found) -> Found:
+    method = replace(
+        crt.method,
+        name=LIKE_US,
+        what=f"{crt.method.what}, checksums CRC64NVME",
+        words=lambda job: [*crt.method.words(job), "--checksum", "CRC64NVME"],
+    )
+    return replace(crt, method=method)
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Move files to and from S3 by several clients, side by side.")
     parser.add_argument("--server", choices=SERVERS, action="append", help="default: versitygw and s3sim")
-    parser.add_argument("--only", action="append", metavar="METHOD", help="run this method only (may be repeated)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="METHOD",
+        help=f"run this method only (may be repeated): {', '.join((*METHODS, LIKE_US))}",
+    )
     parser.add_argument("--workload", action="append", metavar="NxSIZE", help=f"default: {', '.join(WORKLOADS)}")
     parser.add_argument("--quick", action="store_true", help=f"small sizes: {', '.join(QUICK)}")
     parser.add_argument("--rounds", type=int, default=3)

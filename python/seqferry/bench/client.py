@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=10)
     parser.add_argument("--part-size", type=int, default=8 * MIB)
     parser.add_argument("--accelerate", action="store_true")
+    parser.add_argument("--checksum", help="algorithm of what is sent by the CRT; default: its own choice")
     given = parser.parse_args()
     _METHODS[given.method](given)
 
@@ -111,7 +112,12 @@ def _crt(given: argparse.Namespace) -> None:
 
 def _submit(given: argparse.Namespace, moving: Any, client: Any) -> None:
     if given.direction == "upload":
-        futures = [moving.upload(str(given.folder / name), given.bucket, given.prefix + name) for name in _files(given)]
+        more = {"ChecksumAlgorithm": given.checksum} if given.checksum else {}
+        futures = [
+            # One of their own for each: they are written to.
+            moving.upload(str(given.folder / name), given.bucket, given.prefix + name, extra_args=dict(more))
+            for name in _files(given)
+        ]
     else:
         futures = [
             moving.download(given.bucket, given.prefix + name, str(given.folder / name))
