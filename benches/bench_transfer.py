@@ -60,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         first_round=options.turn,
         seed=options.seed + options.turn,
     )
-    found, left_out = available([*wanted], accelerated=False, tools=_tools())
+    installed, left_out = available(asked.methods, accelerated=False, tools=_tools())
+    found = [each for each in installed if each.method.name in wanted]
     if LIKE_US in wanted:
-        crt, left_out_too = available([CRT], accelerated=False)
-        found, left_out = [*found, *map(_like_us, crt)], [*left_out, *left_out_too]
+        found += [_like_us(each) for each in installed if each.method.name == CRT]
     for line in left_out:
         print(line)
     plan = make_plan(asked, found)

@@ -7,7 +7,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
@@ -53,6 +53,7 @@ def _clean_environment(folder: Path) -> None:
 
 
 _RUN = pytest.StashKey[Run]()
+_Started = TypeVar("_Started")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -100,36 +101,34 @@ def run(pytestconfig: pytest.Config) -> Run:
     return pytestconfig.stash[_RUN]
 
 
-def _started(run: Run, kind: servers.Kind) -> S3Server:
+def _or_skip(start: Callable[[], _Started]) -> _Started:
+    """What ``start`` starts, where its tool is there."""
     try:
-        return servers.start(run, kind)
+        return start()
     except MissingToolError as missing:
         _skip(missing)
 
 
 @pytest.fixture(scope="session")
 def versitygw(run: Run) -> S3Server:
-    return _started(run, "versitygw")
+    return _or_skip(lambda: servers.start(run, "versitygw"))
 
 
 @pytest.fixture(scope="session")
 def seaweedfs(run: Run) -> S3Server:
-    return _started(run, "seaweedfs")
+    return _or_skip(lambda: servers.start(run, "seaweedfs"))
 
 
 @pytest.fixture(scope="session")
 def secure_server(run: Run) -> S3Server:
     """A versitygw that speaks TLS."""
-    try:
-        return servers.start_secure(run)
-    except MissingToolError as missing:
-        _skip(missing)
+    return _or_skip(lambda: servers.start_secure(run))
 
 
 @pytest.fixture(scope="session", params=KINDS)
 def s3server(request: pytest.FixtureRequest, run: Run) -> S3Server:
     """Each kind of server in turn."""
-    return _started(run, request.param)
+    return _or_skip(lambda: servers.start(run, request.param))
 
 
 @pytest.fixture
@@ -191,10 +190,7 @@ def make_simulator() -> Iterator[Callable[..., Simulator]]:
 
 @pytest.fixture(scope="session")
 def postgres(run: Run) -> Postgres:
-    try:
-        return postgres_server.start(run)
-    except MissingToolError as missing:
-        _skip(missing)
+    return _or_skip(lambda: postgres_server.start(run))
 
 
 @pytest.fixture

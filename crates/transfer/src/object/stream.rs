@@ -27,8 +27,8 @@ use crate::requests::{Call, Interrupted};
 use reading::{Piece, Reader, is_pinned};
 
 /// What an object that goes at once holds besides its bytes: the requests of the SDK, their connections and what is known of the object
-/// (measured: some 200 KiB, and 100 more where the connections speak TLS). Without it a thousand small objects would pass for nothing.
-const BESIDES_BYTES: u64 = 320 << 10;
+/// (measured: some 200 KiB). Without it a thousand small objects would pass for nothing.
+const BESIDES_BYTES: u64 = 192 << 10;
 
 /// Where the way of the bytes is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
