@@ -198,7 +198,7 @@ impl Bench<'_> {
     }
 
     async fn read(&self, source: &CopySource, range: Option<Range>) -> Result<Bytes> {
-        let chunks: Vec<Bytes> = self.store.get(source, range).await?.try_collect().await?;
+        let chunks: Vec<Bytes> = self.store.get(source, range).await?.into_stream().try_collect().await?;
         Ok(chunks.concat().into())
     }
 
@@ -307,6 +307,6 @@ fn refused_job_wide<T>(answer: Result<T>, what: &str) -> StoreError {
     error
 }
 
-async fn collect(body: crate::store::ByteStream) -> Vec<Result<Bytes>> {
-    body.collect().await
+async fn collect(body: crate::body::Body) -> Vec<Result<Bytes>> {
+    body.into_stream().collect().await
 }

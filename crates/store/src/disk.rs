@@ -14,11 +14,13 @@
 //! | `write` | whole files |
 //! | `upload`, `record` | files in parts, and which of those are whole |
 //! | `pace` | which thread writes |
+//! | `direct` | writing past the system's cache |
 //! | `facts` | what a file's status says; times and permissions as metadata |
 //! | `fail` | from the operating system's errors to ours |
 //!
 //! What a disk has not: tags, storage classes, versions, content headers, checksums of what it holds, copies within itself.
 
+mod direct;
 mod facts;
 mod fail;
 mod folders;
@@ -38,13 +40,13 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use futures::TryStreamExt as _;
 use tokio::sync::Semaphore;
 
+use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{ByteStream, Fetched, ObjectStore, Result};
+use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
     CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
     PutObject, Range, UploadInfo, Written,
@@ -52,6 +54,9 @@ use crate::types::{
 
 /// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
 const THREADS: usize = 32;
+
+/// Bytes of a body that are read at a time: checksums over them are computed while they are in the processor's cache.
+const READ: usize = 256 << 10;
 
 const UPLOAD_PART: &str = "UploadPart";
 
@@ -280,7 +285,7 @@ impl ObjectStore for DiskStore {
         upload_id: &str,
         part: u32,
         size: u64,
-        mut body: ByteStream,
+        mut body: Body,
     ) -> Result<Copied> {
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let begin = move |disk: &Arc<Disk>| {
@@ -289,17 +294,26 @@ impl ObjectStore for DiskStore {
         };
         let mut writing = self.disk.blocking(UPLOAD_PART, bucket, Some(key), begin).await?;
         let mut crc64 = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        while let Some(chunk) = body.try_next().await? {
-            let write = move || {
-                crc64.update(&chunk);
-                writing.write(&chunk)?;
-                Ok((writing, crc64))
+        let failed = |fail: fail::Fail| fail.into_error(UPLOAD_PART, bucket, Some(key));
+        while let Some((into, at_most)) = writing.room() {
+            let came = body.read(into, at_most.min(READ)).await?;
+            if came == 0 {
+                break;
+            }
+            crc64.update(writing.took(came));
+            if !writing.is_due() {
+                continue;
+            }
+            let waits = writing.waits();
+            let write = move || writing.write().map(|()| writing);
+            let here = if waits { Err(write) } else { self.disk.pace.here(write) };
+            writing = match here {
+                Ok(written) => written.map_err(failed)?,
+                Err(write) => self.disk.blocking(UPLOAD_PART, bucket, Some(key), move |_| write()).await?,
             };
-            let written: fail::Result<_> = match self.disk.pace.here(write) {
-                Ok(written) => written,
-                Err(write) => Ok(self.disk.blocking(UPLOAD_PART, bucket, Some(key), move |_| write()).await?),
-            };
-            (writing, crc64) = written.map_err(|fail| fail.into_error(UPLOAD_PART, bucket, Some(key)))?;
+        }
+        if body.next().await.transpose()?.is_some() {
+            return Err(failed(writing.other_length()));
         }
         let finish = move |disk: &Arc<Disk>| writing.finish(&disk.options, disk.boot.as_deref(), crc64.finalize());
         self.disk.blocking(UPLOAD_PART, bucket, Some(key), finish).await

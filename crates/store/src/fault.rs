@@ -15,9 +15,10 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Notify;
 
 use crate::ChecksumAlgorithm;
+use crate::body::Body;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{ByteStream, Fetched, ObjectStore, Result};
+use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
     CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
     PutObject, Range, UploadInfo, Written,
@@ -314,20 +315,20 @@ impl ObjectStore for FaultStore {
         match self.fault("GetObject", &key, None) {
             Some(Fault::Truncate) => {
                 let Fetched { meta, body } = self.inner.fetch(source, range).await?;
-                let half = body.take(1);
+                let half = body.into_stream().take(1);
                 let end = Err(StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)));
-                Ok(Fetched { meta, body: half.chain(futures::stream::iter([end])).boxed() })
+                Ok(Fetched { meta, body: Body::of_chunks(half.chain(futures::stream::iter([end])).boxed()) })
             }
             Some(Fault::Corrupt) => {
                 let Fetched { meta, body } = self.inner.fetch(source, range).await?;
-                let altered = body.map_ok(|chunk| {
+                let altered = body.into_stream().map_ok(|chunk| {
                     let mut bytes = chunk.to_vec();
                     if let Some(byte) = bytes.first_mut() {
                         *byte ^= 1;
                     }
                     Bytes::from(bytes)
                 });
-                Ok(Fetched { meta, body: altered.boxed() })
+                Ok(Fetched { meta, body: Body::of_chunks(altered.boxed()) })
             }
             Some(Fault::Fail(code, status)) => {
                 Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status)))
@@ -417,11 +418,11 @@ impl ObjectStore for FaultStore {
         upload_id: &str,
         part: u32,
         size: u64,
-        body: ByteStream,
+        body: Body,
     ) -> Result<Copied> {
         let fault = self.fault("UploadPart", key, Some(part));
         let spoiled = fault.clone();
-        let body = body.map_ok(move |chunk| sent(spoiled.as_ref(), chunk)).boxed();
+        let body = Body::of_chunks(body.into_stream().map_ok(move |chunk| sent(spoiled.as_ref(), chunk)).boxed());
         let request = self.inner.stream_part(bucket, key, upload_id, part, size, body);
         self.meet(fault, "UploadPart", bucket, key, request).await
     }

@@ -8,6 +8,7 @@
 //! This crate imports no other crate of ours and knows nothing of transfers: it offers single requests, makes each of them
 //! once, and says precisely how it went. Who retries is decided above.
 
+mod body;
 pub mod budget;
 pub mod checksum;
 mod disk;
@@ -22,13 +23,14 @@ pub mod conformance;
 #[cfg(feature = "testing")]
 pub mod fault;
 
+pub use body::{Body, ByteStream};
 pub use budget::{Budget, BudgetLimits};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{DiskOptions, DiskStore, MTIME, Symlinks, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, S3Store};
-pub use store::{ByteStream, Fetched, ObjectStore, Result};
+pub use store::{Fetched, ObjectStore, Result};
 pub use types::{
     Attributes, CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest,
     ListedObject, ObjectMeta, PartInfo, PartsPage, PutObject, Range, Refusal, UploadInfo, Written,

@@ -14,6 +14,7 @@ use futures::StreamExt as _;
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
+use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, base64, hex};
 use crate::error::StoreError;
 use crate::error::classify::code;
@@ -414,7 +415,7 @@ impl ObjectStore for MemoryStore {
         let chunks: Vec<Result<Bytes>> = body.chunks(1 << 16).map(|chunk| Ok(body.slice_ref(chunk))).collect();
         let checksum = object.checksum.clone().filter(|_| range.is_none());
         let meta = ObjectMeta { checksum, ..self.meta(object) };
-        Ok(Fetched { meta, body: futures::stream::iter(chunks).boxed() })
+        Ok(Fetched { meta, body: Body::of_chunks(futures::stream::iter(chunks).boxed()) })
     }
 
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {

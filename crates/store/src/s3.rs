@@ -8,6 +8,7 @@ mod connect;
 mod convert;
 mod credentials;
 mod direct;
+mod http1;
 mod requests;
 mod transport;
 

@@ -3,10 +3,9 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
-use futures::TryStreamExt as _;
-use futures::stream::BoxStream;
+use bytes::Bytes;
 
+use crate::body::Body;
 use crate::error::StoreError;
 use crate::types::{
     Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta,
@@ -16,15 +15,12 @@ use crate::types::{
 /// Every request ends in one of these.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// A body in chunks. A body that ends early yields an error, never a silent end.
-pub type ByteStream = BoxStream<'static, Result<Bytes>>;
-
 /// An answer to GET: facts about the object, and its bytes (or those of the range).
 pub struct Fetched {
     /// Of the whole object, whatever the range. Its checksum is told only when the whole object was asked for.
     pub meta: ObjectMeta,
     /// What was asked for.
-    pub body: ByteStream,
+    pub body: Body,
 }
 
 /// An S3-shaped object store: single requests, each made once.
@@ -53,7 +49,7 @@ pub trait ObjectStore: Send + Sync + Debug {
     async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched>;
 
     /// The bytes of an object alone.
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<ByteStream> {
+    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<Body> {
         Ok(self.fetch(source, range).await?.body)
     }
 
@@ -125,20 +121,13 @@ pub trait ObjectStore: Send + Sync + Debug {
         upload_id: &str,
         part: u32,
         size: u64,
-        mut body: ByteStream,
+        mut body: Body,
     ) -> Result<Copied> {
-        let mut bytes = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0));
-        while let Some(chunk) = body.try_next().await? {
-            bytes.extend_from_slice(&chunk);
-            if bytes.len() as u64 > size {
-                break;
-            }
-        }
-        if bytes.len() as u64 != size {
+        let bytes = body.take(usize::try_from(size).unwrap_or(usize::MAX), |_| ()).await?;
+        if bytes.len() as u64 != size || body.next().await.transpose()?.is_some() {
             return Err(StoreError::new("UploadPart", bucket, Some(key), "IncompleteBody", None)
                 .with_message(format!("part {part} was said to have {size} bytes")));
         }
-        let bytes = bytes.freeze();
         let digests = Digests::crc64nvme(&bytes);
         self.put_part(bucket, key, upload_id, part, bytes, &digests).await
     }

@@ -131,7 +131,7 @@ pub(super) async fn parts_come_in_pieces(bench: &Bench<'_>) {
     let (key, body) = (bench.key("object"), two_parts(bench));
     let id = create(bench, &key).await;
     let stream = async |number: u32, size: usize, pieces: Vec<Result<Bytes>>| {
-        let pieces = futures::stream::iter(pieces).boxed();
+        let pieces = crate::body::Body::of_chunks(futures::stream::iter(pieces).boxed());
         bench.store.stream_part(bench.bucket, &key, &id, number, size as u64, pieces).await
     };
     let whole = |part: &Bytes| -> Vec<Result<Bytes>> {

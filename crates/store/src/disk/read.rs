@@ -16,7 +16,8 @@ use super::facts::{Pin, file_type, meta};
 use super::fail::{Fail, Result};
 use super::names::{Place, place};
 use super::{Disk, Symlinks, folders};
-use crate::store::{ByteStream, Fetched};
+use crate::body::{Body, ByteStream};
+use crate::store::Fetched;
 use crate::types::{CopySource, ObjectMeta, Range};
 
 /// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
@@ -72,7 +73,7 @@ pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>)
 
 /// What is being read.
 #[derive(Debug)]
-struct Body {
+struct Reading {
     disk: Arc<Disk>,
     source: CopySource,
     file: OwnedFd,
@@ -91,14 +92,17 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>)
     let Some(name) = place.name else {
         let stat = rustix::fs::fstat(&folder)?;
         pinned(&Pin::of(&stat), source)?;
-        return Ok(Fetched { meta: meta(&stat, ""), body: whole(Bytes::new(), range)? });
+        return Ok(Fetched { meta: meta(&stat, ""), body: Body::of_chunks(whole(Bytes::new(), range)?) });
     };
     let file = match open(&folder, name, disk.options.symlinks) {
         Err(_) if disk.options.symlinks == Symlinks::Keep => {
             let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
             pinned(&Pin::of(&stat), source)?;
             let text = rustix::fs::readlinkat(&folder, name, Vec::new())?;
-            return Ok(Fetched { meta: meta(&stat, name), body: whole(text.into_bytes().into(), range)? });
+            return Ok(Fetched {
+                meta: meta(&stat, name),
+                body: Body::of_chunks(whole(text.into_bytes().into(), range)?),
+            });
         }
         other => other?,
     };
@@ -115,16 +119,16 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>)
     };
     let meta = meta(&stat, name);
     let chunk = if range.is_some() && end - at <= PIECE { end - at } else { CHUNK };
-    let mut body = Body { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk };
+    let mut body = Reading { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk };
     if at == end {
-        return Ok(Fetched { meta, body: futures::stream::empty().boxed() });
+        return Ok(Fetched { meta, body: Body::of_chunks(futures::stream::empty().boxed()) });
     }
     let first = body.chunk()?;
     let first = futures::stream::once(async move { Ok(first) });
     if body.at == body.end {
-        return Ok(Fetched { meta, body: first.boxed() });
+        return Ok(Fetched { meta, body: Body::of_chunks(first.boxed()) });
     }
-    Ok(Fetched { meta, body: first.chain(rest(body)).boxed() })
+    Ok(Fetched { meta, body: Body::of_chunks(first.chain(rest(body)).boxed()) })
 }
 
 fn pinned(pin: &Pin, source: &CopySource) -> Result<()> {
@@ -154,7 +158,7 @@ fn whole(bytes: Bytes, range: Option<Range>) -> Result<ByteStream> {
 }
 
 /// The chunks after the first, each read where blocking is allowed.
-fn rest(body: Body) -> ByteStream {
+fn rest(body: Reading) -> ByteStream {
     let body = Arc::new(std::sync::Mutex::new(body));
     futures::stream::unfold(Some(body), |state| async move {
         let body = state?;
@@ -178,7 +182,7 @@ fn rest(body: Body) -> ByteStream {
     .boxed()
 }
 
-impl Body {
+impl Reading {
     fn chunk(&mut self) -> Result<Bytes> {
         let wanted = (self.end - self.at).min(self.chunk);
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));

@@ -21,6 +21,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::direct::Direct;
 use super::facts::{Pin, Wanted, file_type};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders};
@@ -32,7 +33,7 @@ use crate::checksum::{ChecksumAlgorithm, Joined};
 use crate::error::classify::code;
 use crate::types::{CompleteUpload, Copied, CreateUpload, PartInfo, UploadInfo, Written};
 
-/// Uploads whose files stay open between requests. Two handles each, with a folder's; more uploads work, and open theirs anew.
+/// Uploads whose files stay open between requests. Four handles each, with a folder's; more uploads work, and open theirs anew.
 const OPEN: usize = 64;
 /// A record is never longer: 10,000 parts, written several times each.
 const RECORD_MAX: u64 = 16 << 20;
@@ -55,6 +56,8 @@ struct Open {
     folder: OwnedFd,
     /// None when the file has its name already.
     bytes: Option<OwnedFd>,
+    /// The same, past the system's cache.
+    direct: Option<Direct>,
     state: Mutex<State>,
     /// A part is not under way any more.
     ended: Condvar,
@@ -122,6 +125,11 @@ impl Open {
         let waited = self.ended.wait_while(lock(&self.state), |state| !is_so(state));
         waited.unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// How whole blocks are written past the system's cache, where that can be done.
+    fn past_cache(&self) -> Option<&Direct> {
+        self.direct.as_ref().filter(|direct| !direct.has_refused())
+    }
 }
 
 impl Uploads {
@@ -171,6 +179,7 @@ impl Uploads {
         self.keep(Open {
             bucket: request.bucket.clone(),
             key: request.key.clone(),
+            direct: Direct::open(&bytes, &folder, &Unfinished::Parts.name(&id)),
             id: id.clone(),
             folder,
             bytes: Some(bytes),
@@ -423,6 +432,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Open>
     Ok(Open {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
+        direct: bytes.as_ref().and_then(|bytes| Direct::open(bytes, &folder, &Unfinished::Parts.name(id))),
         id: id.to_owned(),
         folder,
         bytes,

@@ -13,6 +13,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
 use super::transport::NotTrusted;
@@ -144,24 +145,18 @@ pub(super) fn opaque_sse(customer_algorithm: Option<&str>, encryption: Option<&s
 macro_rules! facts {
     ($output:expr) => {{
         let output = $output;
-        // Some services leave the transport's token in what they store; it says nothing of the object.
-        let encoding = output.content_encoding().map(|encoding| {
-            let kept: Vec<&str> =
-                encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
-            kept.join(", ")
-        });
         let own = |value: Option<&str>| value.filter(|v| !v.is_empty()).map(str::to_owned);
         ObjectMeta {
             size: size(output.content_length()),
             etag: unquoted(output.e_tag()),
             last_modified: seconds(output.last_modified()),
             version_id: own(output.version_id()).filter(|id| id != "null"),
-            storage_class: output.storage_class().map(|class| class.as_str().to_owned()),
+            storage_class: own(output.storage_class().map(|class| class.as_str())),
             checksum: checksum(strongest!(output), output.checksum_type()),
             parts_count: output.parts_count().and_then(|n| u32::try_from(n).ok()),
             attributes: Attributes {
                 content_type: own(output.content_type()),
-                content_encoding: encoding.filter(|e| !e.is_empty()),
+                content_encoding: output.content_encoding().and_then(without_transport),
                 content_language: own(output.content_language()),
                 content_disposition: own(output.content_disposition()),
                 cache_control: own(output.cache_control()),
@@ -194,6 +189,62 @@ pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
 /// Facts of GET.
 pub(super) fn fetched_meta(answer: &GetObjectOutput) -> ObjectMeta {
     facts!(answer)
+}
+
+/// The same, as its headers tell them.
+pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
+    let told = |name: &str| headers.get(name).filter(|value| !value.is_empty());
+    let own = |name: &str| told(name).map(str::to_owned);
+    let number = |name: &str| told(name).and_then(|value| value.trim().parse().ok());
+    let strongest = ChecksumAlgorithm::ALL.into_iter().find_map(|sum| Some((sum, own(checksum_header(sum))?)));
+    let kind = told("x-amz-checksum-type").map(ChecksumType::from);
+    let modified = told("last-modified").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
+    let metadata = headers.iter().filter_map(|(name, value)| {
+        let name = name.strip_prefix("x-amz-meta-").filter(|name| !name.is_empty())?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    ObjectMeta {
+        size: told("content-length").and_then(|length| length.trim().parse().ok()).unwrap_or_default(),
+        etag: unquoted(headers.get("etag")),
+        last_modified: seconds(modified.as_ref()),
+        version_id: own("x-amz-version-id").filter(|id| id != "null"),
+        storage_class: own("x-amz-storage-class"),
+        checksum: checksum(strongest, kind.as_ref()),
+        parts_count: number("x-amz-mp-parts-count"),
+        attributes: Attributes {
+            content_type: own("content-type"),
+            content_encoding: told("content-encoding").and_then(without_transport),
+            content_language: own("content-language"),
+            content_disposition: own("content-disposition"),
+            cache_control: own("cache-control"),
+            expires: own("expires"),
+            website_redirect: own("x-amz-website-redirect-location"),
+            metadata: metadata.collect(),
+        },
+        tag_count: number("x-amz-tagging-count"),
+        missing_metadata: number("x-amz-missing-meta").unwrap_or_default(),
+        opaque_etag: opaque_sse(
+            headers.get("x-amz-server-side-encryption-customer-algorithm"),
+            headers.get("x-amz-server-side-encryption"),
+        ),
+        archived: false,
+    }
+}
+
+fn checksum_header(algorithm: ChecksumAlgorithm) -> &'static str {
+    match algorithm {
+        ChecksumAlgorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
+        ChecksumAlgorithm::Crc32C => "x-amz-checksum-crc32c",
+        ChecksumAlgorithm::Crc32 => "x-amz-checksum-crc32",
+        ChecksumAlgorithm::Sha256 => "x-amz-checksum-sha256",
+        ChecksumAlgorithm::Sha1 => "x-amz-checksum-sha1",
+    }
+}
+
+/// Some services leave the transport's token in what they store; it says nothing of the object.
+fn without_transport(encoding: &str) -> Option<String> {
+    let kept: Vec<&str> = encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && *e != "aws-chunked").collect();
+    (!kept.is_empty()).then(|| kept.join(", "))
 }
 
 /// The size of the whole object, if an answer is what was asked for. Without `Content-Range` the length has to tell: a body as

@@ -1,13 +1,16 @@
-//! Copies as requests of our own making: what a process that copies sends thousands of times a second.
+//! Copies and GETs as requests of our own making: what a process that copies, or streams, sends thousands of times a second.
 //!
 //! The SDK assembles each request out of some sixty plug-ins, which costs several times what the request itself does
 //! (`docs/performance.md`). Here it is built and signed by hand, and everything else is what the SDK's requests use: the
-//! connections (`super::transport`: one pool for both), the chain of credentials, the rules from bucket and region to address, the
-//! signing algorithm and the XML reader. What those rules do not answer with an ordinary address and signature (ARNs, directory
+//! connections (`super::transport`; GETs have their own, `super::http1`), the chain of credentials, the rules from bucket and region to
+//! address, the signing algorithm and the XML reader. What those rules do not answer with an ordinary address and signature (ARNs, directory
 //! buckets, outposts) goes through the SDK: [`Direct::home`] says which. The decision and its figures are in
 //! `docs/adr/20261121-copies-without-the-sdk.md`.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,16 +26,21 @@ use aws_sigv4::sign::v4;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
 use aws_smithy_runtime_api::client::identity::Identity;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
+use bytes::BufMut as _;
+use tokio::io::AsyncRead;
+use tokio_util::io::poll_read_buf;
 
 use super::connect::SKEW;
 use super::convert::{
     chain, opaque_sse, path, reason, region_hint, retry_after, transport_code, unquoted, whole, without_output,
 };
 use super::credentials::KeptCredentials;
+use super::http1::{Connections, Incoming};
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
@@ -42,6 +50,8 @@ use crate::store::Result;
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// Answers to copies have hundreds of bytes, and as much white space as S3 sends while it copies. What is longer is none.
 const LONGEST_ANSWER: usize = 1 << 20;
+/// What most of them have.
+const ANSWER: usize = 1 << 10;
 /// The service's logs show who asked.
 const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
 
@@ -53,6 +63,8 @@ pub(super) type RequestHeaders = Vec<(&'static str, String)>;
 pub(super) struct Common {
     /// The SDK's connections to the service.
     pub(super) connector: SharedHttpConnector,
+    /// Connections for GETs.
+    pub(super) gets: Arc<Connections>,
     /// None: requests go out unsigned.
     pub(super) credentials: Option<KeptCredentials>,
     /// All but bucket and region.
@@ -108,6 +120,37 @@ pub(super) struct CopyAnswer {
     pub(super) checksum_kind: Option<ChecksumType>,
     pub(super) version_id: Option<String>,
     pub(super) opaque_etag: bool,
+}
+
+/// A success of a GET: its head, and its body on the way.
+pub(super) struct GetAnswer {
+    pub(super) headers: Headers,
+    pub(super) body: Came,
+}
+
+/// A body, by the way it comes.
+pub(super) enum Came {
+    /// Over a connection of ours.
+    Direct(Incoming),
+    /// Through the SDK.
+    Sdk(Pin<Box<dyn AsyncRead + Send>>),
+}
+
+impl Came {
+    pub(super) fn by_sdk(body: ByteStream) -> Self {
+        Self::Sdk(Box::pin(body.into_async_read()))
+    }
+
+    /// Append the next bytes, `at_most` so many; 0: that was all.
+    pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
+        match self {
+            Self::Direct(incoming) => incoming.read(into, at_most).await,
+            Self::Sdk(body) => {
+                into.reserve(at_most);
+                poll_fn(|cx| poll_read_buf(body.as_mut(), cx, &mut (&mut *into).limit(at_most))).await
+            }
+        }
+    }
 }
 
 /// A whole answer.
@@ -172,17 +215,8 @@ impl Direct {
         let url = home.address(about.key) + query;
         let mut corrected = false;
         loop {
-            let identity = match &self.common.credentials {
-                None => None,
-                Some(credentials) => Some(credentials.identity().await.map_err(|error| {
-                    about.failed(code::NO_CREDENTIALS, None).with_message(without_output(&whole(&error)))
-                })?),
-            };
-            let signed_at = self.service_time(SystemTime::now());
-            let request = self
-                .request(home, &url, headers, identity.as_ref(), signed_at)
-                .map_err(|text| about.failed("InvalidRequest", None).with_message(text))?;
-            let answer = self.send(about, request).await?;
+            let (request, signed_at) = self.signed("PUT", home, about, &url, headers).await?;
+            let answer = read(about, self.send(about, request).await?).await?;
             if !corrected && answer.status == 403 && self.learn_skew(&answer.headers, signed_at) {
                 corrected = true;
                 continue;
@@ -191,8 +225,64 @@ impl Direct {
         }
     }
 
+    /// Ask for an object, or a range of one. Any status but a success is an error.
+    pub(super) async fn get(
+        &self,
+        home: &Home,
+        about: About<'_>,
+        query: &str,
+        headers: &[(&'static str, String)],
+    ) -> Result<GetAnswer> {
+        let url = home.address(about.key) + query;
+        let by_proxy = self.common.gets.is_proxied(&url);
+        let mut corrected = false;
+        loop {
+            let (request, signed_at) = self.signed("GET", home, about, &url, headers).await?;
+            let (status, headers, body) = if by_proxy {
+                let response = self.send(about, request).await?;
+                let (status, headers) = (response.status().as_u16(), response.headers().clone());
+                (status, headers, Came::by_sdk(ByteStream::new(response.into_body())))
+            } else {
+                let answer = self.common.gets.get(&request).await.map_err(|error| unsent(about, &error))?;
+                (answer.status, answer.headers, Came::Direct(answer.body))
+            };
+            if (200..300).contains(&status) {
+                return Ok(GetAnswer { headers, body });
+            }
+            let answer = Answer { status, headers, body: read_all(about, status, body).await? };
+            if !corrected && status == 403 && self.learn_skew(&answer.headers, signed_at) {
+                corrected = true;
+                continue;
+            }
+            return Err(answer.refused(about));
+        }
+    }
+
+    /// A request, signed as of now; and the time in its signature.
+    async fn signed(
+        &self,
+        method: &'static str,
+        home: &Home,
+        about: About<'_>,
+        url: &str,
+        headers: &[(&'static str, String)],
+    ) -> Result<(HttpRequest, SystemTime)> {
+        let identity = match &self.common.credentials {
+            None => None,
+            Some(credentials) => Some(credentials.identity().await.map_err(|error| {
+                about.failed(code::NO_CREDENTIALS, None).with_message(without_output(&whole(&error)))
+            })?),
+        };
+        let signed_at = self.service_time(SystemTime::now());
+        let request = self
+            .request(method, home, url, headers, identity.as_ref(), signed_at)
+            .map_err(|text| about.failed("InvalidRequest", None).with_message(text))?;
+        Ok((request, signed_at))
+    }
+
     fn request(
         &self,
+        method: &'static str,
         home: &Home,
         url: &str,
         headers: &[(&'static str, String)],
@@ -200,7 +290,7 @@ impl Direct {
         time: SystemTime,
     ) -> std::result::Result<HttpRequest, String> {
         let mut request = HttpRequest::new(SdkBody::empty());
-        request.set_method("PUT").map_err(|error| whole(&error))?;
+        request.set_method(method).map_err(|error| whole(&error))?;
         request.set_uri(url).map_err(|error| whole(&error))?;
         let to_send = request.headers_mut();
         for (name, value) in headers {
@@ -217,7 +307,7 @@ impl Direct {
                 .build()
                 .map_err(|error| whole(&error))?;
             let signable = SignableRequest::new(
-                "PUT",
+                method,
                 url,
                 headers.iter().map(|(name, value)| (*name, value.as_str())),
                 SignableBody::Precomputed(EMPTY.to_owned()),
@@ -236,15 +326,8 @@ impl Direct {
         Ok(request)
     }
 
-    async fn send(&self, about: About<'_>, request: HttpRequest) -> Result<Answer> {
-        let response = self.common.connector.call(request).await.map_err(|error| {
-            if error.is_user() {
-                about.failed("InvalidRequest", None).with_message(chain(&error))
-            } else {
-                about.failed(transport_code(&error), None).with_message(chain(&error))
-            }
-        })?;
-        read(about, response).await
+    async fn send(&self, about: About<'_>, request: HttpRequest) -> Result<HttpResponse> {
+        self.common.connector.call(request).await.map_err(|error| unsent(about, &error))
     }
 
     fn service_time(&self, ours: SystemTime) -> SystemTime {
@@ -272,20 +355,30 @@ fn seconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
+/// A request that got no answer.
+fn unsent(about: About<'_>, error: &ConnectorError) -> StoreError {
+    let code = if error.is_user() { "InvalidRequest" } else { transport_code(error) };
+    about.failed(code, None).with_message(chain(error))
+}
+
 /// The answer with its whole body.
 async fn read(about: About<'_>, response: HttpResponse) -> Result<Answer> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
-    let mut chunks = ByteStream::new(response.into_body());
-    let mut body = Vec::new();
+    let body = read_all(about, status, Came::by_sdk(ByteStream::new(response.into_body()))).await?;
+    Ok(Answer { status, headers, body })
+}
+
+async fn read_all(about: About<'_>, status: u16, mut body: Came) -> Result<Vec<u8>> {
+    let mut all = Vec::new();
     loop {
-        match chunks.next().await {
-            None => return Ok(Answer { status, headers, body }),
-            Some(Ok(chunk)) if body.len() + chunk.len() <= LONGEST_ANSWER => body.extend_from_slice(&chunk),
-            Some(Ok(_)) => {
+        match body.read(&mut all, ANSWER).await {
+            Ok(0) => return Ok(all),
+            Ok(_) if all.len() <= LONGEST_ANSWER => {}
+            Ok(_) => {
                 return Err(about.failed(code::MALFORMED, Some(status)).with_message("the answer has no end"));
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 let code = if status < 300 { code::TRUNCATED } else { reason(status) };
                 return Err(about.failed(code, Some(status)).with_message(chain(&error)));
             }
@@ -297,8 +390,7 @@ impl Answer {
     /// What the answer says: a success that is none is an error, whatever its status.
     fn copied(self, about: About<'_>, element: &str) -> Result<CopyAnswer> {
         if self.status >= 300 {
-            // What is no XML has no code.
-            return Err(self.failed(about, Told::read(&self.body).unwrap_or_default()));
+            return Err(self.refused(about));
         }
         if self.body.is_empty() {
             return Err(about
@@ -325,6 +417,11 @@ impl Answer {
                 .with_message(format!("the answer holds {} where {element} belongs", told.root))),
             Err(error) => Err(about.failed(code::MALFORMED, Some(self.status)).with_message(whole(&error))),
         }
+    }
+
+    /// What the body of a refusal says. What is no XML has no code.
+    fn refused(&self, about: About<'_>) -> StoreError {
+        self.failed(about, Told::read(&self.body).unwrap_or_default())
     }
 
     fn failed(&self, about: About<'_>, told: Told) -> StoreError {

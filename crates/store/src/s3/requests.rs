@@ -9,15 +9,15 @@ use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::primitives::ByteStream as SdkStream;
 use aws_sdk_s3::types::{ChecksumMode, CompletedMultipartUpload, EncodingType, StorageClass, Tag, Tagging};
 use bytes::Bytes;
-use futures::StreamExt as _;
 
 use super::convert::{
-    answers_range, checksum, completed_part, copy_source, decoded, failure, fetched_meta, object_meta, opaque_etag,
-    query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
+    answers_range, chain, checksum, completed_part, copy_source, decoded, facts_of_headers, failure, fetched_meta,
+    object_meta, opaque_etag, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
 };
-use super::direct::{About, CopyAnswer, RequestHeaders};
+use super::direct::{About, Came, CopyAnswer, RequestHeaders};
 use super::{S3Store, time_limit};
 use crate::ChecksumAlgorithm;
+use crate::body::{Body, Source};
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{Fetched, ObjectStore, Result};
@@ -164,6 +164,65 @@ async fn copy_part_by_sdk(
     })
 }
 
+/// For buckets and keys that only the SDK knows how to reach, or to refuse.
+async fn fetch_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    source: &CopySource,
+    range: Option<Range>,
+) -> Result<(ObjectMeta, Option<String>, Came)> {
+    let About { operation, bucket, key } = about;
+    let answer = client
+        .get_object()
+        .bucket(bucket)
+        .key(key)
+        .set_version_id(source.version_id.clone())
+        .set_if_match(source.if_match.as_deref().map(quoted))
+        .set_range(range.map(|range| range.header()))
+        .customize()
+        .mutate_request(move |http| {
+            // As a header: asked in its own words the SDK would compute the checksum over the body as well, which is done by
+            // whoever wants to know.
+            if range.is_none() {
+                http.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
+            }
+        })
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    Ok((fetched_meta(&answer), answer.content_range().map(str::to_owned), Came::by_sdk(answer.body)))
+}
+
+/// A body on its way, which is watched.
+struct Coming {
+    bucket: String,
+    key: String,
+    body: Came,
+    /// Bytes that were announced, and have not come yet.
+    left: u64,
+}
+
+impl Coming {
+    fn broken(&self, how: &str) -> StoreError {
+        StoreError::new("GetObject", &self.bucket, Some(&self.key), code::TRUNCATED, Some(200)).with_message(how)
+    }
+}
+
+#[async_trait]
+impl Source for Coming {
+    async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
+        match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
+            Err(_) => Err(self.broken("the body stalled")),
+            Ok(Ok(0)) if self.left > 0 => Err(self.broken(&format!("the body ended {} bytes early", self.left))),
+            Ok(Ok(came)) => {
+                self.left = self.left.saturating_sub(came as u64);
+                Ok(came)
+            }
+            Ok(Err(error)) => Err(self.broken(&chain(&error))),
+        }
+    }
+}
+
 #[async_trait]
 impl ObjectStore for S3Store {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
@@ -283,63 +342,36 @@ impl ObjectStore for S3Store {
 
     async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
         let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
-        let answer = self
-            .at_home("GetObject", bucket, Some(key), SHORT, async |client| {
-                client
-                    .get_object()
-                    .bucket(bucket)
-                    .key(key)
-                    .set_version_id(source.version_id.clone())
-                    .set_if_match(source.if_match.as_deref().map(quoted))
-                    .set_range(range.map(|range| range.header()))
-                    .customize()
-                    .mutate_request(move |http| {
-                        // As a header: asked in its own words the SDK would compute the checksum over the body as well, which
-                        // is done by whoever wants to know. Of a range none is told.
-                        if range.is_none() {
-                            http.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
-                        }
-                    })
-                    .send()
-                    .await
-                    .map_err(|e| failure("GetObject", bucket, Some(key), &e))
+        let about = About { operation: "GetObject", bucket, key };
+        let (mut meta, content_range, body) = self
+            .in_region("GetObject", bucket, Some(key), SHORT, async |regional| {
+                let Some(home) = regional.direct.home(bucket, key).await else {
+                    return Box::pin(fetch_by_sdk(&regional.client, about, source, range)).await;
+                };
+                let mut headers = RequestHeaders::with_capacity(2);
+                headers.extend(source.if_match.as_deref().map(|etag| ("if-match", quoted(etag))));
+                headers.push(match range {
+                    Some(range) => ("range", range.header()),
+                    // Of a range none is told.
+                    None => ("x-amz-checksum-mode", "ENABLED".to_owned()),
+                });
+                let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
+                let answer = regional.direct.get(&home, about, &version.unwrap_or_default(), &headers).await?;
+                let content_range = answer.headers.get("content-range").map(str::to_owned);
+                Ok((facts_of_headers(&answer.headers), content_range, answer.body))
             })
             .await?;
-        let expected = size(answer.content_length());
-        let mut meta = fetched_meta(&answer);
+        let expected = meta.size;
         if let Some(range) = range {
-            let Some(whole) = answers_range(range, answer.content_range(), expected) else {
-                let came = answer.content_range().unwrap_or("the whole object");
+            let Some(whole) = answers_range(range, content_range.as_deref(), expected) else {
+                let came = content_range.as_deref().unwrap_or("the whole object");
                 return Err(StoreError::new("GetObject", bucket, Some(key), code::RANGE_IGNORED, None)
                     .with_message(format!("{} was asked for, and {came} came, {expected} bytes", range.header())));
             };
             (meta.size, meta.checksum) = (whole, None);
         }
-        let (bucket, key) = (bucket.to_owned(), key.to_owned());
-        let chunks = futures::stream::unfold((answer.body, 0_u64, false), move |(mut body, seen, ended)| {
-            let broken = |message: String| {
-                StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)).with_message(message)
-            };
-            let (stalled, short) =
-                (broken("the body stalled".to_owned()), broken(format!("the body ended before its {expected} bytes")));
-            let other = broken(String::new());
-            async move {
-                if ended {
-                    return None;
-                }
-                match tokio::time::timeout(STALLED, body.next()).await {
-                    Err(_) => Some((Err(stalled), (body, seen, true))),
-                    Ok(Some(Ok(chunk))) => {
-                        let seen = seen + chunk.len() as u64;
-                        Some((Ok(chunk), (body, seen, false)))
-                    }
-                    Ok(Some(Err(error))) => Some((Err(other.with_message(error.to_string())), (body, seen, true))),
-                    Ok(None) if seen < expected => Some((Err(short), (body, seen, true))),
-                    Ok(None) => None,
-                }
-            }
-        });
-        Ok(Fetched { meta, body: chunks.boxed() })
+        let body = Coming { bucket: bucket.to_owned(), key: key.to_owned(), body, left: expected };
+        Ok(Fetched { meta, body: Body::of(body) })
     }
 
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {

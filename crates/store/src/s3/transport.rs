@@ -45,6 +45,7 @@ use tokio_util::io::poll_read_buf;
 use tower_service::Service;
 
 use super::convert::sources;
+use super::http1::Connections;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -55,9 +56,24 @@ const WIDE: usize = 64 << 10;
 /// Who asks for as much as this reads with few calls as it is.
 const WIDE_ENOUGH: usize = 8 << 10;
 
-/// The SDK's HTTP client, and that connector of it which requests to S3 use: whoever calls it shares their connections.
-pub(super) fn transport(trust: Arc<Trust>) -> (SharedHttpClient, SharedHttpConnector) {
-    let connector = SharedHttpConnector::new(Ours::new(trust));
+/// The ways to the network.
+pub(super) struct Transport {
+    /// The SDK's HTTP client.
+    pub(super) client: SharedHttpClient,
+    /// That connector of it which requests to S3 use: whoever calls it shares their connections.
+    pub(super) connector: SharedHttpConnector,
+    /// For what is read and not sent.
+    pub(super) gets: Arc<Connections>,
+}
+
+/// See [`Transport`].
+pub(super) fn transport(trust: Arc<Trust>) -> Transport {
+    let mut tcp = Tcp::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let dial = Dial { tcp, trust };
+    let gets = Connections::new(dial.clone());
+    let connector = SharedHttpConnector::new(Ours::new(dial));
     // The services that credentials come from have patience of their own.
     let others = credentials_client();
     let to_s3 = connector.clone();
@@ -68,7 +84,7 @@ pub(super) fn transport(trust: Arc<Trust>) -> (SharedHttpClient, SharedHttpConne
             others.http_connector(settings, components)
         }
     });
-    (client, connector)
+    Transport { client, connector, gets }
 }
 
 /// The SDK's own client, which makes its connectors when they are needed.
@@ -95,13 +111,10 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(trust: Arc<Trust>) -> Self {
-        let mut tcp = Tcp::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
+    fn new(dial: Dial) -> Self {
         Self {
             // Without a timer idle connections would stay for ever.
-            client: Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(Dial { tcp, trust }),
+            client: Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(dial),
             proxies: Matcher::from_env(),
             by_proxy: LazyLock::new(|| {
                 let settings = HttpConnectorSettings::builder().connect_timeout(CONNECTING).build();
@@ -146,19 +159,25 @@ fn of(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
 }
 
 fn failed(error: ClientError) -> ConnectorError {
-    let is = |found: fn(&(dyn Error + 'static)) -> bool| sources(&error).any(found);
-    if is(<dyn Error>::is::<NotInTime>) {
-        ConnectorError::timeout(error.into())
-    } else if is(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user)) {
+    if sources(&error).any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user)) {
         ConnectorError::user(error.into())
     } else {
-        ConnectorError::io(error.into())
+        no_connection(error.into())
+    }
+}
+
+/// What [`Dial`] has to say, or what has become of a connection.
+pub(super) fn no_connection(error: BoxError) -> ConnectorError {
+    if sources(error.as_ref()).any(<dyn Error>::is::<NotInTime>) {
+        ConnectorError::timeout(error)
+    } else {
+        ConnectorError::io(error)
     }
 }
 
 /// Makes a connection, secure or not as the address says.
 #[derive(Debug, Clone)]
-struct Dial {
+pub(super) struct Dial {
     tcp: Tcp,
     trust: Arc<Trust>,
 }
@@ -209,7 +228,7 @@ impl Service<Uri> for Plain {
 /// A connection that reads [`WIDE`] bytes from the network when it is asked for few, and keeps what is not asked for yet. While
 /// it waits for the network it keeps nothing: there are thousands of connections.
 #[derive(Debug)]
-struct Wide {
+pub(super) struct Wide {
     stream: TokioIo<TcpStream>,
     kept: BytesMut,
 }

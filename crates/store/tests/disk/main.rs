@@ -89,7 +89,7 @@ fn store() -> DiskStore {
 }
 
 async fn read(store: &DiskStore, source: &CopySource, range: Option<Range>) -> Result<Vec<u8>> {
-    let chunks: Vec<Bytes> = store.get(source, range).await?.try_collect().await?;
+    let chunks: Vec<Bytes> = store.get(source, range).await?.into_stream().try_collect().await?;
     Ok(chunks.concat())
 }
 

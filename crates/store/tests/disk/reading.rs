@@ -103,7 +103,7 @@ async fn a_file_that_changes_while_it_is_read_is_never_taken_for_whole() {
             }
         }
 
-        let rest: Vec<_> = body.collect().await;
+        let rest: Vec<_> = body.into_stream().collect().await;
         let error = rest.into_iter().next_back().unwrap().expect_err(change);
         assert_eq!(error.class, ErrorClass::Precondition, "{change}");
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use proptest::prelude::*;
 use seqferry_store::{
-    Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, Digests, DiskOptions, DiskStore, ErrorClass,
+    Body, Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, Digests, DiskOptions, DiskStore, ErrorClass,
     ObjectStore as _, checksum,
 };
 
@@ -119,8 +119,9 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     let (more, rest) = futures::channel::mpsc::unbounded();
     more.unbounded_send(Ok(half.slice(..LARGE / 3 * 2))).unwrap();
     let (writer, bucket, upload) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
-    let slow =
-        tokio::spawn(async move { writer.stream_part(&bucket, "k", &upload, 1, LARGE as u64, rest.boxed()).await });
+    let slow = tokio::spawn(async move {
+        writer.stream_part(&bucket, "k", &upload, 1, LARGE as u64, Body::of_chunks(rest.boxed())).await
+    });
     while !store.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts.is_empty() {
         tokio::task::yield_now().await;
     }
@@ -354,4 +355,75 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+/// A body that comes in pieces of all sizes.
+fn in_pieces(body: &Bytes, rng: &mut fastrand::Rng) -> Body {
+    let mut rest = body.clone();
+    let mut pieces = Vec::new();
+    while !rest.is_empty() {
+        let at_most = 1 << rng.u32(1..22);
+        pieces.push(Ok(rest.split_to(rng.usize(1..=at_most).min(rest.len()))));
+    }
+    Body::of_chunks(futures::stream::iter(pieces).boxed())
+}
+
+#[tokio::test]
+async fn parts_that_share_blocks_are_written_side_by_side() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for part_size in [(3 << 20) + rng.usize(1..4096), 1 << 20, (2 << 20) + 1] {
+        let (scratch, store) = (Scratch::new(), store());
+        let body = Bytes::from(pattern(5 * part_size - rng.usize(1..part_size), seed));
+        let id = store.create_upload(&creation(&scratch, "k", part_size as u64, body.len() as u64)).await.unwrap();
+        let parts: Vec<Bytes> = body.chunks(part_size).map(|part| body.slice_ref(part)).collect();
+
+        let written = (1..).zip(&parts).map(|(number, part)| {
+            let pieces = in_pieces(part, &mut rng);
+            let (store, bucket, id) = (&store, scratch.bucket(), &id);
+            async move {
+                let copied = store.stream_part(bucket, "k", id, number, part.len() as u64, pieces).await.unwrap();
+                assert_eq!(copied.checksum, Some(checksum::crc64nvme(part)));
+                CompletedPart { number, etag: copied.etag, checksum: copied.checksum }
+            }
+        });
+        let written = futures::future::join_all(written).await;
+        store.complete_upload(&completion(&scratch, "k", &id, written, body.len() as u64)).await.unwrap();
+
+        assert!(scratch.files() == [("k".to_owned(), body.to_vec())].into(), "part size {part_size}");
+    }
+}
+
+/// What of a file is in the system's cache, where that can be found out, and where files are written past it.
+fn cached(path: &std::path::Path) -> Option<u64> {
+    let kind = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(path).output().ok()?;
+    if !matches!(String::from_utf8_lossy(&kind.stdout).trim(), "ext2/ext3" | "xfs") {
+        return None;
+    }
+    let told =
+        std::process::Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(path).output();
+    String::from_utf8_lossy(&told.ok()?.stdout).trim().parse().ok()
+}
+
+#[tokio::test]
+async fn large_parts_do_not_push_out_of_the_cache_what_others_use() {
+    const LARGE: usize = 4 << 20;
+    let (scratch, store) = (Scratch::new(), store());
+    let body = Bytes::from(pattern(LARGE + 100, 1));
+    let id = store.create_upload(&creation(&scratch, "k", LARGE as u64, body.len() as u64)).await.unwrap();
+    let mut done = Vec::new();
+    for (number, part) in (1..).zip(body.chunks(LARGE)) {
+        let pieces = in_pieces(&body.slice_ref(part), &mut fastrand::Rng::with_seed(2));
+        let copied = store.stream_part(scratch.bucket(), "k", &id, number, part.len() as u64, pieces).await.unwrap();
+        done.push(CompletedPart { number, etag: copied.etag, checksum: copied.checksum });
+    }
+    store.complete_upload(&completion(&scratch, "k", &id, done, body.len() as u64)).await.unwrap();
+
+    match cached(&scratch.path("k")) {
+        None => eprintln!("SKIPPED: no ext4 or XFS here, or no fincore to look with"),
+        // The odd bytes at the end.
+        Some(bytes) => assert!(bytes <= 64 << 10, "{bytes} of {} bytes are in the cache", body.len()),
+    }
+    assert!(scratch.files() == [("k".to_owned(), body.to_vec())].into());
 }

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, RequestChecksumCalculation};
+use aws_sdk_s3::config::{
+    BehaviorVersion, Credentials, Region, RequestChecksumCalculation, ResponseChecksumValidation,
+};
 use aws_sdk_s3::types::{ChecksumAlgorithm as SdkAlgorithm, StorageClass};
 use seqferry_store::error::classify::code;
 use seqferry_store::{ChecksumAlgorithm, CopySource, ErrorClass, ObjectStore as _, Range};
 use seqferry_testkit::signed;
 
 use crate::server::{Reply, Request, Wire};
-use crate::{ACCESS_KEY, SECRET_KEY, Write, get, object, store_at};
+use crate::{ACCESS_KEY, SECRET_KEY, Write, object, store_at};
 
 fn copied(request: &Request) -> Reply {
     let element = if request.query().contains("partNumber") { "CopyPartResult" } else { "CopyObjectResult" };
     Reply::xml(&format!("<{element}><ETag>&quot;e&quot;</ETag></{element}>"))
 }
 
-fn sdk_at(url: &str) -> aws_sdk_s3::Client {
+pub(crate) fn sdk_at(url: &str) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())
         .endpoint_url(url)
@@ -24,12 +26,13 @@ fn sdk_at(url: &str) -> aws_sdk_s3::Client {
         .credentials_provider(Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "test"))
         .force_path_style(true)
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+        .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
         .build();
     aws_sdk_s3::Client::from_conf(config)
 }
 
 /// Everything of a request but the client's name, its counting of tries, the time, and the signature over these.
-fn essence(request: &Request) -> (String, String, Vec<String>, BTreeMap<String, String>, Vec<u8>) {
+pub(crate) fn essence(request: &Request) -> (String, String, Vec<String>, BTreeMap<String, String>, Vec<u8>) {
     let mut query: Vec<String> = request
         .query()
         .split('&')
@@ -47,7 +50,7 @@ fn essence(request: &Request) -> (String, String, Vec<String>, BTreeMap<String, 
     (request.method.clone(), request.path().to_owned(), query, headers, request.body.clone())
 }
 
-fn sources() -> Vec<CopySource> {
+pub(crate) fn sources() -> Vec<CopySource> {
     let version_id = Some("3-L4kqtJl.v_1~".to_owned());
     ["plain", "a b+c%20?d=e&f#g", "x/../y//z/.", "/leading", "\u{1f9ec}\n\u{7f}'\"<>[]{}|^`!$()*,:;=@~\\"]
         .into_iter()
@@ -128,33 +131,36 @@ async fn copies_are_signed_over_all_that_matters() {
         store.copy_part(&source, range, "bucket", &source.key, "up load+1", 7).await.unwrap();
     }
 
-    for request in server.requests() {
-        let authorization = request.header("authorization").unwrap();
-        let names = authorization.split("SignedHeaders=").nth(1).unwrap().split(',').next().unwrap();
-        let signed_headers: Vec<(String, String)> = names
-            .split(';')
-            .map(|name| (name.to_owned(), request.header(name).expect("what is signed is sent").to_owned()))
-            .collect();
-        let credentials = signed::Credentials { access_key: ACCESS_KEY, secret_key: SECRET_KEY };
-        let right = signed::authorization(credentials, &request.method, &request.target, &signed_headers);
-        assert_eq!(authorization.replace(", ", ","), right.replace(", ", ","), "{}", request.target);
-        // Whatever changes what the request does, or for whom, is under the signature.
-        for (name, _) in request.headers.iter().filter(|(name, _)| name.starts_with("x-amz-") || name == "host") {
-            assert!(names.split(';').any(|signed| signed == name), "{name} is not signed: {names}");
-        }
+    server.requests().iter().for_each(assert_signed);
+}
+
+/// The signature is right, and over all that matters.
+pub(crate) fn assert_signed(request: &Request) {
+    let authorization = request.header("authorization").unwrap();
+    let names = authorization.split("SignedHeaders=").nth(1).unwrap().split(',').next().unwrap();
+    let signed_headers: Vec<(String, String)> = names
+        .split(';')
+        .map(|name| (name.to_owned(), request.header(name).expect("what is signed is sent").to_owned()))
+        .collect();
+    let credentials = signed::Credentials { access_key: ACCESS_KEY, secret_key: SECRET_KEY };
+    let right = signed::authorization(credentials, &request.method, &request.target, &signed_headers);
+    assert_eq!(authorization.replace(", ", ","), right.replace(", ", ","), "{}", request.target);
+    // Whatever changes what the request does, or for whom, is under the signature.
+    for (name, _) in request.headers.iter().filter(|(name, _)| name.starts_with("x-amz-") || name == "host") {
+        assert!(names.split(';').any(|signed| signed == name), "{name} is not signed: {names}");
     }
 }
 
 #[tokio::test]
 async fn copies_share_the_connections_of_other_requests() {
     let server = Wire::serve(|request, _| match request.method.as_str() {
-        "GET" => Reply::new(200, &[("etag", "\"e\"")], "body"),
+        "HEAD" => Reply::head(200, &[("etag", "\"e\"")]),
         _ => copied(request),
     });
     let store = store_at(&server.url()).await;
 
     for _ in 0..5 {
-        get(&store, "key").await.unwrap();
+        store.head("bucket", "key", None, None).await.unwrap();
         Write::Copy.send(&store).await.unwrap();
         Write::CopyPart.send(&store).await.unwrap();
     }

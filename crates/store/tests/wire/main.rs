@@ -6,6 +6,7 @@ mod broken;
 mod classification;
 mod credentials;
 mod direct;
+mod gets;
 mod proxies;
 mod regions;
 mod secrets;
@@ -45,7 +46,7 @@ fn object(key: &str) -> CopySource {
 
 /// GET of a whole body.
 async fn get(store: &S3Store, key: &str) -> Result<Bytes> {
-    let chunks: Vec<Bytes> = store.get(&object(key), None).await?.try_collect().await?;
+    let chunks: Vec<Bytes> = store.get(&object(key), None).await?.into_stream().try_collect().await?;
     Ok(chunks.concat().into())
 }
 

@@ -77,7 +77,8 @@ impl<J: Journal> Object<'_, J> {
             let call = Call::read("GetObject", &file.bucket).bytes(range.len()).once();
             let read = disk
                 .call(call, &self.tries, async |store| {
-                    let chunks: Vec<bytes::Bytes> = store.get(file, Some(range)).await?.try_collect().await?;
+                    let chunks: Vec<bytes::Bytes> =
+                        store.get(file, Some(range)).await?.into_stream().try_collect().await?;
                     Ok::<_, StoreError>(chunks)
                 })
                 .await;

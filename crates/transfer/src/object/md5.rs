@@ -61,7 +61,7 @@ impl<J: Journal> Object<'_, J> {
             let read = self
                 .source
                 .call(call, &self.tries, async |store| {
-                    let chunks: Vec<Bytes> = store.get(&pinned, Some(range)).await?.try_collect().await?;
+                    let chunks: Vec<Bytes> = store.get(&pinned, Some(range)).await?.into_stream().try_collect().await?;
                     Ok::<_, StoreError>(chunks)
                 })
                 .await;

@@ -107,7 +107,6 @@ impl World {
 
     /// Bytes of an object; None when it is not there.
     pub async fn read(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
-        use futures::StreamExt as _;
         let source = CopySource { bucket: bucket.into(), key: key.into(), version_id: None, if_match: None, bytes: 0 };
         let mut body = self.memory.get(&source, None).await.ok()?;
         let mut bytes = Vec::new();

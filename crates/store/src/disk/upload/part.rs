@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::DiskOptions;
+use super::super::direct::{CACHED_PIECE, Kept, PIECE};
 use super::super::fail::{Fail, Result};
 use super::super::record::{Begun, Line, Part};
 use super::super::write::write_at;
@@ -20,7 +21,11 @@ pub(in super::super) struct Writing {
     number: u32,
     size: u64,
     offset: u64,
-    written: u64,
+    /// Bytes that have come.
+    came: u64,
+    /// Those of them that are not written.
+    kept: Kept,
+    past_cache: bool,
 }
 
 impl Drop for Writing {
@@ -47,7 +52,9 @@ impl Uploads {
         let offset = offset(&state.record.begun, number, size)?;
         state.under_way.insert(number);
         drop(state);
-        Ok(Writing { open, number, size, offset, written: 0 })
+        let past_cache = open.past_cache().is_some();
+        let kept = Kept::new(offset, if past_cache { PIECE } else { CACHED_PIECE });
+        Ok(Writing { open, number, size, offset, came: 0, kept, past_cache })
     }
 
     /// The same, and what was there of this part is gone from the record: only bytes are to be written then.
@@ -81,28 +88,65 @@ impl Uploads {
             }
         }
         writing.replace(options)?;
-        writing.write(body)?;
+        writing.write_all(body)?;
         writing.finish(options, boot, crc64)
     }
 }
 
 impl Writing {
-    /// The bytes that come next.
-    pub(in super::super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.written + bytes.len() as u64 > self.size {
-            return Err(self.other_length());
-        }
+    /// Where the bytes that come next are to be appended, and how many of them. None: all have come.
+    pub(in super::super) fn room(&mut self) -> Option<(&mut Vec<u8>, usize)> {
+        let left = usize::try_from(self.size - self.came).unwrap_or(usize::MAX);
+        let (memory, room) = self.kept.room();
+        (left > 0).then_some((memory, room.min(left)))
+    }
+
+    /// So many bytes were appended: these.
+    pub(in super::super) fn took(&mut self, bytes: usize) -> &[u8] {
+        self.came += bytes as u64;
+        let kept = self.kept.bytes();
+        &kept[kept.len() - bytes..]
+    }
+
+    /// Whether what has come is to be written now.
+    pub(in super::super) fn is_due(&self) -> bool {
+        self.kept.is_full() || !self.past_cache
+    }
+
+    /// Whether writing takes as long as the disk does, and not only as long as copying.
+    pub(in super::super) fn waits(&self) -> bool {
+        self.past_cache
+    }
+
+    /// Write what has come.
+    pub(in super::super) fn write(&mut self) -> Result<()> {
         let file = self.open.bytes.as_ref().ok_or_else(gone)?;
-        write_at(file, bytes, self.offset + self.written).map_err(Fail::of_write)?;
-        self.written += bytes.len() as u64;
+        match self.open.direct.as_ref().filter(|_| self.past_cache) {
+            None => self.kept.write(file).map_err(Fail::of_write)?,
+            Some(direct) => {
+                if !self.kept.write_past_cache(file, &direct.file).map_err(Fail::of_write)? {
+                    direct.refused();
+                    self.past_cache = false;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Write bytes that are there already: nothing is gained by copying them once more.
+    fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        let file = self.open.bytes.as_ref().ok_or_else(gone)?;
+        write_at(file, bytes, self.offset).map_err(Fail::of_write)?;
+        self.came = bytes.len() as u64;
         Ok(())
     }
 
     /// All bytes are written; `crc64` is over them.
-    pub(in super::super) fn finish(self, options: &DiskOptions, boot: Option<&str>, crc64: u64) -> Result<Copied> {
-        if self.written != self.size {
+    pub(in super::super) fn finish(mut self, options: &DiskOptions, boot: Option<&str>, crc64: u64) -> Result<Copied> {
+        if self.came != self.size {
             return Err(self.other_length());
         }
+        self.write()?;
         let (number, part) = (self.number, Part { size: self.size, crc64 });
         let bytes = self.open.bytes.as_ref().ok_or_else(gone)?;
         let (copied, due) = {
@@ -151,7 +195,7 @@ impl Writing {
         Ok(())
     }
 
-    fn other_length(&self) -> Fail {
+    pub(in super::super) fn other_length(&self) -> Fail {
         Fail::new("IncompleteBody", format!("part {} was said to have {} bytes", self.number, self.size))
     }
 }

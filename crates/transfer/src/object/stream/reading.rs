@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::{Bytes, BytesMut};
-use futures::{StreamExt as _, TryStreamExt as _};
+use bytes::Bytes;
 use seqferry_store::error::classify::code;
-use seqferry_store::{ByteStream, CopySource, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, StoreError};
+use seqferry_store::{Body, CopySource, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, StoreError};
 
 /// Bytes that were read, and what was computed over them on the way.
 #[derive(Debug)]
@@ -24,16 +23,16 @@ impl Piece {
 }
 
 /// A body as it is, whose digests are computed as it goes by.
-pub(in crate::object) fn digested(body: ByteStream, algorithms: &[DigestAlgorithm]) -> (ByteStream, GoneBy) {
+pub(in crate::object) fn digested(body: Body, algorithms: &[DigestAlgorithm]) -> (Body, GoneBy) {
     let digesters = algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
     let gone_by = GoneBy(Arc::new(Mutex::new(digesters)));
     let seen = gone_by.clone();
-    let body = body.inspect_ok(move |chunk| {
+    let body = body.seen_by(move |bytes| {
         for (_, digester) in &mut *seen.digesters() {
-            digester.update(chunk);
+            digester.update(bytes);
         }
     });
-    (body.boxed(), gone_by)
+    (body, gone_by)
 }
 
 /// Digests of what has gone by.
@@ -52,22 +51,13 @@ impl GoneBy {
 
 /// Takes a body apart.
 pub(in crate::object) struct Reader<'a> {
-    body: ByteStream,
-    /// What came beyond the last piece.
-    left: Bytes,
+    body: Body,
     source: &'a CopySource,
 }
 
 impl<'a> Reader<'a> {
-    pub(in crate::object) fn new(body: ByteStream, source: &'a CopySource) -> Self {
-        Self { body, left: Bytes::new(), source }
-    }
-
-    async fn next(&mut self) -> Option<Result<Bytes, StoreError>> {
-        if !self.left.is_empty() {
-            return Some(Ok(std::mem::take(&mut self.left)));
-        }
-        self.body.next().await
+    pub(in crate::object) fn new(body: Body, source: &'a CopySource) -> Self {
+        Self { body, source }
     }
 
     /// The next `size` bytes.
@@ -82,31 +72,13 @@ impl<'a> Reader<'a> {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let mut digesters: Vec<(DigestAlgorithm, Digester)> =
             algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
-        let mut whole = None;
-        let mut buffer = BytesMut::new();
-        while buffer.len() < size {
-            let mut chunk = match self.next().await {
-                Some(chunk) => chunk?,
-                None => return Err(self.broken(code::TRUNCATED, "the body ended early")),
-            };
-            if chunk.len() > size - buffer.len() {
-                self.left = chunk.split_off(size - buffer.len());
-            }
-            for (_, digester) in &mut digesters {
-                digester.update(&chunk);
-            }
-            if chunk.len() == size {
-                // All in one: taken as it is.
-                whole = Some(chunk);
-                break;
-            }
-            if buffer.capacity() == 0 {
-                buffer.reserve(size);
-            }
-            buffer.extend_from_slice(&chunk);
+        let see = |bytes: &[u8]| digesters.iter_mut().for_each(|(_, digester)| digester.update(bytes));
+        let bytes = self.body.take(size, see).await?;
+        if bytes.len() < size {
+            return Err(self.broken(code::TRUNCATED, "the body ended early"));
         }
         let digests = digesters.into_iter().map(|(algorithm, digester)| (algorithm, digester.finish())).collect();
-        Ok(Piece { bytes: whole.unwrap_or_else(|| buffer.freeze()), digests })
+        Ok(Piece { bytes, digests })
     }
 
     /// Nothing may come any more.
@@ -114,7 +86,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When something does: the object is longer than was listed.
     pub(in crate::object) async fn end(&mut self) -> Result<(), StoreError> {
-        while let Some(chunk) = self.next().await {
+        while let Some(chunk) = self.body.next().await {
             if !chunk?.is_empty() {
                 return Err(changed(self.source, "it is longer than was listed"));
             }

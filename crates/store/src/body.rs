@@ -1,0 +1,214 @@
+//! Bodies: the bytes of an object as they come.
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream, Fuse};
+
+use crate::store::Result;
+
+/// A body in chunks. One that ends early yields an error, never a silent end.
+pub type ByteStream = BoxStream<'static, Result<Bytes>>;
+
+/// What is read into a chunk of nobody's choosing.
+const CHUNK: usize = 256 << 10;
+
+/// Bytes that can be read to where they are wanted.
+#[async_trait]
+pub(crate) trait Source: Send {
+    /// Append the next bytes, `at_most` so many: as many as there are now, at least one. 0: that was all. Makes room for them.
+    async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize>;
+}
+
+/// The bytes of an object, or of a range of one. Those that end early end with an error.
+pub struct Body {
+    from: From,
+    /// Of a chunk that was not wanted whole.
+    left: Bytes,
+    seen: Option<Box<See>>,
+    /// An error is the last of what [`Body::next`] has to say.
+    failed: bool,
+}
+
+type See = dyn FnMut(&[u8]) + Send;
+
+enum From {
+    Chunks(Fuse<ByteStream>),
+    Source(Box<dyn Source>),
+}
+
+impl Body {
+    /// Bytes that are in memory already, or come in pieces that somebody else has chosen.
+    pub fn of_chunks(chunks: ByteStream) -> Self {
+        Self { from: From::Chunks(chunks.fuse()), left: Bytes::new(), seen: None, failed: false }
+    }
+
+    pub(crate) fn of(source: impl Source + 'static) -> Self {
+        Self { from: From::Source(Box::new(source)), left: Bytes::new(), seen: None, failed: false }
+    }
+
+    /// The same, and all bytes are shown to `see` as they go by, in order. To be asked for before the first one is read.
+    #[must_use]
+    pub fn seen_by(mut self, see: impl FnMut(&[u8]) + Send + 'static) -> Self {
+        self.seen = Some(Box::new(see));
+        self
+    }
+
+    /// Append the next bytes, `at_most` so many: as many as there are now, at least one. 0: that was all.
+    pub async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
+        let before = into.len();
+        if let From::Source(source) = &mut self.from {
+            source.read(into, at_most).await?;
+        } else if let Some(chunk) = self.chunk(at_most).await {
+            into.extend_from_slice(&chunk?);
+        }
+        if let Some(see) = &mut self.seen {
+            see(&into[before..]);
+        }
+        Ok(into.len() - before)
+    }
+
+    /// The next bytes, however many there are.
+    pub async fn next(&mut self) -> Option<Result<Bytes>> {
+        if self.failed {
+            return None;
+        }
+        let next = match &mut self.from {
+            From::Chunks(_) => self.chunk(usize::MAX).await?,
+            From::Source(source) => {
+                let mut bytes = Vec::new();
+                match source.read(&mut bytes, CHUNK).await {
+                    Ok(0) => return None,
+                    Ok(_) => Ok(bytes.into()),
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        self.failed = next.is_err();
+        if let (Ok(bytes), Some(see)) = (&next, &mut self.seen) {
+            see(bytes);
+        }
+        Some(next)
+    }
+
+    /// The next `size` bytes, in one piece; fewer only when those were all.
+    pub async fn take(&mut self, size: usize, mut see: impl FnMut(&[u8])) -> Result<Bytes> {
+        if let From::Source(_) = self.from {
+            let mut bytes = Vec::with_capacity(size);
+            while bytes.len() < size {
+                let before = bytes.len();
+                if self.read(&mut bytes, size - before).await? == 0 {
+                    break;
+                }
+                see(&bytes[before..]);
+            }
+            return Ok(bytes.into());
+        }
+        let mut bytes = BytesMut::new();
+        while bytes.len() < size {
+            let Some(chunk) = self.chunk(size - bytes.len()).await else { break };
+            let chunk = chunk?;
+            see(&chunk);
+            if let Some(see) = &mut self.seen {
+                see(&chunk);
+            }
+            if chunk.len() == size {
+                // All in one: taken as it is.
+                return Ok(chunk);
+            }
+            bytes.reserve(size - bytes.len());
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes.freeze())
+    }
+
+    /// The next of the chunks, or what fits of it.
+    async fn chunk(&mut self, at_most: usize) -> Option<Result<Bytes>> {
+        while self.left.is_empty() {
+            let From::Chunks(chunks) = &mut self.from else { return None };
+            match chunks.next().await? {
+                Ok(chunk) => self.left = chunk,
+                error => return Some(error),
+            }
+        }
+        Some(Ok(self.left.split_to(at_most.min(self.left.len()))))
+    }
+
+    /// In chunks.
+    pub fn into_stream(self) -> ByteStream {
+        stream::unfold(self, |mut body| async { body.next().await.map(|next| (next, body)) }).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Gives what it has, a few bytes at a time.
+    struct Few(Bytes, usize);
+
+    #[async_trait]
+    impl Source for Few {
+        async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
+            let bytes = self.0.split_to(self.1.min(at_most).min(self.0.len()));
+            into.extend_from_slice(&bytes);
+            Ok(bytes.len())
+        }
+    }
+
+    fn body(bytes: &[u8], piece: usize, chunks: bool) -> Body {
+        if chunks {
+            let chunks: Vec<_> = bytes.chunks(piece).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+            Body::of_chunks(stream::iter(chunks).boxed())
+        } else {
+            Body::of(Few(Bytes::copy_from_slice(bytes), piece))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_read_the_bytes_are_the_same_and_each_is_seen_once(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            piece in 1_usize..50,
+            chunks: bool,
+            ways in proptest::collection::vec((0..3, 1_usize..70), 1..100),
+        ) {
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let sees = Arc::clone(&seen);
+            let mut body = body(&bytes, piece, chunks).seen_by(move |bytes| sees.lock().unwrap().extend_from_slice(bytes));
+            let mut read = Vec::new();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let ended = runtime.block_on(async {
+                for (way, size) in ways {
+                    let before = read.len();
+                    match way {
+                        0 => {
+                            let came = body.read(&mut read, size).await.unwrap();
+                            assert!(came <= size && came == read.len() - before);
+                        }
+                        1 => read.extend(body.next().await.transpose().unwrap().unwrap_or_default()),
+                        _ => {
+                            let mut here = Vec::new();
+                            let taken = body.take(size, |bytes| here.extend_from_slice(bytes)).await.unwrap();
+                            assert_eq!(taken, here);
+                            assert_eq!(taken.len(), size.min(bytes.len() - before), "all of them at once");
+                            read.extend(taken);
+                        }
+                    }
+                    if read.len() == before {
+                        return true;
+                    }
+                }
+                false
+            });
+
+            prop_assert_eq!(&read[..], &bytes[..read.len()]);
+            prop_assert_eq!(&read, &*seen.lock().unwrap());
+            prop_assert!(!ended || read == bytes);
+        }
+    }
+}

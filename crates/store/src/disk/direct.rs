@@ -1,0 +1,211 @@
+//! Writing past the system's cache.
+//!
+//! A byte that is written is copied into the cache, page by page, and from there to the disk. For files that come from the network by the
+//! gigabyte that is the dearest part of their way (`docs/performance.md`), and it pushes out of the cache what others were using. A disk
+//! that is asked for it takes whole blocks straight from memory. Only bytes of whole blocks can go that way: what
+//! stands at the ends of a part goes through the cache as ever. The two never share a block.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::write::write_at;
+
+/// A multiple of the block of every disk.
+const BLOCK: usize = 4096;
+/// What is written past the cache at once: enough for a disk to be at its fastest.
+pub(super) const PIECE: usize = 1 << 20;
+/// What is written through it at once: little enough to be in the processor's cache still.
+pub(super) const CACHED_PIECE: usize = 256 << 10;
+
+/// Local file systems which are known to do it well. Others pretend (memory), or pay for it with a round trip (file servers).
+const EXT: u64 = 0xEF53;
+const XFS: u64 = 0x5846_5342;
+
+/// A second handle to a file, for whole blocks.
+#[derive(Debug)]
+pub(super) struct Direct {
+    pub(super) file: OwnedFd,
+    refused: AtomicBool,
+}
+
+impl Direct {
+    /// None where the file system is none for it.
+    pub(super) fn open(file: &OwnedFd, folder: &OwnedFd, name: &str) -> Option<Self> {
+        let kind = rustix::fs::fstatfs(file).ok()?.f_type;
+        if !matches!(u64::try_from(kind), Ok(EXT | XFS)) {
+            return None;
+        }
+        let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let direct = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
+        let (known, opened) = (rustix::fs::fstat(file).ok()?, rustix::fs::fstat(&direct).ok()?);
+        let same = (known.st_dev, known.st_ino) == (opened.st_dev, opened.st_ino);
+        same.then_some(Self { file: direct, refused: AtomicBool::new(false) })
+    }
+
+    /// It has taken no blocks, and is not to be tried again.
+    pub(super) fn refused(&self) {
+        self.refused.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes that come one after the other, until enough of them are there to be written.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// Bytes lie in memory as they will on the disk: as far from the begin of a block. What is before them is nobody's.
+    memory: Vec<u8>,
+    begin: usize,
+    /// Where the first one goes.
+    offset: u64,
+    piece: usize,
+}
+
+impl Kept {
+    /// For bytes that begin at `offset`, to be written `piece` at a time; whole blocks.
+    pub(super) fn new(offset: u64, piece: usize) -> Self {
+        let mut kept = Self { memory: Vec::new(), begin: 0, offset, piece };
+        kept.begin = kept.indent();
+        kept
+    }
+
+    /// How far into its block the first byte is.
+    fn indent(&self) -> usize {
+        usize::try_from(self.offset % BLOCK as u64).unwrap_or(0)
+    }
+
+    /// Where the next bytes are to be appended, and how many of them. Full pieces end where a block does.
+    pub(super) fn room(&mut self) -> (&mut Vec<u8>, usize) {
+        if self.memory.is_empty() {
+            self.memory.reserve_exact(self.piece + BLOCK);
+            self.begin = self.memory.as_ptr().align_offset(BLOCK) + self.indent();
+            self.memory.resize(self.begin, 0);
+        }
+        let room = self.begin - self.indent() + self.piece - self.memory.len();
+        (&mut self.memory, room)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.memory.get(self.begin..).unwrap_or_default()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes().len() == self.piece - self.indent()
+    }
+
+    /// Write what is there through the cache.
+    pub(super) fn write(&mut self, file: &OwnedFd) -> Result<(), Errno> {
+        write_at(file, self.bytes(), self.offset)?;
+        self.clear();
+        Ok(())
+    }
+
+    /// Write what is there, whole blocks past the cache. False: it turned out that there is no way past it.
+    pub(super) fn write_past_cache(&mut self, file: &OwnedFd, direct: &OwnedFd) -> Result<bool, Errno> {
+        let bytes = self.bytes();
+        let first = (BLOCK - self.indent()) % BLOCK;
+        let (before, rest) = bytes.split_at(first.min(bytes.len()));
+        let (blocks, after) = rest.split_at(rest.len() - rest.len() % BLOCK);
+        let blocks_at = self.offset + before.len() as u64;
+        write_at(file, before, self.offset)?;
+        let taken = write_blocks(direct, blocks, blocks_at)?;
+        let done = taken.unwrap_or_default();
+        write_at(file, &blocks[done..], blocks_at + done as u64)?;
+        write_at(file, after, blocks_at + blocks.len() as u64)?;
+        self.clear();
+        Ok(taken.is_some())
+    }
+
+    fn clear(&mut self) {
+        self.offset += self.bytes().len() as u64;
+        self.memory.clear();
+    }
+}
+
+/// Write whole blocks; returns how many bytes were taken: fewer than there are when the disk is full, say. None: this file takes none.
+fn write_blocks(direct: &OwnedFd, blocks: &[u8], offset: u64) -> Result<Option<usize>, Errno> {
+    if blocks.is_empty() {
+        return Ok(Some(0));
+    }
+    loop {
+        match rustix::io::pwrite(direct, blocks, offset) {
+            Ok(taken) => return Ok(Some(taken)),
+            Err(Errno::INTR) => {}
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(None),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A file, and a handle of the other kind where there is one.
+    fn file(folder: &std::path::Path) -> (OwnedFd, Option<Direct>) {
+        let path = folder.join("bytes");
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(path).unwrap();
+        let opened = OwnedFd::from(std::fs::File::open(folder).unwrap());
+        let direct = Direct::open(&OwnedFd::from(file.try_clone().unwrap()), &opened, "bytes");
+        (file.into(), direct)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn bytes_get_where_they_belong_wherever_they_begin_and_however_they_come(
+            offset in 0..3 * BLOCK,
+            length in 0_usize..10 * BLOCK,
+            pieces in 1_usize..4,
+            reads in proptest::collection::vec(1_usize..3 * BLOCK, 1..8),
+            seed: u64,
+            cached: bool,
+        ) {
+            let folder = std::env::temp_dir().join(format!("seqferry-direct-{}-{seed:x}", std::process::id()));
+            std::fs::create_dir(&folder).unwrap();
+            let (file, direct) = file(&folder);
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
+            // Neighbours, whose bytes stand in the same blocks.
+            let around = vec![7; 16 * BLOCK];
+            write_at(&file, &around, 0).unwrap();
+
+            let mut kept = Kept::new(offset as u64, pieces * BLOCK);
+            let write = |kept: &mut Kept| match &direct {
+                Some(direct) if !cached => assert!(kept.write_past_cache(&file, &direct.file).unwrap(), "it is taken"),
+                _ => kept.write(&file).unwrap(),
+            };
+            let mut rest = &bytes[..];
+            for read in reads.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (into, room) = kept.room();
+                prop_assert!(room > 0);
+                let (now, later) = rest.split_at(room.min(*read).min(rest.len()));
+                into.extend_from_slice(now);
+                rest = later;
+                if kept.is_full() {
+                    write(&mut kept);
+                }
+            }
+            write(&mut kept);
+
+            let mut written = vec![0; 16 * BLOCK];
+            std::fs::File::from(file).read_exact_at(&mut written, 0).unwrap();
+            let mut expected = around;
+            expected[offset..offset + length].copy_from_slice(&bytes);
+            std::fs::remove_dir_all(&folder).unwrap();
+            prop_assert!(written == expected);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! GET over HTTP/1.1, whose body is read to where it is wanted.
+//!
+//! hyper reads bodies into memory of its own. To have them anywhere else costs a copy of every byte, and a download is little but such
+//! copies. Here a request is written, the head of its answer read, and the rest left on the connection for whoever wants the bytes to read
+//! it straight into place. Connections are made as hyper's are (see `super::transport`), and kept for the next request once an answer has been
+//! read to its end.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::http::Headers;
+use bytes::{Buf as _, BufMut as _, BytesMut};
+use hyper::Uri;
+use hyper_rustls::MaybeHttpsStream;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::Instant;
+use tokio_util::io::poll_read_buf;
+use tower_service::Service as _;
+
+use super::transport::{Dial, Wide, no_connection};
+
+/// What is read to find the end of a head: more than a head has, little enough that few bytes of a body have to be moved.
+const HEAD: usize = 8 << 10;
+/// No head is longer, and has more lines.
+const LONGEST_HEAD: usize = 64 << 10;
+const HEADERS: usize = 100;
+/// A line between the chunks of a chunked body.
+const LONGEST_LINE: usize = 8 << 10;
+/// A connection that nobody has used for so long is closed. Services close theirs after 5 to 60 s.
+const IDLE: Duration = Duration::from_mins(1);
+
+type Stream = TokioIo<MaybeHttpsStream<Wide>>;
+
+/// Connections that wait for their next request.
+#[derive(Debug)]
+pub(super) struct Connections {
+    dial: Dial,
+    proxies: Matcher,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Debug, Default)]
+struct Idle {
+    /// By scheme and authority; those that were used last stand last.
+    by_origin: HashMap<String, Vec<(Instant, Connection)>>,
+    /// Somebody closes those that nobody uses.
+    is_swept: bool,
+}
+
+/// An answer whose body has not been read.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: Headers,
+    pub(super) body: Incoming,
+}
+
+impl Connections {
+    pub(super) fn new(dial: Dial) -> Arc<Self> {
+        Arc::new(Self { dial, proxies: Matcher::from_env(), idle: Mutex::default() })
+    }
+
+    /// Whether requests to this address go through a proxy, and so not this way.
+    pub(super) fn is_proxied(&self, uri: &str) -> bool {
+        uri.parse::<Uri>().is_ok_and(|uri| self.proxies.intercept(&uri).is_some())
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Send a request without a body.
+    pub(super) async fn get(self: &Arc<Self>, request: &HttpRequest) -> Result<Answer, ConnectorError> {
+        let uri: Uri =
+            request.uri().parse().map_err(|error: hyper::http::uri::InvalidUri| ConnectorError::user(error.into()))?;
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(ConnectorError::user("the address has no host".into()));
+        };
+        let origin = format!("{scheme}://{authority}");
+        let text = text(request, &uri);
+        loop {
+            let kept = self.take(&origin).await;
+            let used = kept.is_some();
+            let mut connection = match kept {
+                Some(connection) => connection,
+                None => self.connect(&uri).await.map_err(no_connection)?,
+            };
+            match connection.ask(text.as_bytes()).await {
+                Ok(head) => return Ok(self.answer(origin, connection, head)),
+                // The other side has closed it while nobody used it, as it may at any time: it has not seen the request.
+                Err(_) if used && connection.ahead.is_empty() => {}
+                Err(error) => return Err(ConnectorError::io(error.into())),
+            }
+        }
+    }
+
+    async fn connect(&self, to: &Uri) -> Result<Connection, Box<dyn Error + Send + Sync>> {
+        let mut dial = self.dial.clone();
+        poll_fn(|cx| dial.poll_ready(cx)).await?;
+        Ok(Connection { stream: Box::new(TokioIo::new(dial.call(to.clone()).await?)), ahead: BytesMut::new() })
+    }
+
+    /// A connection that is still there.
+    async fn take(&self, origin: &str) -> Option<Connection> {
+        loop {
+            let (since, mut connection) = self.idle().by_origin.get_mut(origin)?.pop()?;
+            if since.elapsed() < IDLE && connection.is_silent().await {
+                return Some(connection);
+            }
+        }
+    }
+
+    fn keep(self: Arc<Self>, origin: String, connection: Connection) {
+        let mut idle = self.idle();
+        idle.by_origin.entry(origin).or_default().push((Instant::now(), connection));
+        if !std::mem::replace(&mut idle.is_swept, true) {
+            tokio::spawn(sweep(Arc::downgrade(&self)));
+        }
+    }
+
+    fn answer(self: &Arc<Self>, origin: String, connection: Connection, head: Head) -> Answer {
+        let Head { status, headers, framing, goes_on } = head;
+        let home = goes_on.then(|| (origin, Arc::clone(self)));
+        let mut body = Incoming { connection: Some(connection), framing, home };
+        body.end_if_done();
+        Answer { status, headers, body }
+    }
+}
+
+/// Close what nobody uses, until there is nothing left.
+async fn sweep(connections: Weak<Connections>) {
+    loop {
+        tokio::time::sleep(IDLE).await;
+        let Some(connections) = connections.upgrade() else { return };
+        let mut idle = connections.idle();
+        idle.by_origin.retain(|_, kept| {
+            kept.retain(|(since, _)| since.elapsed() < IDLE);
+            !kept.is_empty()
+        });
+        if idle.by_origin.is_empty() {
+            idle.is_swept = false;
+            return;
+        }
+    }
+}
+
+/// The request as it is sent.
+fn text(request: &HttpRequest, uri: &Uri) -> String {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let host = uri.host().unwrap_or_default();
+    let usual = match uri.scheme_str() {
+        Some("https") => 443,
+        _ => 80,
+    };
+    let mut text = format!("{} {path} HTTP/1.1\r\nhost: {host}", request.method());
+    if let Some(port) = uri.port_u16().filter(|port| *port != usual) {
+        text.push(':');
+        text.push_str(&port.to_string());
+    }
+    for (name, value) in request.headers() {
+        text.push_str("\r\n");
+        text.push_str(name);
+        text.push_str(": ");
+        text.push_str(value);
+    }
+    text.push_str("\r\n\r\n");
+    text
+}
+
+#[derive(Debug)]
+struct Connection {
+    /// It is large, with TLS above all.
+    stream: Box<Stream>,
+    /// Bytes that were read, and not looked at yet.
+    ahead: BytesMut,
+}
+
+/// What stands before a body.
+#[derive(Debug)]
+struct Head {
+    status: u16,
+    headers: Headers,
+    framing: Framing,
+    /// Whether another request may follow on the same connection.
+    goes_on: bool,
+}
+
+/// Where a body ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Framing {
+    /// After so many more bytes.
+    Length(u64),
+    /// After a chunk of no bytes; so many are left of this one. None: the line that tells comes next.
+    Chunks(Option<u64>),
+    /// With the connection.
+    Close,
+}
+
+impl Connection {
+    async fn ask(&mut self, request: &[u8]) -> io::Result<Head> {
+        self.stream.write_all(request).await?;
+        self.stream.flush().await?;
+        loop {
+            if let Some((head, length)) = read_head(&self.ahead)? {
+                self.ahead.advance(length);
+                // Those that announce another: the answer comes after them.
+                if head.status >= 200 {
+                    return Ok(head);
+                }
+                continue;
+            }
+            if self.ahead.len() >= LONGEST_HEAD {
+                return Err(invalid("the answer has no end of its head"));
+            }
+            if self.more().await? == 0 {
+                return Err(io::Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "the connection was closed before there was an answer",
+                ));
+            }
+        }
+    }
+
+    /// Read whatever comes next ahead.
+    async fn more(&mut self) -> io::Result<usize> {
+        self.ahead.reserve(HEAD);
+        let Self { stream, ahead } = self;
+        poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, ahead)).await
+    }
+
+    /// Whether nothing comes, not even an end: what is expected of a connection that nobody uses.
+    async fn is_silent(&mut self) -> bool {
+        let Self { stream, ahead } = self;
+        ahead.reserve(1);
+        let read = poll_fn(|cx| std::task::Poll::Ready(poll_read_buf(Pin::new(&mut *stream), cx, ahead).is_pending()));
+        read.await
+    }
+
+    async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
+        if !self.ahead.is_empty() {
+            let length = at_most.min(self.ahead.len());
+            into.extend_from_slice(&self.ahead[..length]);
+            self.ahead.advance(length);
+            return Ok(length);
+        }
+        self.ahead = BytesMut::new();
+        into.reserve(at_most);
+        let stream = &mut self.stream;
+        poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, &mut (&mut *into).limit(at_most))).await
+    }
+
+    /// A line of a chunked body, without its end.
+    async fn line(&mut self) -> io::Result<BytesMut> {
+        loop {
+            if let Some(end) = self.ahead.iter().position(|byte| *byte == b'\n') {
+                let mut line = self.ahead.split_to(end + 1);
+                line.truncate(if line.ends_with(b"\r\n") { end - 1 } else { end });
+                return Ok(line);
+            }
+            if self.ahead.len() > LONGEST_LINE {
+                return Err(invalid("a chunk's line has no end"));
+            }
+            if self.more().await? == 0 {
+                return Err(ended_early());
+            }
+        }
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}
+
+fn ended_early() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "the connection was closed before the end of the body")
+}
+
+/// A head and its length, once it is all there.
+fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
+    let mut lines = [httparse::EMPTY_HEADER; HEADERS];
+    let mut answer = httparse::Response::new(&mut lines);
+    let length = match answer.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(invalid(&format!("the answer is no HTTP: {error}"))),
+    };
+    let status = answer.code.unwrap_or_default();
+    let mut headers = Headers::new();
+    let (mut told, mut chunked, mut goes_on) = (None, false, answer.version == Some(1));
+    for header in answer.headers.iter() {
+        let value =
+            std::str::from_utf8(header.value).map_err(|_| invalid(&format!("header {} is no text", header.name)))?;
+        if header.name.eq_ignore_ascii_case("content-length") {
+            let length: u64 = value.trim().parse().map_err(|_| invalid("Content-Length is no number"))?;
+            if told.is_some_and(|before| before != length) {
+                return Err(invalid("there are two lengths"));
+            }
+            told = Some(length);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            if !value.trim().eq_ignore_ascii_case("chunked") {
+                return Err(invalid(&format!("transfer encoding {value:?}, which was not asked for")));
+            }
+            chunked = true;
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            let says = |word| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word));
+            goes_on = !says("close") && (goes_on || says("keep-alive"));
+        }
+        headers
+            .try_append(header.name.to_ascii_lowercase(), value.trim().to_owned())
+            .map_err(|error| invalid(&format!("header {}: {error}", header.name)))?;
+    }
+    let framing = match told {
+        _ if matches!(status, 100..=199 | 204 | 304) => Framing::Length(0),
+        _ if chunked => Framing::Chunks(None),
+        Some(length) => Framing::Length(length),
+        None => Framing::Close,
+    };
+    Ok(Some((Head { status, headers, framing, goes_on: goes_on && framing != Framing::Close }, length)))
+}
+
+/// A body that is still on its connection. Dropped before its end it takes the connection with it.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    connection: Option<Connection>,
+    framing: Framing,
+    /// Where the connection goes afterwards.
+    home: Option<(String, Arc<Connections>)>,
+}
+
+impl Incoming {
+    /// Append the next bytes, `at_most` so many. 0: that was all.
+    pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
+        let Some(connection) = &mut self.connection else { return Ok(0) };
+        if self.framing == Framing::Chunks(None) {
+            let line = connection.line().await?;
+            let digits = line[..].split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+            let size = std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            let size = size.ok_or_else(|| invalid("a chunk has no length"))?;
+            if size == 0 {
+                // What stands after the last chunk are headers, which nobody has asked for.
+                while !connection.line().await?.is_empty() {}
+                self.framing = Framing::Length(0);
+                self.end_if_done();
+                return Ok(0);
+            }
+            self.framing = Framing::Chunks(Some(size));
+        }
+        let left = match self.framing {
+            Framing::Length(left) | Framing::Chunks(Some(left)) => left,
+            Framing::Close | Framing::Chunks(None) => u64::MAX,
+        };
+        let came = connection.read(into, at_most.min(usize::try_from(left).unwrap_or(usize::MAX))).await?;
+        let left = left - came as u64;
+        match &mut self.framing {
+            Framing::Close if came == 0 => self.framing = Framing::Length(0),
+            Framing::Close => {}
+            _ if came == 0 => return Err(ended_early()),
+            Framing::Chunks(_) if left == 0 => {
+                if !connection.line().await?.is_empty() {
+                    return Err(invalid("a chunk is longer than was told"));
+                }
+                self.framing = Framing::Chunks(None);
+            }
+            Framing::Chunks(of_this) => *of_this = Some(left),
+            Framing::Length(of_all) => *of_all = left,
+        }
+        self.end_if_done();
+        Ok(came)
+    }
+
+    fn end_if_done(&mut self) {
+        if self.framing == Framing::Length(0)
+            && let Some(connection) = self.connection.take()
+            && let Some((origin, connections)) = self.home.take()
+            && connection.ahead.is_empty()
+        {
+            connections.keep(origin, connection);
+        }
+    }
+}
