@@ -24,12 +24,14 @@ class Endpoint:
         disk: bool = False,
         symlinks: str = "follow",
         empty_directories: bool = False,
+        page_cache: bool = False,
     ) -> Endpoint:
         """An S3 endpoint; or with ``disk`` this machine's disks, where buckets are the absolute paths of folders.
 
         Args:
             symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.
             empty_directories: are keys with a last slash; else they are not seen.
+            page_cache: what is written stays in the system's cache; else large files pass it.
 
         Raises:
             ValueError: for a word that is none of the above.

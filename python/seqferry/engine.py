@@ -82,7 +82,12 @@ def _translated() -> Generator[None]:
 
 def _endpoint(place: Location) -> _native.Endpoint:
     if place.disk:
-        return _native.Endpoint(disk=True, symlinks=place.symlinks, empty_directories=place.empty_directories)
+        return _native.Endpoint(
+            disk=True,
+            symlinks=place.symlinks,
+            empty_directories=place.empty_directories,
+            page_cache=place.page_cache,
+        )
     return _native.Endpoint(
         endpoint_url=place.endpoint_url, region=place.region, profile=place.profile, anonymous=place.anonymous
     )

@@ -67,6 +67,7 @@ class Location:
 
     On a ``disk``, ``bucket`` is the absolute path of a folder of this machine, and ``key`` a path below it. Links below
     it are followed, skipped, or kept as what they are; ``empty_directories`` are keys with a last slash, or not seen.
+    What is written there stays in the system's ``page_cache``, or large files pass it.
     """
 
     bucket: str
@@ -78,6 +79,7 @@ class Location:
     disk: bool = False
     symlinks: Symlinks = "follow"
     empty_directories: bool = False
+    page_cache: bool = False
 
     @property
     def uri(self) -> str:

@@ -75,6 +75,7 @@ def build_spec(
     md5: bool = False,
     symlinks: str = "follow",
     empty_directories: bool = False,
+    page_cache: bool = False,
     delete: bool = False,
     max_delete: int | None = None,
     below: bool = False,
@@ -106,7 +107,13 @@ def build_spec(
             f"'{_shown(source)}' and '{_shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
             "(within a machine use cp or rsync)."
         )
-    on_disk = partial(Location, disk=True, symlinks=cast("Symlinks", symlinks), empty_directories=empty_directories)
+    on_disk = partial(
+        Location,
+        disk=True,
+        symlinks=cast("Symlinks", symlinks),
+        empty_directories=empty_directories,
+        page_cache=page_cache,
+    )
     source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
     _check_endpoint(source_url)
     _check_endpoint(target_url)

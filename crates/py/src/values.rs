@@ -34,7 +34,15 @@ pub(crate) enum Reached {
     /// A service, as somebody.
     Service(EndpointOptions),
     /// This machine's disks.
-    Disk(Links, bool),
+    Disk(Files),
+}
+
+/// [`DiskOptions`], as a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Files {
+    links: Links,
+    empty_folders: bool,
+    page_cache: bool,
 }
 
 /// [`Symlinks`], as a key.
@@ -49,13 +57,18 @@ impl Reached {
     pub(crate) async fn connect(&self) -> Arc<dyn ObjectStore> {
         match self {
             Self::Service(options) => Arc::new(S3Store::connect(options.clone()).await),
-            Self::Disk(links, empty_folders) => {
+            Self::Disk(Files { links, empty_folders, page_cache }) => {
                 let symlinks = match links {
                     Links::Follow => Symlinks::Follow,
                     Links::Skip => Symlinks::Skip,
                     Links::Keep => Symlinks::Keep,
                 };
-                let options = DiskOptions { symlinks, empty_folders: *empty_folders, ..DiskOptions::default() };
+                let options = DiskOptions {
+                    symlinks,
+                    empty_folders: *empty_folders,
+                    page_cache: *page_cache,
+                    ..DiskOptions::default()
+                };
                 Arc::new(DiskStore::new(options))
             }
         }
@@ -70,7 +83,7 @@ pub struct Endpoint(pub(crate) Reached);
 impl Endpoint {
     #[new]
     #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, disk=false,
-                        symlinks="follow", empty_directories=false))]
+                        symlinks="follow", empty_directories=false, page_cache=false))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         endpoint_url: Option<String>,
@@ -80,6 +93,7 @@ impl Endpoint {
         disk: bool,
         symlinks: &str,
         empty_directories: bool,
+        page_cache: bool,
     ) -> PyResult<Self> {
         let links = match symlinks {
             "follow" => Links::Follow,
@@ -88,7 +102,7 @@ impl Endpoint {
             other => return Err(PyValueError::new_err(format!("symlinks is none of follow, skip, keep: {other}"))),
         };
         Ok(Self(if disk {
-            Reached::Disk(links, empty_directories)
+            Reached::Disk(Files { links, empty_folders: empty_directories, page_cache })
         } else {
             Reached::Service(EndpointOptions { endpoint_url, region, profile, anonymous, credentials: None })
         }))

@@ -82,6 +82,9 @@ pub struct DiskOptions {
     /// Whether what was written is on the disk itself before it counts as done. Without it a power cut may cost files that
     /// were said to be written.
     pub durable: bool,
+    /// Whether what is written in parts stays in the system's cache, for somebody who reads it next. Otherwise it passes the cache
+    /// where the file system offers that, which takes less CPU.
+    pub page_cache: bool,
     /// Whether the folder that is written to is made if it is not there.
     pub create_root: bool,
     /// Names of one folder that a listing keeps at a time: bounds its memory, whatever lies in a folder.
@@ -94,6 +97,7 @@ impl Default for DiskOptions {
             symlinks: Symlinks::default(),
             empty_folders: false,
             durable: true,
+            page_cache: false,
             create_root: false,
             names_at_a_time: walk::PASS,
         }

@@ -102,6 +102,15 @@ def cp(
             help="Keep the empty folders of a local folder as empty objects with a last slash.",
         ),
     ] = False,
+    page_cache: Annotated[
+        bool,
+        typer.Option(
+            "--page-cache",
+            envvar="SEQFERRY_PAGE_CACHE",
+            help="Leave large downloads in the system's page cache, for a program that reads them next. Otherwise they "
+            "pass it, which takes less CPU and leaves it to others.",
+        ),
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False,

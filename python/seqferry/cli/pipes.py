@@ -67,7 +67,8 @@ def copy(session: Session, given: dict[str, Any]) -> int:
                 (folder / _LOCK).unlink()
             return code
         target = folder / _OUTPUT
-        code = _see_through(session, {**given, "target": str(target)})
+        # It is read once more, at once.
+        code = _see_through(session, {**given, "target": str(target), "page_cache": True})
         if code == exits.OK:
             with target.open("rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer, _CHUNK)

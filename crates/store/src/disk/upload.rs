@@ -15,7 +15,7 @@ mod part;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
@@ -56,8 +56,8 @@ struct Open {
     folder: OwnedFd,
     /// None when the file has its name already.
     bytes: Option<OwnedFd>,
-    /// The same, past the system's cache.
-    direct: Option<Direct>,
+    /// The same, past the system's cache; opened when it is first wanted.
+    direct: OnceLock<Option<Direct>>,
     state: Mutex<State>,
     /// A part is not under way any more.
     ended: Condvar,
@@ -128,7 +128,8 @@ impl Open {
 
     /// How whole blocks are written past the system's cache, where that can be done.
     fn past_cache(&self) -> Option<&Direct> {
-        self.direct.as_ref().filter(|direct| !direct.has_refused())
+        let open = || Direct::open(self.bytes.as_ref()?, &self.folder, &Unfinished::Parts.name(&self.id));
+        self.direct.get_or_init(open).as_ref().filter(|direct| !direct.has_refused())
     }
 }
 
@@ -179,7 +180,7 @@ impl Uploads {
         self.keep(Open {
             bucket: request.bucket.clone(),
             key: request.key.clone(),
-            direct: Direct::open(&bytes, &folder, &Unfinished::Parts.name(&id)),
+            direct: OnceLock::new(),
             id: id.clone(),
             folder,
             bytes: Some(bytes),
@@ -432,7 +433,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Open>
     Ok(Open {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
-        direct: bytes.as_ref().and_then(|bytes| Direct::open(bytes, &folder, &Unfinished::Parts.name(id))),
+        direct: OnceLock::new(),
         id: id.to_owned(),
         folder,
         bytes,

@@ -52,9 +52,8 @@ impl Uploads {
         let offset = offset(&state.record.begun, number, size)?;
         state.under_way.insert(number);
         drop(state);
-        let past_cache = open.past_cache().is_some();
-        let kept = Kept::new(offset, if past_cache { PIECE } else { CACHED_PIECE });
-        Ok(Writing { open, number, size, offset, came: 0, kept, past_cache })
+        let kept = Kept::new(offset, CACHED_PIECE);
+        Ok(Writing { open, number, size, offset, came: 0, kept, past_cache: false })
     }
 
     /// The same, and what was there of this part is gone from the record: only bytes are to be written then.
@@ -66,7 +65,11 @@ impl Uploads {
         number: u32,
         size: u64,
     ) -> Result<Writing> {
-        let writing = self.begin_part(boot, upload, number, size)?;
+        let mut writing = self.begin_part(boot, upload, number, size)?;
+        if !options.page_cache && writing.open.past_cache().is_some() {
+            writing.kept = Kept::new(writing.offset, PIECE);
+            writing.past_cache = true;
+        }
         writing.replace(options)?;
         Ok(writing)
     }
@@ -121,7 +124,7 @@ impl Writing {
     /// Write what has come.
     pub(in super::super) fn write(&mut self) -> Result<()> {
         let file = self.open.bytes.as_ref().ok_or_else(gone)?;
-        match self.open.direct.as_ref().filter(|_| self.past_cache) {
+        match self.open.past_cache().filter(|_| self.past_cache) {
             None => self.kept.write(file).map_err(Fail::of_write)?,
             Some(direct) => {
                 if !self.kept.write_past_cache(file, &direct.file).map_err(Fail::of_write)? {
