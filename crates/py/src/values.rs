@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use seqferry_store::{
-    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, S3Store, StoreError, Symlinks,
+    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, PageCache, S3Store, StoreError,
+    Symlinks,
 };
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::requests::Interrupted;
@@ -66,7 +67,7 @@ impl Reached {
                 let options = DiskOptions {
                     symlinks,
                     empty_folders: *empty_folders,
-                    page_cache: *page_cache,
+                    cache: if *page_cache { PageCache::Through } else { PageCache::Past },
                     ..DiskOptions::default()
                 };
                 Arc::new(DiskStore::new(options))
@@ -84,7 +85,7 @@ impl Endpoint {
     #[new]
     #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, disk=false,
                         symlinks="follow", empty_directories=false, page_cache=false))]
-    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         endpoint_url: Option<String>,
         region: Option<String>,
@@ -161,7 +162,7 @@ impl CopyPolicy {
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
                         md5=false, way="copy", resumed=false, since=0.0, only_clean=false, transfer=""))]
-    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         source: &Endpoint,
         source_bucket: String,
@@ -231,7 +232,7 @@ pub struct CopyItem(pub(crate) Item);
 impl CopyItem {
     #[new]
     #[pyo3(signature = (*, id, source_key, target_key, size, etag, version_id=None, target_absent=false, upload_id=None, part_size=None))]
-    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         id: u64,
         source_key: String,

@@ -72,6 +72,16 @@ pub enum Symlinks {
     Keep,
 }
 
+/// Whether what is written in parts goes through the system's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PageCache {
+    /// Past it, where the file system offers that: it takes less CPU, and the cache is left to others.
+    #[default]
+    Past,
+    /// Through it, for somebody who reads it next.
+    Through,
+}
+
 /// How to read and write a disk.
 #[derive(Debug, Clone)]
 pub struct DiskOptions {
@@ -82,9 +92,8 @@ pub struct DiskOptions {
     /// Whether what was written is on the disk itself before it counts as done. Without it a power cut may cost files that
     /// were said to be written.
     pub durable: bool,
-    /// Whether what is written in parts stays in the system's cache, for somebody who reads it next. Otherwise it passes the cache
-    /// where the file system offers that, which takes less CPU.
-    pub page_cache: bool,
+    /// Which way what is written in parts goes.
+    pub cache: PageCache,
     /// Whether the folder that is written to is made if it is not there.
     pub create_root: bool,
     /// Names of one folder that a listing keeps at a time: bounds its memory, whatever lies in a folder.
@@ -97,7 +106,7 @@ impl Default for DiskOptions {
             symlinks: Symlinks::default(),
             empty_folders: false,
             durable: true,
-            page_cache: false,
+            cache: PageCache::default(),
             create_root: false,
             names_at_a_time: walk::PASS,
         }

@@ -90,7 +90,7 @@ impl Base {
     /// the machine, for a region that nothing else names.
     pub(super) async fn load(options: &EndpointOptions) -> Self {
         let trust = Arc::new(Trust::default());
-        let Transport { client, connector, gets } = transport(Arc::clone(&trust));
+        let Transport { client, connector, connections } = transport(Arc::clone(&trust));
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(client);
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
@@ -149,7 +149,7 @@ impl Base {
         if let Some(credentials) = &credentials {
             builder = builder.credentials_provider(credentials.clone());
         }
-        let common = Common { connector, gets, credentials, params, skew: Arc::default() };
+        let common = Common { connector, connections, credentials, params, skew: Arc::default() };
         Self { builder, common, endpoint, region }
     }
 

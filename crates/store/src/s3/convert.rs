@@ -196,7 +196,6 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
     let told = |name: &str| headers.get(name).filter(|value| !value.is_empty());
     let own = |name: &str| told(name).map(str::to_owned);
     let number = |name: &str| told(name).and_then(|value| value.trim().parse().ok());
-    let strongest = ChecksumAlgorithm::ALL.into_iter().find_map(|sum| Some((sum, own(checksum_header(sum))?)));
     let kind = told("x-amz-checksum-type").map(ChecksumType::from);
     let modified = told("last-modified").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
     let metadata = headers.iter().filter_map(|(name, value)| {
@@ -209,7 +208,7 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
         last_modified: seconds(modified.as_ref()),
         version_id: own("x-amz-version-id").filter(|id| id != "null"),
         storage_class: own("x-amz-storage-class"),
-        checksum: checksum(strongest, kind.as_ref()),
+        checksum: checksum(strongest_of_headers(headers), kind.as_ref()),
         parts_count: number("x-amz-mp-parts-count"),
         attributes: Attributes {
             content_type: own("content-type"),
@@ -231,7 +230,14 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
     }
 }
 
-fn checksum_header(algorithm: ChecksumAlgorithm) -> &'static str {
+/// As [`strongest!`].
+pub(super) fn strongest_of_headers(headers: &Headers) -> Option<(ChecksumAlgorithm, String)> {
+    let told = |name: &str| headers.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+    ChecksumAlgorithm::ALL.into_iter().find_map(|sum| Some((sum, told(checksum_header(sum))?)))
+}
+
+/// Where a checksum of this algorithm stands, in requests and answers.
+pub(super) fn checksum_header(algorithm: ChecksumAlgorithm) -> &'static str {
     match algorithm {
         ChecksumAlgorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
         ChecksumAlgorithm::Crc32C => "x-amz-checksum-crc32c",

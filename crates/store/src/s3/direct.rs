@@ -1,12 +1,13 @@
-//! Copies and GETs as requests of our own making: what a process that copies, or streams, sends thousands of times a second.
+//! Copies, GETs and PUTs as requests of our own making: what a process that copies, or streams, sends thousands of times a second.
 //!
 //! The SDK assembles each request out of some sixty plug-ins, which costs several times what the request itself does
 //! (`docs/performance.md`). Here it is built and signed by hand, and everything else is what the SDK's requests use: the
-//! connections (`super::transport`; GETs have their own, `super::http1`), the chain of credentials, the rules from bucket and region to
+//! connections (`super::transport`; GETs and PUTs have their own, `super::http1`), the chain of credentials, the rules from bucket and region to
 //! address, the signing algorithm and the XML reader. What those rules do not answer with an ordinary address and signature (ARNs, directory
 //! buckets, outposts) goes through the SDK: [`Direct::home`] says which. The decision and its figures are in
 //! `docs/adr/20261121-copies-without-the-sdk.md`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
@@ -31,13 +32,14 @@ use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
-use bytes::BufMut as _;
+use bytes::{BufMut as _, Bytes};
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
 use super::connect::SKEW;
 use super::convert::{
-    chain, opaque_sse, path, reason, region_hint, retry_after, transport_code, unquoted, whole, without_output,
+    chain, opaque_sse, path, reason, region_hint, retry_after, strongest_of_headers, transport_code, unquoted, whole,
+    without_output,
 };
 use super::credentials::KeptCredentials;
 use super::http1::{Connections, Incoming};
@@ -46,8 +48,8 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::Result;
 
-/// SHA-256 of nothing: copies have no body.
-const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// Copies and GETs have none.
+const NO_BODY: SignableBody<'_> = SignableBody::Bytes(&[]);
 /// Answers to copies have hundreds of bytes, and as much white space as S3 sends while it copies. What is longer is none.
 const LONGEST_ANSWER: usize = 1 << 20;
 /// What most of them have.
@@ -56,15 +58,23 @@ const ANSWER: usize = 1 << 10;
 const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
 
 /// Headers of a request, names in lower case.
-pub(super) type RequestHeaders = Vec<(&'static str, String)>;
+#[derive(Debug, Default)]
+pub(super) struct RequestHeaders(Vec<(Cow<'static, str>, String)>);
+
+impl RequestHeaders {
+    /// One more, if there is a value for it.
+    pub(super) fn add(&mut self, name: impl Into<Cow<'static, str>>, value: Option<String>) {
+        self.0.extend(value.map(|value| (name.into(), value)));
+    }
+}
 
 /// What requests to all regions have in common.
 #[derive(Clone)]
 pub(super) struct Common {
     /// The SDK's connections to the service.
     pub(super) connector: SharedHttpConnector,
-    /// Connections for GETs.
-    pub(super) gets: Arc<Connections>,
+    /// Connections for what has bodies.
+    pub(super) connections: Arc<Connections>,
     /// None: requests go out unsigned.
     pub(super) credentials: Option<KeptCredentials>,
     /// All but bucket and region.
@@ -97,6 +107,15 @@ impl Home {
     }
 }
 
+/// A request before it is signed.
+struct Asked<'a> {
+    method: &'static str,
+    url: &'a str,
+    headers: &'a RequestHeaders,
+    /// What the signature says of it.
+    body: SignableBody<'a>,
+}
+
 /// What a request is about, as errors name it.
 #[derive(Clone, Copy)]
 pub(super) struct About<'a> {
@@ -111,9 +130,9 @@ impl About<'_> {
     }
 }
 
-/// A success of a copy, whole or of a part.
+/// A success of a write, of a whole object or of a part.
 #[derive(Debug, Default)]
-pub(super) struct CopyAnswer {
+pub(super) struct WriteAnswer {
     pub(super) etag: Option<String>,
     /// The strongest of those that were told.
     pub(super) checksum: Option<(ChecksumAlgorithm, String)>,
@@ -122,10 +141,17 @@ pub(super) struct CopyAnswer {
     pub(super) opaque_etag: bool,
 }
 
-/// A success of a GET: its head, and its body on the way.
+/// An answer, and if it is to a GET a success: its head, and its body on the way.
 pub(super) struct GetAnswer {
     pub(super) headers: Headers,
     pub(super) body: Came,
+}
+
+impl GetAnswer {
+    /// With its whole body.
+    async fn whole(self, about: About<'_>, status: u16) -> Result<Answer> {
+        Ok(Answer { status, headers: self.headers, body: read_all(about, status, self.body).await? })
+    }
 }
 
 /// A body, by the way it comes.
@@ -209,13 +235,14 @@ impl Direct {
         home: &Home,
         about: About<'_>,
         query: &str,
-        headers: &[(&'static str, String)],
+        headers: &RequestHeaders,
         element: &str,
-    ) -> Result<CopyAnswer> {
+    ) -> Result<WriteAnswer> {
         let url = home.address(about.key) + query;
         let mut corrected = false;
         loop {
-            let (request, signed_at) = self.signed("PUT", home, about, &url, headers).await?;
+            let (request, signed_at) =
+                self.signed(home, about, Asked { method: "PUT", url: &url, headers, body: NO_BODY }).await?;
             let answer = read(about, self.send(about, request).await?).await?;
             if !corrected && answer.status == 403 && self.learn_skew(&answer.headers, signed_at) {
                 corrected = true;
@@ -231,25 +258,18 @@ impl Direct {
         home: &Home,
         about: About<'_>,
         query: &str,
-        headers: &[(&'static str, String)],
+        headers: &RequestHeaders,
     ) -> Result<GetAnswer> {
         let url = home.address(about.key) + query;
-        let by_proxy = self.common.gets.is_proxied(&url);
         let mut corrected = false;
         loop {
-            let (request, signed_at) = self.signed("GET", home, about, &url, headers).await?;
-            let (status, headers, body) = if by_proxy {
-                let response = self.send(about, request).await?;
-                let (status, headers) = (response.status().as_u16(), response.headers().clone());
-                (status, headers, Came::by_sdk(ByteStream::new(response.into_body())))
-            } else {
-                let answer = self.common.gets.get(&request).await.map_err(|error| unsent(about, &error))?;
-                (answer.status, answer.headers, Came::Direct(answer.body))
-            };
+            let (request, signed_at) =
+                self.signed(home, about, Asked { method: "GET", url: &url, headers, body: NO_BODY }).await?;
+            let (status, answer) = self.exchange(about, request, Bytes::new()).await?;
             if (200..300).contains(&status) {
-                return Ok(GetAnswer { headers, body });
+                return Ok(answer);
             }
-            let answer = Answer { status, headers, body: read_all(about, status, body).await? };
+            let answer = answer.whole(about, status).await?;
             if !corrected && status == 403 && self.learn_skew(&answer.headers, signed_at) {
                 corrected = true;
                 continue;
@@ -258,15 +278,50 @@ impl Direct {
         }
     }
 
-    /// A request, signed as of now; and the time in its signature.
-    async fn signed(
+    /// Write an object, or a part of one.
+    pub(super) async fn put(
         &self,
-        method: &'static str,
         home: &Home,
         about: About<'_>,
-        url: &str,
-        headers: &[(&'static str, String)],
-    ) -> Result<(HttpRequest, SystemTime)> {
+        query: &str,
+        headers: &RequestHeaders,
+        body: &Bytes,
+    ) -> Result<WriteAnswer> {
+        let url = home.address(about.key) + query;
+        let mut corrected = false;
+        loop {
+            // A checksum covers the body: hashing it once more for the signature would cost ten times as much.
+            let asked = Asked { method: "PUT", url: &url, headers, body: SignableBody::UnsignedPayload };
+            let (request, signed_at) = self.signed(home, about, asked).await?;
+            let (status, answer) = self.exchange(about, request, body.clone()).await?;
+            let answer = answer.whole(about, status).await?;
+            if !corrected && status == 403 && self.learn_skew(&answer.headers, signed_at) {
+                corrected = true;
+                continue;
+            }
+            return if (200..300).contains(&status) {
+                Ok(written(&answer.headers))
+            } else {
+                Err(answer.refused(about))
+            };
+        }
+    }
+
+    /// Send a request that has a body, or whose answer has one; its status, and the answer.
+    async fn exchange(&self, about: About<'_>, mut request: HttpRequest, body: Bytes) -> Result<(u16, GetAnswer)> {
+        if self.common.connections.is_proxied(request.uri()) {
+            *request.body_mut() = SdkBody::from(body);
+            let response = self.send(about, request).await?;
+            let (status, headers) = (response.status().as_u16(), response.headers().clone());
+            let body = Came::by_sdk(ByteStream::new(response.into_body()));
+            return Ok((status, GetAnswer { headers, body }));
+        }
+        let answer = self.common.connections.send(&request, body).await.map_err(|error| unsent(about, &error))?;
+        Ok((answer.status, GetAnswer { headers: answer.headers, body: Came::Direct(answer.body) }))
+    }
+
+    /// A request, signed as of now; and the time in its signature.
+    async fn signed(&self, home: &Home, about: About<'_>, asked: Asked<'_>) -> Result<(HttpRequest, SystemTime)> {
         let identity = match &self.common.credentials {
             None => None,
             Some(credentials) => Some(credentials.identity().await.map_err(|error| {
@@ -275,17 +330,15 @@ impl Direct {
         };
         let signed_at = self.service_time(SystemTime::now());
         let request = self
-            .request(method, home, url, headers, identity.as_ref(), signed_at)
+            .request(home, asked, identity.as_ref(), signed_at)
             .map_err(|text| about.failed("InvalidRequest", None).with_message(text))?;
         Ok((request, signed_at))
     }
 
     fn request(
         &self,
-        method: &'static str,
         home: &Home,
-        url: &str,
-        headers: &[(&'static str, String)],
+        Asked { method, url, headers, body }: Asked<'_>,
         identity: Option<&Identity>,
         time: SystemTime,
     ) -> std::result::Result<HttpRequest, String> {
@@ -293,8 +346,8 @@ impl Direct {
         request.set_method(method).map_err(|error| whole(&error))?;
         request.set_uri(url).map_err(|error| whole(&error))?;
         let to_send = request.headers_mut();
-        for (name, value) in headers {
-            to_send.try_insert(*name, value.clone()).map_err(|error| format!("{name}: {}", whole(&error)))?;
+        for (name, value) in &headers.0 {
+            to_send.try_insert(name.clone(), value.clone()).map_err(|error| format!("{name}: {}", whole(&error)))?;
         }
         to_send.insert("user-agent", USER_AGENT);
         if let Some(identity) = identity {
@@ -309,8 +362,8 @@ impl Direct {
             let signable = SignableRequest::new(
                 method,
                 url,
-                headers.iter().map(|(name, value)| (*name, value.as_str())),
-                SignableBody::Precomputed(EMPTY.to_owned()),
+                headers.0.iter().map(|(name, value)| (name.as_ref(), value.as_str())),
+                body,
             );
             let signed = signable
                 .and_then(|signable| sign(signable, &parameters.into()))
@@ -355,6 +408,21 @@ fn seconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
+/// What the headers of a success say of what was written.
+fn written(headers: &Headers) -> WriteAnswer {
+    let told = |name| headers.get(name).filter(|value| !value.is_empty());
+    WriteAnswer {
+        etag: told("etag").map(str::to_owned),
+        checksum: strongest_of_headers(headers),
+        checksum_kind: told("x-amz-checksum-type").map(ChecksumType::from),
+        version_id: told("x-amz-version-id").map(str::to_owned),
+        opaque_etag: opaque_sse(
+            headers.get("x-amz-server-side-encryption-customer-algorithm"),
+            headers.get("x-amz-server-side-encryption"),
+        ),
+    }
+}
+
 /// A request that got no answer.
 fn unsent(about: About<'_>, error: &ConnectorError) -> StoreError {
     let code = if error.is_user() { "InvalidRequest" } else { transport_code(error) };
@@ -388,7 +456,7 @@ async fn read_all(about: About<'_>, status: u16, mut body: Came) -> Result<Vec<u
 
 impl Answer {
     /// What the answer says: a success that is none is an error, whatever its status.
-    fn copied(self, about: About<'_>, element: &str) -> Result<CopyAnswer> {
+    fn copied(self, about: About<'_>, element: &str) -> Result<WriteAnswer> {
         if self.status >= 300 {
             return Err(self.refused(about));
         }
@@ -400,7 +468,7 @@ impl Answer {
         match Told::read(&self.body) {
             Ok(told) if told.root == element => {
                 let header = |name| self.headers.get(name);
-                Ok(CopyAnswer {
+                Ok(WriteAnswer {
                     etag: told.etag,
                     checksum: told.checksum,
                     checksum_kind: told.checksum_kind,

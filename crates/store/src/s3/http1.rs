@@ -1,8 +1,9 @@
-//! GET over HTTP/1.1, whose body is read to where it is wanted.
+//! GET and PUT over HTTP/1.1, with bodies where they are wanted.
 //!
 //! hyper reads bodies into memory of its own. To have them anywhere else costs a copy of every byte, and a download is little but such
 //! copies. Here a request is written, the head of its answer read, and the rest left on the connection for whoever wants the bytes to read
-//! it straight into place. Connections are made as hyper's are (see `super::transport`), and kept for the next request once an answer has been
+//! it straight into place. Nothing stands between a request and its connection, no task, no queue and no buffer, which is what
+//! most of a small object's memory was. Connections are made as hyper's are (see `super::transport`), and kept for the next request once an answer has been
 //! read to its end.
 
 use std::collections::HashMap;
@@ -11,19 +12,20 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
-use bytes::{Buf as _, BufMut as _, BytesMut};
+use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 use hyper::Uri;
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
-use tokio_util::io::poll_read_buf;
+use tokio_util::io::{poll_read_buf, poll_write_buf};
 use tower_service::Service as _;
 
 use super::transport::{Dial, Wide, no_connection};
@@ -77,15 +79,16 @@ impl Connections {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Send a request without a body.
-    pub(super) async fn get(self: &Arc<Self>, request: &HttpRequest) -> Result<Answer, ConnectorError> {
+    /// Send a request. `body` stands for the one that it holds.
+    pub(super) async fn send(self: &Arc<Self>, request: &HttpRequest, body: Bytes) -> Result<Answer, ConnectorError> {
         let uri: Uri =
             request.uri().parse().map_err(|error: hyper::http::uri::InvalidUri| ConnectorError::user(error.into()))?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(ConnectorError::user("the address has no host".into()));
         };
         let origin = format!("{scheme}://{authority}");
-        let text = text(request, &uri);
+        let text = Bytes::from(text(request, &uri, body.len()));
+        let may_be_repeated = request.method() == "GET";
         loop {
             let kept = self.take(&origin).await;
             let used = kept.is_some();
@@ -93,10 +96,11 @@ impl Connections {
                 Some(connection) => connection,
                 None => self.connect(&uri).await.map_err(no_connection)?,
             };
-            match connection.ask(text.as_bytes()).await {
+            match connection.ask(text.clone(), body.clone()).await {
                 Ok(head) => return Ok(self.answer(origin, connection, head)),
-                // The other side has closed it while nobody used it, as it may at any time: it has not seen the request.
-                Err(_) if used && connection.ahead.is_empty() => {}
+                // The other side has closed it while nobody used it, as it may at any time. Whether it has seen the request cannot be
+                // known.
+                Err(_) if used && may_be_repeated && connection.ahead.is_empty() => {}
                 Err(error) => return Err(ConnectorError::io(error.into())),
             }
         }
@@ -152,8 +156,8 @@ async fn sweep(connections: Weak<Connections>) {
     }
 }
 
-/// The request as it is sent.
-fn text(request: &HttpRequest, uri: &Uri) -> String {
+/// The request as it is sent, up to its body.
+fn text(request: &HttpRequest, uri: &Uri, length: usize) -> String {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let host = uri.host().unwrap_or_default();
     let usual = match uri.scheme_str() {
@@ -170,6 +174,10 @@ fn text(request: &HttpRequest, uri: &Uri) -> String {
         text.push_str(name);
         text.push_str(": ");
         text.push_str(value);
+    }
+    if request.method() == "PUT" {
+        text.push_str("\r\ncontent-length: ");
+        text.push_str(&length.to_string());
     }
     text.push_str("\r\n\r\n");
     text
@@ -205,9 +213,54 @@ enum Framing {
 }
 
 impl Connection {
-    async fn ask(&mut self, request: &[u8]) -> io::Result<Head> {
-        self.stream.write_all(request).await?;
-        self.stream.flush().await?;
+    async fn ask(&mut self, head: Bytes, body: Bytes) -> io::Result<Head> {
+        let mut rest = head.chain(body);
+        if let Err(error) = self.write(&mut rest).await {
+            // Whoever refuses a body need not read it to its end, but says why.
+            return match self.head().await {
+                Ok(head) => Ok(Head { goes_on: false, ..head }),
+                Err(_) => Err(error),
+            };
+        }
+        let head = self.head().await?;
+        Ok(Head { goes_on: head.goes_on && !rest.has_remaining(), ..head })
+    }
+
+    /// Write all, or until an answer comes.
+    async fn write(&mut self, rest: &mut impl Buf) -> io::Result<()> {
+        let Self { stream, ahead } = self;
+        let sent: io::Result<()> = poll_fn(|cx| {
+            while rest.has_remaining() {
+                match poll_write_buf(Pin::new(&mut *stream), cx, rest) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        ahead.reserve(HEAD);
+                        if ready!(poll_read_buf(Pin::new(&mut *stream), cx, ahead))? == 0 {
+                            return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
+                        }
+                        while let Some((head, length)) = read_head(ahead)? {
+                            if head.status >= 200 {
+                                return Poll::Ready(Ok(()));
+                            }
+                            ahead.advance(length);
+                        }
+                        if ahead.len() >= LONGEST_HEAD {
+                            return Poll::Ready(Ok(()));
+                        }
+                    }
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await;
+        sent?;
+        self.stream.flush().await
+    }
+
+    /// The head of the answer.
+    async fn head(&mut self) -> io::Result<Head> {
         loop {
             if let Some((head, length)) = read_head(&self.ahead)? {
                 self.ahead.advance(length);
@@ -240,7 +293,7 @@ impl Connection {
     async fn is_silent(&mut self) -> bool {
         let Self { stream, ahead } = self;
         ahead.reserve(1);
-        let read = poll_fn(|cx| std::task::Poll::Ready(poll_read_buf(Pin::new(&mut *stream), cx, ahead).is_pending()));
+        let read = poll_fn(|cx| Poll::Ready(poll_read_buf(Pin::new(&mut *stream), cx, ahead).is_pending()));
         read.await
     }
 

@@ -11,10 +11,11 @@ use aws_sdk_s3::types::{ChecksumMode, CompletedMultipartUpload, EncodingType, St
 use bytes::Bytes;
 
 use super::convert::{
-    answers_range, chain, checksum, completed_part, copy_source, decoded, facts_of_headers, failure, fetched_meta,
-    object_meta, opaque_etag, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
+    answers_range, chain, checksum, checksum_header, completed_part, copy_source, decoded, facts_of_headers, failure,
+    fetched_meta, object_meta, opaque_etag, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging,
+    unquoted,
 };
-use super::direct::{About, Came, CopyAnswer, RequestHeaders};
+use super::direct::{About, Came, RequestHeaders, WriteAnswer};
 use super::{S3Store, time_limit};
 use crate::ChecksumAlgorithm;
 use crate::body::{Body, Source};
@@ -97,10 +98,92 @@ fn part_number(part: u32) -> i32 {
 
 /// What both ways of copying say of the source.
 fn copied_from(source: &CopySource) -> RequestHeaders {
-    let mut headers = Vec::with_capacity(4);
-    headers.push(("x-amz-copy-source", copy_source(source)));
-    headers.extend(source.if_match.as_deref().map(|etag| ("x-amz-copy-source-if-match", quoted(etag))));
+    let mut headers = RequestHeaders::default();
+    headers.add("x-amz-copy-source", Some(copy_source(source)));
+    headers.add("x-amz-copy-source-if-match", source.if_match.as_deref().map(quoted));
     headers
+}
+
+/// What both ways of writing say of the body.
+fn body_headers(content_type: Option<&String>, digests: &Digests) -> RequestHeaders {
+    let mut headers = RequestHeaders::default();
+    headers.add("content-type", Some(content_type.map_or("application/octet-stream", String::as_str).to_owned()));
+    headers.add("content-md5", digests.md5.clone());
+    if let Some((algorithm, value)) = &digests.checksum {
+        headers.add(checksum_header(*algorithm), Some(value.clone()));
+    }
+    headers
+}
+
+/// What an object is written with.
+fn object_headers(object: &PutObject) -> RequestHeaders {
+    let attributes = &object.attributes;
+    let mut headers = body_headers(attributes.content_type.as_ref(), &object.digests);
+    headers.add("content-encoding", attributes.content_encoding.clone());
+    headers.add("content-language", attributes.content_language.clone());
+    headers.add("content-disposition", attributes.content_disposition.clone());
+    headers.add("cache-control", attributes.cache_control.clone());
+    headers.add("expires", attributes.expires.clone());
+    headers.add("x-amz-website-redirect-location", attributes.website_redirect.clone());
+    headers.add("x-amz-tagging", tagging(&object.tags));
+    headers.add("x-amz-storage-class", object.storage_class.clone());
+    for (name, value) in &attributes.metadata {
+        headers.add(format!("x-amz-meta-{}", name.to_ascii_lowercase()), Some(value.clone()));
+    }
+    headers
+}
+
+/// For buckets and keys that only the SDK knows how to reach, or to refuse.
+async fn put_by_sdk(client: &Client, about: About<'_>, object: &PutObject, body: &Bytes) -> Result<WriteAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = with_digests!(with_attributes!(client.put_object(), &object.attributes), &object.digests)
+        .bucket(bucket)
+        .key(key)
+        .set_tagging(tagging(&object.tags))
+        .set_storage_class(object.storage_class.as_deref().map(StorageClass::from))
+        .body(SdkStream::from(body.clone()))
+        .customize()
+        .disable_payload_signing()
+        .mutate_request(expires(&object.attributes))
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    Ok(WriteAnswer {
+        etag: answer.e_tag().map(str::to_owned),
+        checksum: strongest!(answer),
+        checksum_kind: answer.checksum_type().cloned(),
+        version_id: answer.version_id().map(str::to_owned),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+    })
+}
+
+/// As [`put_by_sdk`], for a part.
+async fn put_part_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    upload_id: &str,
+    part: u32,
+    body: &Bytes,
+    digests: &Digests,
+) -> Result<WriteAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = with_digests!(client.upload_part(), digests)
+        .bucket(bucket)
+        .key(key)
+        .upload_id(upload_id)
+        .part_number(part_number(part))
+        .body(SdkStream::from(body.clone()))
+        .customize()
+        .disable_payload_signing()
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    Ok(WriteAnswer {
+        etag: answer.e_tag().map(str::to_owned),
+        checksum: strongest!(answer),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        ..WriteAnswer::default()
+    })
 }
 
 /// For buckets and keys that only the SDK knows how to reach, or to refuse.
@@ -110,7 +193,7 @@ async fn copy_by_sdk(
     source: &CopySource,
     storage_class: Option<&str>,
     algorithm: Option<ChecksumAlgorithm>,
-) -> Result<CopyAnswer> {
+) -> Result<WriteAnswer> {
     let About { operation, bucket, key } = about;
     let answer = client
         .copy_object()
@@ -124,7 +207,7 @@ async fn copy_by_sdk(
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
     let result = answer.copy_object_result().ok_or_else(|| malformed(operation, bucket, key, "CopyObjectResult"))?;
-    Ok(CopyAnswer {
+    Ok(WriteAnswer {
         etag: result.e_tag().map(str::to_owned),
         checksum: strongest!(result),
         checksum_kind: result.checksum_type().cloned(),
@@ -141,7 +224,7 @@ async fn copy_part_by_sdk(
     range: Range,
     upload_id: &str,
     part: u32,
-) -> Result<CopyAnswer> {
+) -> Result<WriteAnswer> {
     let About { operation, bucket, key } = about;
     let answer = client
         .upload_part_copy()
@@ -156,11 +239,11 @@ async fn copy_part_by_sdk(
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
     let result = answer.copy_part_result().ok_or_else(|| malformed(operation, bucket, key, "CopyPartResult"))?;
-    Ok(CopyAnswer {
+    Ok(WriteAnswer {
         etag: result.e_tag().map(str::to_owned),
         checksum: strongest!(result),
         opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
-        ..CopyAnswer::default()
+        ..WriteAnswer::default()
     })
 }
 
@@ -348,13 +431,11 @@ impl ObjectStore for S3Store {
                 let Some(home) = regional.direct.home(bucket, key).await else {
                     return Box::pin(fetch_by_sdk(&regional.client, about, source, range)).await;
                 };
-                let mut headers = RequestHeaders::with_capacity(2);
-                headers.extend(source.if_match.as_deref().map(|etag| ("if-match", quoted(etag))));
-                headers.push(match range {
-                    Some(range) => ("range", range.header()),
-                    // Of a range none is told.
-                    None => ("x-amz-checksum-mode", "ENABLED".to_owned()),
-                });
+                let mut headers = RequestHeaders::default();
+                headers.add("if-match", source.if_match.as_deref().map(quoted));
+                headers.add("range", range.map(|range| range.header()));
+                // Of a range none is told.
+                headers.add("x-amz-checksum-mode", range.is_none().then(|| "ENABLED".to_owned()));
                 let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
                 let answer = regional.direct.get(&home, about, &version.unwrap_or_default(), &headers).await?;
                 let content_range = answer.headers.get("content-range").map(str::to_owned);
@@ -375,28 +456,20 @@ impl ObjectStore for S3Store {
     }
 
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
-        let (bucket, key, attributes) = (object.bucket.as_str(), object.key.as_str(), &object.attributes);
+        let (bucket, key) = (object.bucket.as_str(), object.key.as_str());
+        let about = About { operation: "PutObject", bucket, key };
         let answer = self
-            .at_home("PutObject", bucket, Some(key), time_limit(body.len() as u64), async |client| {
-                with_digests!(with_attributes!(client.put_object(), attributes), &object.digests)
-                    .bucket(bucket)
-                    .key(key)
-                    .set_tagging(tagging(&object.tags))
-                    .set_storage_class(object.storage_class.as_deref().map(StorageClass::from))
-                    .body(SdkStream::from(body.clone()))
-                    .customize()
-                    // The checksum covers the body: hashing it once more for the signature would cost ten times as much.
-                    .disable_payload_signing()
-                    .mutate_request(expires(attributes))
-                    .send()
-                    .await
-                    .map_err(|e| failure("PutObject", bucket, Some(key), &e))
+            .in_region("PutObject", bucket, Some(key), time_limit(body.len() as u64), async |regional| {
+                let Some(home) = regional.direct.home(bucket, key).await else {
+                    return Box::pin(put_by_sdk(&regional.client, about, object, &body)).await;
+                };
+                regional.direct.put(&home, about, "", &object_headers(object), &body).await
             })
             .await?;
         Ok(Written {
-            etag: etag(answer.e_tag(), "PutObject", bucket, key)?,
-            version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
-            checksum: checksum(strongest!(answer), answer.checksum_type()),
+            etag: etag(answer.etag.as_deref(), "PutObject", bucket, key)?,
+            version_id: answer.version_id.filter(|id| id != "null"),
+            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref()),
         })
     }
 
@@ -470,8 +543,8 @@ impl ObjectStore for S3Store {
                     return Box::pin(copy_by_sdk(&regional.client, about, source, storage_class, algorithm)).await;
                 };
                 let mut headers = copied_from(source);
-                headers.extend(storage_class.map(|class| ("x-amz-storage-class", class.to_owned())));
-                headers.extend(algorithm.map(|sum| ("x-amz-checksum-algorithm", sum.name().to_owned())));
+                headers.add("x-amz-storage-class", storage_class.map(str::to_owned));
+                headers.add("x-amz-checksum-algorithm", algorithm.map(|sum| sum.name().to_owned()));
                 regional.direct.copy(&home, about, "", &headers, "CopyObjectResult").await
             })
             .await?;
@@ -524,7 +597,7 @@ impl ObjectStore for S3Store {
                     return Box::pin(copy_part_by_sdk(&regional.client, about, source, range, upload_id, part)).await;
                 };
                 let mut headers = copied_from(source);
-                headers.push(("x-amz-copy-source-range", range.header()));
+                headers.add("x-amz-copy-source-range", Some(range.header()));
                 let place = format!("?partNumber={part}&uploadId={}", query(upload_id));
                 regional.direct.copy(&home, about, &place, &headers, "CopyPartResult").await
             })
@@ -545,25 +618,20 @@ impl ObjectStore for S3Store {
         body: Bytes,
         digests: &Digests,
     ) -> Result<Copied> {
+        let about = About { operation: "UploadPart", bucket, key };
         let answer = self
-            .at_home("UploadPart", bucket, Some(key), time_limit(body.len() as u64), async |client| {
-                with_digests!(client.upload_part(), digests)
-                    .bucket(bucket)
-                    .key(key)
-                    .upload_id(upload_id)
-                    .part_number(part_number(part))
-                    .body(SdkStream::from(body.clone()))
-                    .customize()
-                    .disable_payload_signing()
-                    .send()
-                    .await
-                    .map_err(|e| failure("UploadPart", bucket, Some(key), &e))
+            .in_region("UploadPart", bucket, Some(key), time_limit(body.len() as u64), async |regional| {
+                let Some(home) = regional.direct.home(bucket, key).await else {
+                    return Box::pin(put_part_by_sdk(&regional.client, about, upload_id, part, &body, digests)).await;
+                };
+                let query = format!("?partNumber={part}&uploadId={}", query(upload_id));
+                regional.direct.put(&home, about, &query, &body_headers(None, digests), &body).await
             })
             .await?;
         Ok(Copied {
-            etag: etag(answer.e_tag(), "UploadPart", bucket, key)?,
-            checksum: strongest!(answer).map(|(_, value)| value),
-            opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+            etag: etag(answer.etag.as_deref(), "UploadPart", bucket, key)?,
+            checksum: answer.checksum.map(|(_, value)| value),
+            opaque_etag: answer.opaque_etag,
         })
     }
 

@@ -62,8 +62,8 @@ pub(super) struct Transport {
     pub(super) client: SharedHttpClient,
     /// That connector of it which requests to S3 use: whoever calls it shares their connections.
     pub(super) connector: SharedHttpConnector,
-    /// For what is read and not sent.
-    pub(super) gets: Arc<Connections>,
+    /// For requests that are not the SDK's, and have bodies.
+    pub(super) connections: Arc<Connections>,
 }
 
 /// See [`Transport`].
@@ -72,7 +72,7 @@ pub(super) fn transport(trust: Arc<Trust>) -> Transport {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let dial = Dial { tcp, trust };
-    let gets = Connections::new(dial.clone());
+    let connections = Connections::new(dial.clone());
     let connector = SharedHttpConnector::new(Ours::new(dial));
     // The services that credentials come from have patience of their own.
     let others = credentials_client();
@@ -84,7 +84,7 @@ pub(super) fn transport(trust: Arc<Trust>) -> Transport {
             others.http_connector(settings, components)
         }
     });
-    Transport { client, connector, gets }
+    Transport { client, connector, connections }
 }
 
 /// The SDK's own client, which makes its connectors when they are needed.

@@ -8,6 +8,7 @@ mod credentials;
 mod direct;
 mod gets;
 mod proxies;
+mod puts;
 mod regions;
 mod secrets;
 mod server;

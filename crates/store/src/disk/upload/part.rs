@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::DiskOptions;
 use super::super::direct::{CACHED_PIECE, Kept, PIECE};
 use super::super::fail::{Fail, Result};
 use super::super::record::{Begun, Line, Part};
 use super::super::write::write_at;
+use super::super::{DiskOptions, PageCache};
 use super::{Open, PARTS_MAX, Uploads, copied, gone, lock};
 use crate::types::Copied;
 
@@ -66,7 +66,7 @@ impl Uploads {
         size: u64,
     ) -> Result<Writing> {
         let mut writing = self.begin_part(boot, upload, number, size)?;
-        if !options.page_cache && writing.open.past_cache().is_some() {
+        if options.cache == PageCache::Past && writing.open.past_cache().is_some() {
             writing.kept = Kept::new(writing.offset, PIECE);
             writing.past_cache = true;
         }

@@ -1,0 +1,230 @@
+//! PUTs with bodies, which are sent without the SDK, beside what the SDK would send.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::mpsc::{Sender, channel};
+
+use aws_sdk_s3::primitives::ByteStream;
+use bytes::Bytes;
+use seqferry_store::error::classify::code;
+use seqferry_store::{Attributes, ChecksumAlgorithm, Digests, ErrorClass, ObjectStore as _, PutObject};
+
+use crate::direct::{assert_signed, essence, sdk_at, sources};
+use crate::server::{Reply, Then, Wire, error_body};
+use crate::store_at;
+
+/// What a body can be sent with.
+fn digests() -> Vec<Digests> {
+    let md5 = Some("hBotaJrYa9FhFEdFPCLG/A==".to_owned());
+    let with = |algorithm, value: &str| Digests { checksum: Some((algorithm, value.to_owned())), md5: None };
+    vec![
+        Digests::default(),
+        Digests { checksum: None, md5: md5.clone() },
+        with(ChecksumAlgorithm::Crc64Nvme, "rosUhgp5mIE="),
+        with(ChecksumAlgorithm::Crc32C, "4waSgw=="),
+        with(ChecksumAlgorithm::Crc32, "y/Q5Jg=="),
+        with(ChecksumAlgorithm::Sha256, "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="),
+        Digests { md5, ..with(ChecksumAlgorithm::Sha1, "2jmj7l5rSw0yVb/vlWAYkK/YBwk=") },
+    ]
+}
+
+fn all_attributes() -> Attributes {
+    let text = |text: &str| Some(text.to_owned());
+    Attributes {
+        content_type: text("application/gzip"),
+        content_encoding: text("gzip"),
+        content_language: text("de, en"),
+        content_disposition: text("attachment; filename=\"a b.gz\""),
+        cache_control: text("max-age=60"),
+        expires: text("Thu, 01 Dec 1994 16:00:00 GMT"),
+        website_redirect: text("/elsewhere"),
+        metadata: [("sample", "s 1 "), ("mtime", "1500000000.25"), ("empty", ""), ("latin", "\u{e4}")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+    }
+}
+
+#[tokio::test]
+async fn objects_are_sent_as_the_sdk_would_send_them() {
+    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], ""));
+    let (store, sdk) = (store_at(&server.url()).await, sdk_at(&server.url()));
+
+    for (turn, (source, digests)) in sources().into_iter().zip(digests().into_iter().cycle()).enumerate() {
+        let attributes = if turn % 2 == 0 { all_attributes() } else { Attributes::default() };
+        let object = PutObject {
+            bucket: "bucket".to_owned(),
+            key: source.key.clone(),
+            attributes: attributes.clone(),
+            tags: if turn % 3 == 0 { vec![("a b".to_owned(), "c=d&e".to_owned())] } else { Vec::new() },
+            storage_class: (turn % 2 == 0).then(|| "STANDARD_IA".to_owned()),
+            digests: digests.clone(),
+        };
+        store.put_object(&object, Bytes::from("body")).await.unwrap();
+        let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);
+        sdk.put_object()
+            .bucket("bucket")
+            .key(&source.key)
+            .set_content_type(attributes.content_type)
+            .set_content_encoding(attributes.content_encoding)
+            .set_content_language(attributes.content_language)
+            .set_content_disposition(attributes.content_disposition)
+            .set_cache_control(attributes.cache_control)
+            .set_website_redirect_location(attributes.website_redirect)
+            .set_metadata(Some(attributes.metadata.into_iter().collect()))
+            .set_tagging((turn % 3 == 0).then(|| "a%20b=c%3Dd%26e".to_owned()))
+            .set_storage_class(object.storage_class.as_deref().map(Into::into))
+            .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
+            .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
+            .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))
+            .set_checksum_sha256(of(ChecksumAlgorithm::Sha256))
+            .set_checksum_sha1(of(ChecksumAlgorithm::Sha1))
+            .set_content_md5(digests.md5)
+            .body(ByteStream::from_static(b"body"))
+            .customize()
+            .disable_payload_signing()
+            .mutate_request(move |http| {
+                if let Some(expires) = &attributes.expires {
+                    http.headers_mut().insert("expires", expires.clone());
+                }
+            })
+            .send()
+            .await
+            .unwrap();
+        let requests = server.requests();
+        let [.., ours, theirs] = requests.as_slice() else { panic!("two requests") };
+        assert_eq!(essence(ours), essence(theirs));
+        assert_signed(ours);
+    }
+}
+
+#[tokio::test]
+async fn parts_are_sent_as_the_sdk_would_send_them() {
+    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], ""));
+    let (store, sdk) = (store_at(&server.url()).await, sdk_at(&server.url()));
+
+    for (source, digests) in sources().into_iter().zip(digests().into_iter().cycle()) {
+        for upload in ["upload", "up load+1/=&?%"] {
+            let body = Bytes::from_static(b"body");
+            store.put_part("bucket", &source.key, upload, 9_999, body, &digests).await.unwrap();
+            let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);
+            sdk.upload_part()
+                .bucket("bucket")
+                .key(&source.key)
+                .upload_id(upload)
+                .part_number(9_999)
+                .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
+                .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
+                .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))
+                .set_checksum_sha256(of(ChecksumAlgorithm::Sha256))
+                .set_checksum_sha1(of(ChecksumAlgorithm::Sha1))
+                .set_content_md5(digests.md5.clone())
+                .body(ByteStream::from_static(b"body"))
+                .customize()
+                .disable_payload_signing()
+                .send()
+                .await
+                .unwrap();
+            let requests = server.requests();
+            let [.., ours, theirs] = requests.as_slice() else { panic!("two requests") };
+            assert_eq!(essence(ours), essence(theirs));
+            assert_signed(ours);
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_to_puts_tell_what_was_written() {
+    let headers = [
+        ("ETag", "\"e\""),
+        ("x-amz-version-id", "v1"),
+        ("x-amz-checksum-crc32", "y/Q5Jg=="),
+        ("x-amz-checksum-crc64nvme", "rosUhgp5mIE="),
+        ("x-amz-checksum-type", "FULL_OBJECT"),
+        ("x-amz-server-side-encryption", "aws:kms"),
+    ];
+    let server = Wire::always(Reply::new(200, &headers, ""));
+    let store = store_at(&server.url()).await;
+
+    let written = store.put("bucket", "key", Bytes::from("body"), &Attributes::default()).await.unwrap();
+    assert_eq!((written.etag.as_str(), written.version_id.as_deref()), ("e", Some("v1")));
+    let checksum = written.checksum.unwrap();
+    assert_eq!((checksum.algorithm, checksum.value.as_str()), (ChecksumAlgorithm::Crc64Nvme, "rosUhgp5mIE="));
+
+    let copied = store.put_part("bucket", "key", "upload", 1, Bytes::from("body"), &Digests::default()).await.unwrap();
+    assert_eq!((copied.etag.as_str(), copied.checksum.as_deref()), ("e", Some("rosUhgp5mIE=")));
+    assert!(copied.opaque_etag);
+
+    // A success without an ETag is none.
+    let server = Wire::always(Reply::new(200, &[], ""));
+    let store = store_at(&server.url()).await;
+    let error = store.put("bucket", "key", Bytes::from("body"), &Attributes::default()).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.class), (code::MALFORMED, ErrorClass::Retry));
+}
+
+#[tokio::test]
+async fn puts_share_a_connection_and_none_is_sent_twice() {
+    let server = Wire::serve(|_, before| match before {
+        3 => Reply::none(Then::Close),
+        _ => Reply::new(200, &[("etag", "\"e\"")], ""),
+    });
+    let store = store_at(&server.url()).await;
+    let put = async || store.put("bucket", "key", Bytes::from("body"), &Attributes::default()).await;
+
+    for _ in 0..3 {
+        put().await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
+
+    // The connection ended when the request was there: whether it was carried out is not known here.
+    let error = put().await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.class), (code::CONNECTION_FAILED, ErrorClass::Retry));
+    assert_eq!(server.requests().len(), 4);
+    put().await.unwrap();
+    assert_eq!(server.connections(), 2);
+}
+
+/// Answers when the head of a request is there, and reads no body. The connection ends with what is returned beside the address.
+fn hasty(answer: String) -> (String, Sender<()>) {
+    let (leave, left) = channel::<()>();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _until_it_is_dropped = left.recv();
+    });
+    (format!("http://{address}"), leave)
+}
+
+#[tokio::test]
+async fn a_body_that_is_refused_before_it_is_sent_is_refused_for_what_it_is() {
+    let body = error_body("AccessDenied", "");
+    let refusal =
+        format!("HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let announced = format!("HTTP/1.1 100 Continue\r\n\r\n{refusal}");
+    for answer in [refusal, announced] {
+        let (url, _stays) = hasty(answer);
+        let store = store_at(&url).await;
+        // More than fits into the buffers on the way.
+        let error =
+            store.put("bucket", "key", Bytes::from(vec![1; 64 << 20]), &Attributes::default()).await.unwrap_err();
+
+        assert_eq!((error.code.as_str(), error.status), ("AccessDenied", Some(403)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_amid_a_body_is_an_error_to_try_again() {
+    let (url, stays) = hasty(String::new());
+    let store = store_at(&url).await;
+    drop(stays);
+    let error = store.put("bucket", "key", Bytes::from(vec![1; 64 << 20]), &Attributes::default()).await.unwrap_err();
+
+    assert_eq!((error.code.as_str(), error.class), (code::CONNECTION_FAILED, ErrorClass::Retry), "{error:?}");
+}
