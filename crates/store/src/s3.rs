@@ -1,4 +1,4 @@
-//! S3 and what speaks like it, through the AWS SDK; copies, of which there are the most, beside it (see `direct`).
+//! S3 and what speaks like it, through the AWS SDK; copies, GETs and PUTs, of which there are the most, beside it (see `direct`).
 //!
 //! One [`S3Store`] per endpoint and identity. It keeps a client per region: which region serves a bucket is learned from the
 //! first redirect, and that request is then sent again, once. Requests are bounded in time by the bytes they move. The SDK

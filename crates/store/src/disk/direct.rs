@@ -1,8 +1,8 @@
 //! Writing past the system's cache.
 //!
-//! A byte that is written is copied into the cache, page by page, and from there to the disk. For files that come from the network by the
-//! gigabyte that is the dearest part of their way (`docs/performance.md`), and it pushes out of the cache what others were using. A disk
-//! that is asked for it takes whole blocks straight from memory. Only bytes of whole blocks can go that way: what
+//! A byte that is written is copied into the cache, page by page, and from there to the disk. For files that come from the network
+//! by the gigabyte that is the dearest part of their way (`docs/performance.md`), and it pushes out of the cache what others were
+//! using. A disk that is asked for it takes whole blocks straight from memory. Only bytes of whole blocks can go that way: what
 //! stands at the ends of a part goes through the cache as ever. The two never share a block.
 
 use std::os::fd::OwnedFd;

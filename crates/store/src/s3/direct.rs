@@ -1,11 +1,11 @@
-//! Copies, GETs and PUTs as requests of our own making: what a process that copies, or streams, sends thousands of times a second.
+//! Copies, GETs and PUTs as requests of our own making: what a process sends thousands of times a second.
 //!
 //! The SDK assembles each request out of some sixty plug-ins, which costs several times what the request itself does
 //! (`docs/performance.md`). Here it is built and signed by hand, and everything else is what the SDK's requests use: the
-//! connections (`super::transport`; GETs and PUTs have their own, `super::http1`), the chain of credentials, the rules from bucket and region to
-//! address, the signing algorithm and the XML reader. What those rules do not answer with an ordinary address and signature (ARNs, directory
-//! buckets, outposts) goes through the SDK: [`Direct::home`] says which. The decision and its figures are in
-//! `docs/adr/20261121-copies-without-the-sdk.md`.
+//! connections (`super::transport`; GETs and PUTs have their own, `super::http1`), the chain of credentials, the rules from bucket
+//! and region to address, the signing algorithm and the XML reader. What those rules do not answer with an ordinary address and
+//! signature (ARNs, directory buckets, outposts) goes through the SDK: [`Direct::home`] says which. The decisions and their
+//! figures are in `docs/adr/20261121-copies-without-the-sdk.md` and `docs/adr/20261122-downloads.md`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -108,6 +108,7 @@ impl Home {
 }
 
 /// A request before it is signed.
+#[derive(Clone)]
 struct Asked<'a> {
     method: &'static str,
     url: &'a str,
@@ -141,17 +142,11 @@ pub(super) struct WriteAnswer {
     pub(super) opaque_etag: bool,
 }
 
-/// An answer, and if it is to a GET a success: its head, and its body on the way.
-pub(super) struct GetAnswer {
+/// An answer whose body is on its way.
+pub(super) struct Coming {
+    status: u16,
     pub(super) headers: Headers,
     pub(super) body: Came,
-}
-
-impl GetAnswer {
-    /// With its whole body.
-    async fn whole(self, about: About<'_>, status: u16) -> Result<Answer> {
-        Ok(Answer { status, headers: self.headers, body: read_all(about, status, self.body).await? })
-    }
 }
 
 /// A body, by the way it comes.
@@ -252,30 +247,16 @@ impl Direct {
         }
     }
 
-    /// Ask for an object, or a range of one. Any status but a success is an error.
+    /// Ask for an object, or a range of one.
     pub(super) async fn get(
         &self,
         home: &Home,
         about: About<'_>,
         query: &str,
         headers: &RequestHeaders,
-    ) -> Result<GetAnswer> {
-        let url = home.address(about.key) + query;
-        let mut corrected = false;
-        loop {
-            let (request, signed_at) =
-                self.signed(home, about, Asked { method: "GET", url: &url, headers, body: NO_BODY }).await?;
-            let (status, answer) = self.exchange(about, request, Bytes::new()).await?;
-            if (200..300).contains(&status) {
-                return Ok(answer);
-            }
-            let answer = answer.whole(about, status).await?;
-            if !corrected && status == 403 && self.learn_skew(&answer.headers, signed_at) {
-                corrected = true;
-                continue;
-            }
-            return Err(answer.refused(about));
-        }
+    ) -> Result<Coming> {
+        let asked = Asked { method: "GET", url: &(home.address(about.key) + query), headers, body: NO_BODY };
+        self.ask(home, about, asked, Bytes::new()).await
     }
 
     /// Write an object, or a part of one.
@@ -285,39 +266,45 @@ impl Direct {
         about: About<'_>,
         query: &str,
         headers: &RequestHeaders,
-        body: &Bytes,
+        body: Bytes,
     ) -> Result<WriteAnswer> {
-        let url = home.address(about.key) + query;
+        // A checksum covers the body: hashing it once more for the signature would cost ten times as much.
+        let signable = SignableBody::UnsignedPayload;
+        let asked = Asked { method: "PUT", url: &(home.address(about.key) + query), headers, body: signable };
+        let Coming { status, headers, body } = self.ask(home, about, asked, body).await?;
+        read_all(about, status, body).await?;
+        Ok(written(&headers))
+    }
+
+    /// Send a request that has a body, or whose answer has one. Any status but a success is an error.
+    async fn ask(&self, home: &Home, about: About<'_>, asked: Asked<'_>, body: Bytes) -> Result<Coming> {
         let mut corrected = false;
         loop {
-            // A checksum covers the body: hashing it once more for the signature would cost ten times as much.
-            let asked = Asked { method: "PUT", url: &url, headers, body: SignableBody::UnsignedPayload };
-            let (request, signed_at) = self.signed(home, about, asked).await?;
-            let (status, answer) = self.exchange(about, request, body.clone()).await?;
-            let answer = answer.whole(about, status).await?;
+            let (request, signed_at) = self.signed(home, about, asked.clone()).await?;
+            let Coming { status, headers, body: came } = self.exchange(about, request, body.clone()).await?;
+            if (200..300).contains(&status) {
+                return Ok(Coming { status, headers, body: came });
+            }
+            let answer = Answer { status, headers, body: read_all(about, status, came).await? };
             if !corrected && status == 403 && self.learn_skew(&answer.headers, signed_at) {
                 corrected = true;
                 continue;
             }
-            return if (200..300).contains(&status) {
-                Ok(written(&answer.headers))
-            } else {
-                Err(answer.refused(about))
-            };
+            return Err(answer.refused(about));
         }
     }
 
-    /// Send a request that has a body, or whose answer has one; its status, and the answer.
-    async fn exchange(&self, about: About<'_>, mut request: HttpRequest, body: Bytes) -> Result<(u16, GetAnswer)> {
+    /// Over a connection of ours, or through the proxy. Whatever the status.
+    async fn exchange(&self, about: About<'_>, mut request: HttpRequest, body: Bytes) -> Result<Coming> {
         if self.common.connections.is_proxied(request.uri()) {
             *request.body_mut() = SdkBody::from(body);
             let response = self.send(about, request).await?;
             let (status, headers) = (response.status().as_u16(), response.headers().clone());
             let body = Came::by_sdk(ByteStream::new(response.into_body()));
-            return Ok((status, GetAnswer { headers, body }));
+            return Ok(Coming { status, headers, body });
         }
         let answer = self.common.connections.send(&request, body).await.map_err(|error| unsent(about, &error))?;
-        Ok((answer.status, GetAnswer { headers: answer.headers, body: Came::Direct(answer.body) }))
+        Ok(Coming { status: answer.status, headers: answer.headers, body: Came::Direct(answer.body) })
     }
 
     /// A request, signed as of now; and the time in its signature.

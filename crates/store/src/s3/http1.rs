@@ -2,9 +2,8 @@
 //!
 //! hyper reads bodies into memory of its own. To have them anywhere else costs a copy of every byte, and a download is little but such
 //! copies. Here a request is written, the head of its answer read, and the rest left on the connection for whoever wants the bytes to read
-//! it straight into place. Nothing stands between a request and its connection, no task, no queue and no buffer, which is what
-//! most of a small object's memory was. Connections are made as hyper's are (see `super::transport`), and kept for the next request once an answer has been
-//! read to its end.
+//! it straight into place. Between a request and its connection stands no task and no queue. Connections are made as hyper's are
+//! (see `super::transport`), and kept for the next request once an answer has been read to its end.
 
 use std::collections::HashMap;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! The trait's requests, one call each: the SDK's, or for copies one of [`super::direct`].
+//! The trait's requests, one call each: the SDK's, or for copies, GETs and PUTs one of [`super::direct`].
 
 use std::time::Duration;
 
@@ -277,7 +277,7 @@ async fn fetch_by_sdk(
 }
 
 /// A body on its way, which is watched.
-struct Coming {
+struct Watched {
     bucket: String,
     key: String,
     body: Came,
@@ -285,14 +285,14 @@ struct Coming {
     left: u64,
 }
 
-impl Coming {
+impl Watched {
     fn broken(&self, how: &str) -> StoreError {
         StoreError::new("GetObject", &self.bucket, Some(&self.key), code::TRUNCATED, Some(200)).with_message(how)
     }
 }
 
 #[async_trait]
-impl Source for Coming {
+impl Source for Watched {
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
         match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
             Err(_) => Err(self.broken("the body stalled")),
@@ -451,7 +451,7 @@ impl ObjectStore for S3Store {
             };
             (meta.size, meta.checksum) = (whole, None);
         }
-        let body = Coming { bucket: bucket.to_owned(), key: key.to_owned(), body, left: expected };
+        let body = Watched { bucket: bucket.to_owned(), key: key.to_owned(), body, left: expected };
         Ok(Fetched { meta, body: Body::of(body) })
     }
 
@@ -463,7 +463,7 @@ impl ObjectStore for S3Store {
                 let Some(home) = regional.direct.home(bucket, key).await else {
                     return Box::pin(put_by_sdk(&regional.client, about, object, &body)).await;
                 };
-                regional.direct.put(&home, about, "", &object_headers(object), &body).await
+                regional.direct.put(&home, about, "", &object_headers(object), body.clone()).await
             })
             .await?;
         Ok(Written {
@@ -625,7 +625,7 @@ impl ObjectStore for S3Store {
                     return Box::pin(put_part_by_sdk(&regional.client, about, upload_id, part, &body, digests)).await;
                 };
                 let query = format!("?partNumber={part}&uploadId={}", query(upload_id));
-                regional.direct.put(&home, about, &query, &body_headers(None, digests), &body).await
+                regional.direct.put(&home, about, &query, &body_headers(None, digests), body.clone()).await
             })
             .await?;
         Ok(Copied {
