@@ -55,6 +55,9 @@ _REVIVE_SECONDS: Final = 5.0
 _SAMPLE_EVERY: Final = 2  # reports
 _BEAT_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
+_LISTEN_SECONDS: Final = (
+    0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nobody sends anything
+)
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
 # They share one budget of requests: enough to keep it busy while some begin and end.
 _BATCHES_AT_ONCE: Final = direct.BATCHES
@@ -223,6 +226,7 @@ class Worker:
                 "executor_id": self.executor_id,
                 "serializer": DBOSPortableJSONSerializer(),
                 "log_level": "WARNING",
+                "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
             }
         )
         quieten_dbos()

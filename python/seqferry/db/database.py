@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -62,6 +63,7 @@ class Database:
             _check_options(engine)
         self.url: Final = url
         self.engine: Final = engine
+        self._turn: Final[AbstractContextManager[object]] = threading.Lock() if self.is_sqlite else nullcontext()
 
     @contextmanager
     def read(self) -> Generator[sa.Connection]:
@@ -77,7 +79,8 @@ class Database:
     @contextmanager
     def write(self) -> Generator[sa.Connection]:
         """One transaction, committed at the end. On SQLite it holds the write lock from its start (BEGIN IMMEDIATE)."""
-        with self._translated(), self.engine.begin() as connection:
+        # SQLite has no queue: who finds it locked sleeps up to 0.1 s and looks again. Threads of a process wait here.
+        with self._turn, self._translated(), self.engine.begin() as connection:
             yield connection
 
     def clock(self) -> sa.ColumnElement[float]:
