@@ -4,6 +4,7 @@
 //! first redirect, and that request is then sent again, once. Requests are bounded in time by the bytes they move. The SDK
 //! retries nothing but a wrong clock; see `connect`.
 
+mod by_sdk;
 mod connect;
 mod convert;
 mod credentials;

@@ -321,6 +321,12 @@ where
     }
 }
 
+/// A success without what it must hold: the service may have done it or not.
+pub(super) fn malformed(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
+    StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200))
+        .with_message(format!("the answer has no {lacks}"))
+}
+
 /// Code for requests that got no answer.
 pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
     if error.is_timeout() {

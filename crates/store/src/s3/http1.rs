@@ -121,7 +121,9 @@ impl Connections {
         }
     }
 
-    fn keep(self: Arc<Self>, origin: String, connection: Connection) {
+    fn keep(self: Arc<Self>, origin: String, mut connection: Connection) {
+        // There may be thousands that wait.
+        connection.ahead = BytesMut::new();
         let mut idle = self.idle();
         idle.by_origin.entry(origin).or_default().push((Instant::now(), connection));
         if !std::mem::replace(&mut idle.is_swept, true) {

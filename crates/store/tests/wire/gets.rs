@@ -262,7 +262,7 @@ async fn a_connection_that_was_closed_while_nobody_used_it_is_no_error() {
 }
 
 #[tokio::test]
-async fn objects_of_an_unknown_length_can_be_pinned_and_asked_for_in_ranges() {
+async fn a_range_tells_the_size_of_the_whole_object() {
     let head = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 5-8/100\r\nETag: \"e\"\r\n";
     let server = Wire::always(Reply::raw(&format!("{head}content-length: 4\r\n\r\nbody"), Then::Next));
     let store = store_at(&server.url()).await;

@@ -1,0 +1,209 @@
+//! Copies, GETs and PUTs by the SDK's operations: for buckets and keys that only the SDK knows how to reach, or to refuse. All others
+//! are sent by [`super::direct`].
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::http::HttpRequest;
+use aws_sdk_s3::primitives::ByteStream as SdkStream;
+use aws_sdk_s3::types::StorageClass;
+use bytes::Bytes;
+
+use super::convert::{
+    copy_source, failure, fetched_meta, malformed, opaque_etag, quoted, sdk_algorithm, strongest, tagging,
+};
+use super::direct::{About, Came, WriteAnswer};
+use crate::ChecksumAlgorithm;
+use crate::store::Result;
+use crate::types::{Attributes, CopySource, Digests, ObjectMeta, PutObject, Range};
+
+/// The request with what an object carries besides its bytes; `Expires` goes in by [`expires`].
+macro_rules! with_attributes {
+    ($request:expr, $attributes:expr) => {
+        $request
+            .set_content_type($attributes.content_type.clone())
+            .set_content_encoding($attributes.content_encoding.clone())
+            .set_content_language($attributes.content_language.clone())
+            .set_content_disposition($attributes.content_disposition.clone())
+            .set_cache_control($attributes.cache_control.clone())
+            .set_website_redirect_location($attributes.website_redirect.clone())
+            .set_metadata(Some($attributes.metadata.clone().into_iter().collect()))
+    };
+}
+pub(super) use with_attributes;
+
+/// The request with what its body must be.
+macro_rules! with_digests {
+    ($request:expr, $digests:expr) => {{
+        let digests: &Digests = $digests;
+        let of = |wanted| {
+            digests.checksum.as_ref().filter(|(algorithm, _)| *algorithm == wanted).map(|(_, value)| value.clone())
+        };
+        $request
+            .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
+            .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
+            .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))
+            .set_checksum_sha256(of(ChecksumAlgorithm::Sha256))
+            .set_checksum_sha1(of(ChecksumAlgorithm::Sha1))
+            .set_content_md5(digests.md5.clone())
+    }};
+}
+
+/// The SDK models `Expires` as a time, but it may be any text: it goes in as a header.
+pub(super) fn expires(attributes: &Attributes) -> impl Fn(&mut HttpRequest) + Send + Sync + 'static {
+    let text = attributes.expires.clone();
+    move |http| {
+        // It came out of a header: what none can hold does not occur.
+        if let Some(text) = &text {
+            let _ = http.headers_mut().try_insert("expires", text.clone());
+        }
+    }
+}
+
+pub(super) fn part_number(part: u32) -> i32 {
+    i32::try_from(part).unwrap_or(i32::MAX)
+}
+
+pub(super) async fn put_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    object: &PutObject,
+    body: &Bytes,
+) -> Result<WriteAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = with_digests!(with_attributes!(client.put_object(), &object.attributes), &object.digests)
+        .bucket(bucket)
+        .key(key)
+        .set_tagging(tagging(&object.tags))
+        .set_storage_class(object.storage_class.as_deref().map(StorageClass::from))
+        .body(SdkStream::from(body.clone()))
+        .customize()
+        // As `Direct::put`.
+        .disable_payload_signing()
+        .mutate_request(expires(&object.attributes))
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    Ok(WriteAnswer {
+        etag: answer.e_tag().map(str::to_owned),
+        checksum: strongest!(answer),
+        checksum_kind: answer.checksum_type().cloned(),
+        version_id: answer.version_id().map(str::to_owned),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+    })
+}
+
+/// As [`put_by_sdk`], for a part.
+pub(super) async fn put_part_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    upload_id: &str,
+    part: u32,
+    body: &Bytes,
+    digests: &Digests,
+) -> Result<WriteAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = with_digests!(client.upload_part(), digests)
+        .bucket(bucket)
+        .key(key)
+        .upload_id(upload_id)
+        .part_number(part_number(part))
+        .body(SdkStream::from(body.clone()))
+        .customize()
+        .disable_payload_signing()
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    Ok(WriteAnswer {
+        etag: answer.e_tag().map(str::to_owned),
+        checksum: strongest!(answer),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        ..WriteAnswer::default()
+    })
+}
+
+pub(super) async fn copy_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    source: &CopySource,
+    storage_class: Option<&str>,
+    algorithm: Option<ChecksumAlgorithm>,
+) -> Result<WriteAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = client
+        .copy_object()
+        .bucket(bucket)
+        .key(key)
+        .copy_source(copy_source(source))
+        .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+        .set_storage_class(storage_class.map(StorageClass::from))
+        .set_checksum_algorithm(algorithm.map(sdk_algorithm))
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    let result = answer.copy_object_result().ok_or_else(|| malformed(operation, bucket, key, "CopyObjectResult"))?;
+    Ok(WriteAnswer {
+        etag: result.e_tag().map(str::to_owned),
+        checksum: strongest!(result),
+        checksum_kind: result.checksum_type().cloned(),
+        version_id: answer.version_id().map(str::to_owned),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+    })
+}
+
+/// As [`copy_by_sdk`], for a part.
+pub(super) async fn copy_part_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    source: &CopySource,
+    range: Range,
+    upload_id: &str,
+    part: u32,
+) -> Result<WriteAnswer> {
+    let About { operation, bucket, key } = about;
+    let answer = client
+        .upload_part_copy()
+        .bucket(bucket)
+        .key(key)
+        .upload_id(upload_id)
+        .part_number(part_number(part))
+        .copy_source(copy_source(source))
+        .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
+        .copy_source_range(range.header())
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    let result = answer.copy_part_result().ok_or_else(|| malformed(operation, bucket, key, "CopyPartResult"))?;
+    Ok(WriteAnswer {
+        etag: result.e_tag().map(str::to_owned),
+        checksum: strongest!(result),
+        opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        ..WriteAnswer::default()
+    })
+}
+
+pub(super) async fn fetch_by_sdk(
+    client: &Client,
+    about: About<'_>,
+    source: &CopySource,
+    range: Option<Range>,
+) -> Result<(ObjectMeta, Option<String>, Came)> {
+    let About { operation, bucket, key } = about;
+    let answer = client
+        .get_object()
+        .bucket(bucket)
+        .key(key)
+        .set_version_id(source.version_id.clone())
+        .set_if_match(source.if_match.as_deref().map(quoted))
+        .set_range(range.map(|range| range.header()))
+        .customize()
+        .mutate_request(move |http| {
+            // As a header: asked in its own words the SDK would compute the checksum over the body as well, which is done by
+            // whoever wants to know.
+            if range.is_none() {
+                http.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
+            }
+        })
+        .send()
+        .await
+        .map_err(|e| failure(operation, bucket, Some(key), &e))?;
+    Ok((fetched_meta(&answer), answer.content_range().map(str::to_owned), Came::by_sdk(answer.body)))
+}
