@@ -59,8 +59,6 @@ _LISTEN_SECONDS: Final = (
     0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nobody sends anything
 )
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
-# They share one budget of requests: enough to keep it busy while some begin and end.
-_BATCHES_AT_ONCE: Final = direct.BATCHES
 _DBOS_POOL: Final = 20
 _ADOPTED_AT_ONCE: Final = 500
 
@@ -90,9 +88,11 @@ class Worker:
         self._held = held
         self._dbos: DBOS | None = None
         self._stopped = False
-        # Guards the launch, the end, and ``_direct``: transfers that are done here without the queue.
+        # Guards the launch, the end, and the next two: transfers that are done here without the queue, and those of
+        # them that the queue has taken over, while batches that were begun without it go on.
         self._lock = threading.RLock()
         self._direct: dict[str, threading.Thread] = {}
+        self._handed_over: set[str] = set()
         self._failure: Exception | None = None
 
     @classmethod
@@ -214,7 +214,7 @@ class Worker:
 
         # Before the launch, which looks for queues at its start and then only each second.
         self._runtime.queue.register(names.QUEUE_TRANSFERS, _TRANSFERS_AT_ONCE, _POLL_SECONDS)
-        self._runtime.queue.register(names.QUEUE_BATCHES, _BATCHES_AT_ONCE, _POLL_SECONDS)
+        self._runtime.queue.register(names.QUEUE_BATCHES, direct.BATCHES_AT_ONCE, _POLL_SECONDS)
         quieten_dbos()
         engine = self._held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
         self._dbos = DBOS(
@@ -243,7 +243,8 @@ class Worker:
         while page := self._unfinished(after, _ADOPTED_AT_ONCE):
             after = page[-1]
             known = self._runtime.queue.known(page)
-            left += [transfer_id for transfer_id in page if transfer_id not in known | self._direct.keys()]
+            ours = self._direct.keys() - self._handed_over
+            left += [transfer_id for transfer_id in page if transfer_id not in known | ours]
         if not left:
             return
         with self._database.write() as connection:
@@ -299,9 +300,14 @@ class Worker:
     # --- what the threads do ---
 
     def _do_directly(self, transfer_id: str) -> None:
+        def take_queue() -> None:
+            with self._lock:
+                self._handed_over.add(transfer_id)
+            self._take_queue_or_fail()
+
         ended = True
         try:
-            ended = direct.run(self._runtime, transfer_id)
+            ended = direct.run(self._runtime, transfer_id, take_queue)
         except Suspended:
             pass  # whoever works next goes on
         except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
@@ -309,6 +315,7 @@ class Worker:
             ended = False
         with self._lock:
             del self._direct[transfer_id]
+            self._handed_over.discard(transfer_id)
         if not ended:
             self._take_queue_or_fail()
 

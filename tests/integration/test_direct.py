@@ -18,6 +18,7 @@ from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.worker import Worker
 from seqferry.workflows import batch as of_batch
+from seqferry.workflows import direct
 from support.processes import Running
 from support.proxy import Proxy, held
 from support.servers import S3Server
@@ -150,27 +151,102 @@ def test_a_worker_that_stops_leaves_uploads_open_and_the_next_one_goes_on_with_t
     assert len([one for one in proxy.log("CreateMultipartUpload") if one.took_effect]) == 1
 
 
-@pytest.mark.parametrize(("objects", "queued"), [(8, False), (9, True)])
-def test_more_batches_than_run_side_by_side_go_to_the_queue(
-    own: Service,
-    s3server: S3Server,
-    buckets: tuple[str, str],
-    rng: random.Random,
-    monkeypatch: pytest.MonkeyPatch,
-    objects: int,
-    queued: bool,
-) -> None:
+@pytest.fixture
+def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of one object, of which four are done without the queue."""
     monkeypatch.setattr(planning, "SMALL", planning.Limit(objects=1, bytes=planning.SMALL.bytes))
-    fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(objects)}, rng)
+    monkeypatch.setattr(direct, "BATCHES", 4)
+
+
+@pytest.mark.usefixtures("one_each")
+def test_as_many_batches_as_are_allowed_need_no_queue(
+    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(4)}, rng)
 
     with Worker.start(own.settings, own, queue=False) as worker:
         transfer_id = worker.submit(_spec(s3server, buckets), actor="ada")
         status = until_ended(own, transfer_id)
 
-    assert (status.state, status.totals.done) == ("done", objects)
-    assert len(_queued(own)) == (1 + objects if queued else 0)
+    assert (status.state, status.totals.done) == ("done", 4)
+    assert _queued(own) == set()
+
+
+@pytest.mark.usefixtures("one_each")
+def test_when_there_are_more_the_queue_takes_over_what_is_under_way(
+    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(7)}, rng)
+
+    with Worker.start(own.settings, own, queue=False) as worker:
+        with held(proxy, "CopyObject"):
+            transfer_id = worker.submit(_spec(proxy.server, buckets), actor="ada")
+            eventually(lambda: len(_queued(own)) == 1 + 7, what="the transfer and all of its batches on the queue")
+            proxy.wait_held(count=7)
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 7)
+    copies = [one.key for one in proxy.log("CopyObject") if one.took_effect]
+    assert len(copies) == len(set(copies)) == 7, "a batch that was under way was begun once more"
     assert _kinds(own, transfer_id) == ["submitted", "started", "planned", "done"]
+    with own.database.read() as connection:
+        runs = connection.execute(sa.text("select runs from batch")).scalars().all()
+    assert list(runs) == [1] * 7
     counters_fit_rows(own, transfer_id)
+
+
+_CP_MANY = """
+from seqferry import planning
+from seqferry.workflows import direct
+planning.SMALL = planning.Limit(objects=1, bytes=planning.SMALL.bytes)
+direct.BATCHES = 4
+"""
+
+
+def test_a_kill_while_the_queue_takes_over_loses_and_repeats_nothing(
+    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(7)}, rng)
+    spec = specs.to_json(_spec(proxy.server, buckets))
+    process = Running([sys.executable, "-c", _CP_MANY + _CP, str(own.settings.state_dir), spec])
+    # Two end without the queue, two are under way without it, and the rest is on it.
+    with held(proxy, "CopyObject", after=2), process:
+        transfer_id = process.wait_for_output("-").strip()
+        proxy.wait_held(count=5)
+        eventually(lambda: own.status(transfer_id).totals.done == 2, what="the objects that were not held")
+        process.kill()
+    proxy.wait_idle()
+
+    with Worker.start(own.settings, own, queue=False):
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 7)
+    assert digests(s3server, buckets[1], "run/") == digests(s3server, buckets[0], "run/")
+    copies = [one.key for one in proxy.log("CopyObject") if one.took_effect and one.succeeded]
+    assert len(copies) == len(set(copies)) == 7
+    counters_fit_rows(own, transfer_id)
+
+
+def test_copying_begins_while_the_source_is_still_listed(
+    own: Service,
+    proxy: Proxy,
+    s3server: S3Server,
+    buckets: tuple[str, str],
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fill(s3server, buckets[0], {f"run/{number:04}": 0 for number in range(1100)}, rng)
+    monkeypatch.setattr(planning, "SMALL", planning.Limit(objects=500, bytes=planning.SMALL.bytes))
+
+    with Worker.start(own.settings, own, queue=False) as worker:
+        with held(proxy, "ListObjectsV2", bucket=buckets[0], after=1):
+            transfer_id = worker.submit(_spec(proxy.server, buckets), actor="ada")
+            proxy.wait_held(count=1)
+            eventually(lambda: own.status(transfer_id).totals.done == 500, what="the first batch")
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done) == ("done", 1100)
+    assert _queued(own) == set()
 
 
 def test_a_batch_that_cannot_run_is_tried_again_by_the_queue(

@@ -35,6 +35,12 @@ since a batch that merely shares its workers with such a one is cut off as often
 
 def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
     """One run, from taking the batch up to its end."""
+    with runtime.turn(transfer_id, number):
+        _run(runtime, transfer_id, number)
+    runtime.notify()
+
+
+def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
     with runtime.database.write() as connection:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
@@ -52,7 +58,6 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
     if items and not run.stopping:
         failure, cancelled = _copy(runtime, spec, run, items)
     _close(runtime, spec, run, failure, cancelled)
-    runtime.notify()
 
 
 def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> None:

@@ -122,6 +122,7 @@ class Runtime:
         self._running: dict[tuple[str, int], RunningBatch] = {}
         self._meters: dict[str, _Meter] = {}
         self._attended: dict[str, int] = {}
+        self._turns: set[tuple[str, int]] = set()
 
     # --- stopping ---
 
@@ -192,6 +193,27 @@ class Runtime:
                 if self._attended[transfer_id] == 0:
                     del self._attended[transfer_id]
                     self._forget(transfer_id)
+
+    @contextmanager
+    def turn(self, transfer_id: str, number: int) -> Generator[None]:
+        """The only run of this batch in this process: another that comes waits for its end.
+
+        A batch may be on the queue while it is run without it. Which process runs it is a matter of its row.
+
+        Raises:
+            Suspended: this process is to stop.
+        """
+        key = (transfer_id, number)
+        with self._changed:
+            self._changed.wait_for(lambda: key not in self._turns or self._stopping.is_set())
+            self.check()
+            self._turns.add(key)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._turns.remove(key)
+                self._changed.notify_all()
 
     @contextmanager
     def running_batch(self, run: BatchRun, job: Job, *, cleaning: bool = False) -> Generator[RunningBatch]:

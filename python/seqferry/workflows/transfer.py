@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from seqferry import local, names, planning, sources
@@ -34,12 +35,31 @@ _CANCELLED_AT_ONCE: Final = 20
 _PLAN_ATTEMPTS: Final = 4
 
 
-def plan_with_retries(runtime: Runtime, transfer_id: str, *, at_most: int | None = None) -> None:
-    """Add all objects of the source as batches, or record why that cannot be. ``at_most`` as for ``Planner``."""
+@dataclass(frozen=True)
+class Here:
+    """For a caller that runs the batches itself: they are not put on the queue."""
+
+    begin: Callable[[Sequence[int]], None]
+    """Called with the numbers of batches as soon as they are on record."""
+
+    at_most: int
+    """When there are more, ManyBatchesError is raised. So many may have been added by then."""
+
+
+class ManyBatchesError(Exception):
+    """A transfer has more batches than the caller wants to run."""
+
+
+def plan_with_retries(runtime: Runtime, transfer_id: str, here: Here | None = None) -> None:
+    """Add all objects of the source as batches, or record why that cannot be.
+
+    Raises:
+        ManyBatchesError: there are more than are wanted ``here``.
+    """
     for attempt in range(1, _PLAN_ATTEMPTS + 1):
         runtime.check()
         try:
-            plan_once(runtime, transfer_id, at_most=at_most)
+            plan_once(runtime, transfer_id, here)
             return
         except StorageError as why:
             passing = not why.job_wide and why.error_class in ("retry", "throttle")
@@ -81,12 +101,12 @@ def close(runtime: Runtime, transfer_id: str) -> None:
     runtime.announce_end()
 
 
-def plan_once(runtime: Runtime, transfer_id: str, *, at_most: int | None = None) -> None:
+def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> None:
     """Plan from the start; what an earlier planning added is left as it is, whatever the order of pages.
 
     Raises:
         StorageError: source or target cannot be used.
-        ManyBatchesError: there are more batches than ``at_most``; nothing was added.
+        ManyBatchesError: there are more batches than are wanted ``here``.
     """
     with runtime.database.write() as connection:
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
@@ -100,7 +120,7 @@ def plan_once(runtime: Runtime, transfer_id: str, *, at_most: int | None = None)
         absent = sources.target_is_empty(runtime.engine, spec)
         with runtime.database.write() as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
-    planner = Planner(runtime, transfer_id, spec, at_most=at_most)
+    planner = Planner(runtime, transfer_id, spec, here)
     missing: list[str] = []
     for page in sources.objects(runtime.engine, spec, missing.extend):
         runtime.check()
@@ -112,51 +132,44 @@ def plan_once(runtime: Runtime, transfer_id: str, *, at_most: int | None = None)
         transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
 
 
-class ManyBatchesError(Exception):
-    """A transfer has more batches than the caller can do without the queue."""
-
-
 class Planner:
-    """Turns planned objects into batches on the queue, a few batches per transaction.
+    """Turns planned objects into batches, a few per transaction: on the queue, or begun ``here``."""
 
-    With ``at_most`` so many batches are made, all at the end, and none is put on the queue: the caller runs them. When
-    there are more, ManyBatchesError is raised and nothing was added.
-    """
-
-    def __init__(self, runtime: Runtime, transfer_id: str, spec: TransferSpec, *, at_most: int | None = None) -> None:
+    def __init__(self, runtime: Runtime, transfer_id: str, spec: TransferSpec, here: Here | None = None) -> None:
         self._runtime = runtime
         self._transfer_id = transfer_id
         self._spec = spec
-        self._at_most = at_most
+        self._here = here
         self._batcher = planning.Batcher[Planned]()
         self._kept: list[list[Planned]] = []
+        self._made = 0
         self._looked_at = time.monotonic()
 
     def add(self, found: Sequence[Planned]) -> bool:
         """Take objects in; False when the transfer is not wanted any more."""
         for group in self._batcher.add(found):
-            self._kept.append(group)
-            if self._at_most is None:
-                if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
-                    return False
-            elif len(self._kept) > self._at_most:
-                raise ManyBatchesError
+            self._keep(group)
+            if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
+                return False
         # Also without a full batch, look now and then whether somebody has cancelled.
-        if (self._kept and self._at_most is None) or time.monotonic() - self._looked_at > _POLL_SECONDS:
+        if self._kept or time.monotonic() - self._looked_at > _POLL_SECONDS:
             return self._commit()
         return True
 
     def close(self) -> bool:
-        self._kept += self._batcher.rest()
-        if self._at_most is not None and len(self._kept) > self._at_most:
-            raise ManyBatchesError
-        return self._commit(last=True)
+        for group in self._batcher.rest():
+            self._keep(group)
+        return self._commit()
 
-    def _commit(self, *, last: bool = False) -> bool:
+    def _keep(self, group: list[Planned]) -> None:
+        self._made += 1
+        if self._here is not None and self._made > self._here.at_most:
+            raise ManyBatchesError
+        self._kept.append(group)
+
+    def _commit(self) -> bool:
         self._looked_at = time.monotonic()
-        groups: list[list[Planned]] = []
-        if last or self._at_most is None:
-            groups, self._kept = self._kept, []
+        groups, self._kept = self._kept, []
         with self._runtime.database.write() as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
@@ -166,8 +179,10 @@ class Planner:
             def enqueue(number: int, group: Sequence[Planned]) -> None:
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, number, planning.priority(group))
 
-            added = enqueue if self._at_most is None else None
-            objects.add_batches(connection, self._transfer_id, groups, time.time(), added)
+            added = enqueue if self._here is None else None
+            numbers = objects.add_batches(connection, self._transfer_id, groups, time.time(), added)
+        if self._here is not None:
+            self._here.begin(numbers)
         return True
 
 

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::write::write_at;
 
 /// A multiple of the block of every disk.
-const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 /// What is written past the cache at once: enough for a disk to be at its fastest.
 pub(super) const PIECE: usize = 1 << 20;
 /// What is written through it at once: little enough to be in the processor's cache still.

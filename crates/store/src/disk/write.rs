@@ -8,14 +8,17 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
-use super::DiskOptions;
+use super::direct::{BLOCK, Direct, Kept, PIECE};
 use super::facts::{Pin, Wanted, file_type, timespec};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{Unfinished, fresh_id, place};
-use super::{Symlinks, full};
+use super::{DiskOptions, PageCache, Symlinks, full};
 use crate::error::classify::code;
 use crate::types::{Attributes, Written};
+
+/// From so many bytes on it pays to write a whole file past the system's cache (`docs/performance.md`).
+const WORTH_PASSING: usize = 64 << 10;
 
 /// The longest text of a symbolic link on Linux.
 const LINK_MAX: usize = 4095;
@@ -78,6 +81,28 @@ pub(super) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> std
     Ok(())
 }
 
+/// Write a new file. Past the system's cache, there is nothing left for the sync to write, and no page to be made for it.
+fn write_whole(
+    (temporary, file): (&Temporary<'_>, &OwnedFd),
+    bytes: &[u8],
+    cache: PageCache,
+) -> std::result::Result<(), Errno> {
+    let past = cache == PageCache::Past && bytes.len() >= WORTH_PASSING;
+    let direct = if past { Direct::open(file, temporary.folder, &temporary.name) } else { None };
+    let Some(direct) = direct else { return write_at(file, bytes, 0) };
+    // A copy, to where blocks have to lie; a cheap one, as it stays in the processor's cache.
+    let mut kept = Kept::new(0, PIECE.min(bytes.len().next_multiple_of(BLOCK)));
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (into, room) = kept.room();
+        let (now, later) = rest.split_at(room.min(rest.len()));
+        into.extend_from_slice(now);
+        rest = later;
+        kept.write_past_cache(file, &direct.file)?;
+    }
+    Ok(())
+}
+
 /// Give a written file its times and permissions, and make sure of it; returns what pins it.
 pub(super) fn finish(file: &OwnedFd, wanted: &Wanted, durable: bool) -> std::result::Result<Pin, Errno> {
     if let Some(mode) = wanted.permissions {
@@ -128,7 +153,7 @@ pub(super) fn put(
         put_link(&folder, &temporary, body, &wanted, |temporary| folders.rename(&folder, temporary, name))?
     } else {
         let (temporary, file) = create(&folder, temporary, &wanted, place.folders.is_empty())?;
-        write_at(&file, body, 0).map_err(Fail::of_write)?;
+        write_whole((&temporary, &file), body, options.cache).map_err(Fail::of_write)?;
         let pin = finish(&file, &wanted, options.durable).map_err(Fail::of_write)?;
         folders.rename(&folder, &temporary.name, name)?;
         temporary.finished();

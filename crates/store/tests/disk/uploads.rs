@@ -10,7 +10,7 @@ use seqferry_store::{
     ObjectStore as _, PageCache, checksum,
 };
 
-use super::{Scratch, code, completion, creation, failure, mode, mtime, pattern, store, with};
+use super::{Scratch, cached, code, completion, creation, failure, mode, mtime, pattern, store, with};
 
 const PART: usize = 1000;
 
@@ -393,17 +393,6 @@ async fn parts_that_share_blocks_are_written_side_by_side() {
 
         assert!(scratch.files() == [("k".to_owned(), body.to_vec())].into(), "part size {part_size}");
     }
-}
-
-/// What of a file is in the system's cache, where that can be found out, and where files are written past it.
-fn cached(path: &std::path::Path) -> Option<u64> {
-    let kind = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(path).output().ok()?;
-    if !matches!(String::from_utf8_lossy(&kind.stdout).trim(), "ext2/ext3" | "xfs") {
-        return None;
-    }
-    let told =
-        std::process::Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(path).output();
-    String::from_utf8_lossy(&told.ok()?.stdout).trim().parse().ok()
 }
 
 #[tokio::test]

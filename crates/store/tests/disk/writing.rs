@@ -4,9 +4,11 @@ use std::os::unix::fs::symlink;
 
 use bytes::Bytes;
 use rustix::fs::FlockOperation;
-use seqferry_store::{Attributes, DiskOptions, DiskStore, ErrorClass, ObjectStore as _, Scope, Symlinks, checksum};
+use seqferry_store::{
+    Attributes, DiskOptions, DiskStore, ErrorClass, ObjectStore as _, PageCache, Scope, Symlinks, checksum,
+};
 
-use super::{Scratch, code, failure, mode, mtime, put, read, store, with};
+use super::{Scratch, cached, code, failure, mode, mtime, pattern, put, read, store, with};
 
 #[tokio::test]
 async fn a_file_is_written_with_its_folders_time_and_permissions() {
@@ -235,4 +237,28 @@ async fn many_writers_share_folders() {
     let files = scratch.files();
     assert_eq!(files.len(), 200);
     assert!(files.iter().all(|(key, body)| key.ends_with(&format!("/{}", String::from_utf8_lossy(body)))));
+}
+
+#[tokio::test]
+async fn whole_files_pass_the_cache_unless_they_are_small_or_wanted_there() {
+    const WORTH: usize = 64 << 10;
+    const PIECE: usize = 1 << 20;
+    for cache in [PageCache::Past, PageCache::Through] {
+        for size in [0, 1, WORTH - 1, WORTH, WORTH + 1, PIECE, PIECE + 5, 3 * PIECE - 1] {
+            let scratch = Scratch::new();
+            let store = DiskStore::new(DiskOptions { cache, ..DiskOptions::default() });
+            let body = pattern(size, 3);
+
+            put(&store, &scratch, "k", &body).await.unwrap();
+
+            match cached(&scratch.path("k")) {
+                None => eprintln!("SKIPPED: no ext4 or XFS here, or no fincore to look with"),
+                Some(bytes) if cache == PageCache::Past && size >= WORTH => {
+                    assert!(bytes <= 8 << 10, "{bytes} of {size} are in the cache");
+                }
+                Some(bytes) => assert!(bytes >= size as u64, "{bytes} of {size} are in the cache"),
+            }
+            assert!(scratch.files() == [("k".to_owned(), body)].into(), "{size} bytes");
+        }
+    }
 }
