@@ -49,7 +49,7 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 	@touch $@
 
 .PHONY: tools
-tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load ## make the servers and instruments that the tests need
+tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor ## make the servers and instruments that the tests need
 
 $(TOOLS)/versitygw:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a versitygw $(VERSITYGW_VERSION) binary at $@"
@@ -72,11 +72,11 @@ $(TOOLS)/s5cmd: tools/s5cmd/go.mod tools/s5cmd/go.sum
 	@touch $@
 
 # By itself it needs none of the S3 client's crates: half a minute instead of several.
-$(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load &: $(testkit_sources)
+$(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor &: $(testkit_sources)
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
-	$(CARGO) build --quiet --release --locked --package seqferry-testkit --bin s3proxy --bin s3sim --example sim_load
+	$(CARGO) build --quiet --release --locked --package seqferry-testkit --bin s3proxy --bin s3sim --example sim_load --example floor
 	@mkdir -p $(TOOLS)
-	for tool in s3proxy s3sim examples/sim_load; do \
+	for tool in s3proxy s3sim examples/sim_load examples/floor; do \
 		name=$$(basename $$tool); cp $(TARGET)/release/$$tool $(TOOLS)/$$name.new && mv $(TOOLS)/$$name.new $(TOOLS)/$$name; \
 	done
 

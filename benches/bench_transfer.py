@@ -29,7 +29,7 @@ from copy_methods import tool  # noqa: E402
 from figures import Figure, Result  # noqa: E402
 from seqferry.amounts import rate  # noqa: E402
 from seqferry.bench import workload  # noqa: E402
-from seqferry.bench.methods import Found, available  # noqa: E402
+from seqferry.bench.methods import Found, Job, Method, available  # noqa: E402
 from seqferry.bench.storage import Storage, connect  # noqa: E402
 from seqferry.bench.transfer import Asked, Measured, Outcome, fresh_id, make_plan, run  # noqa: E402
 from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
@@ -42,6 +42,9 @@ CRT = "crt"
 METHODS = (BASELINE, "s5cmd", "rclone", CRT, "aws")
 LIKE_US = "crt-crc64nvme"
 """Only when it is named: the CRT with the checksum that Seqferry sends. Its own choice costs versitygw less."""
+FLOOR = "floor"
+"""Only when it is named, and without TLS: the least that a client can do with whole files. What it takes is the
+server's and the system's, so a tool near it is bounded by them."""
 SIMULATOR = "s3sim"
 SECURE = "versitygw-tls"
 SERVERS = ("versitygw", SECURE, "seaweedfs", SIMULATOR)
@@ -54,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = options.only or METHODS
     asked = Asked(
         workloads=tuple(workload.parse(each) for each in options.workload or (QUICK if options.quick else WORKLOADS)),
-        methods=tuple(dict.fromkeys(CRT if name == LIKE_US else name for name in wanted)),
+        methods=tuple(dict.fromkeys(CRT if name == LIKE_US else name for name in wanted if name != FLOOR)),
         warm_up=options.warm_up,
         repetitions=options.rounds,
         first_round=options.turn,
@@ -62,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     installed, left_out = available(asked.methods, accelerated=False, tools=_tools())
     found = [each for each in installed if each.method.name in wanted]
+    if FLOOR in wanted:
+        found.append(_floor())
     if LIKE_US in wanted:
         found += [_like_us(each) for each in installed if each.method.name == CRT]
     for line in left_out:
@@ -119,6 +124,23 @@ def _like_us(crt: Found) -> Found:
     return replace(crt, method=method)
 
 
+def _floor() -> Found:
+    path = find_tool(FLOOR, variable="SEQFERRY_FLOOR", hint="run `make tools`")
+
+    def words(job: Job) -> list[str]:
+        host = str(job.place.endpoint_url).removeprefix("http://")
+        return [job.direction, host, job.place.bucket, job.below, str(job.folder), str(job.files)]
+
+    method = Method(
+        name=FLOOR,
+        what="one request for each file on 16 connections; nothing listed, checked, recorded or synced",
+        install="run `make tools`",
+        find=lambda _: [str(path)],
+        words=words,
+    )
+    return Found(method, [str(path)])
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Move files to and from S3 by several clients, side by side.")
     parser.add_argument("--server", choices=SERVERS, action="append", help="default: versitygw and s3sim")
@@ -126,7 +148,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only",
         action="append",
         metavar="METHOD",
-        help=f"run this method only (may be repeated): {', '.join((*METHODS, LIKE_US))}",
+        help=f"run this method only (may be repeated): {', '.join((*METHODS, LIKE_US, FLOOR))}",
     )
     parser.add_argument("--workload", action="append", metavar="NxSIZE", help=f"default: {', '.join(WORKLOADS)}")
     parser.add_argument("--quick", action="store_true", help=f"small sizes: {', '.join(QUICK)}")

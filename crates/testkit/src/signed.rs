@@ -69,7 +69,7 @@ pub fn request(
         headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     all.push(("host".to_owned(), host.to_owned()));
     all.push(("x-amz-content-sha256".to_owned(), hex(&Sha256::digest(body))));
-    all.push(("x-amz-date".to_owned(), date::compact(SystemTime::now())));
+    all.push(("x-amz-date".to_owned(), timestamp()));
     all.sort();
     let authorization = authorization(credentials, method, target, &all);
 
@@ -132,6 +132,11 @@ fn dechunk(mut rest: &[u8]) -> Option<Vec<u8>> {
         body.extend_from_slice(rest.get(..length)?);
         rest = rest.get(length + 2..)?;
     }
+}
+
+/// Now, as `x-amz-date` has it.
+pub fn timestamp() -> String {
+    date::compact(SystemTime::now())
 }
 
 /// The value of `Authorization` for a request with these headers, which are all signed: names in lower case and in order.

@@ -320,6 +320,7 @@ class _Runner:
         self._runs = runs
         self._keep = keep
         self._homes: dict[Variant, Path] = {}
+        measure.spread(folder)
 
     def all(self) -> None:
         for number, workload in enumerate(self._asked.workloads):
@@ -374,6 +375,8 @@ class _Runner:
         load_before = load()
         error, mismatch, cost, sync_s = None, False, None, None
         try:
+            if not upload:
+                measure.sync(folder)  # what others have left to be written is not this run's
             cost = self._measure(found, job, credentials)
             error = self._redacted(_failure(cost), credentials)
             if error is None and not upload:

@@ -107,7 +107,7 @@ def cp(
         typer.Option(
             "--page-cache",
             envvar="SEQFERRY_PAGE_CACHE",
-            help="Leave large downloads in the system's page cache, for a program that reads them next. Otherwise they "
+            help="Leave downloads in the system's page cache, for a program that reads them next. Otherwise large ones "
             "pass it, which takes less CPU and leaves it to others.",
         ),
     ] = False,
