@@ -79,7 +79,12 @@ def priority(items: Sequence[Sized]) -> int:
 
     1 for objects of 2^50 bytes and more, one later for each halving.
     """
-    return priority_of(max((item.size for item in items), default=0))
+    return priority_of(biggest(items))
+
+
+def biggest(items: Sequence[Sized]) -> int:
+    """The size of the biggest object; 0 where there is none."""
+    return max((item.size for item in items), default=0)
 
 
 def priority_of(biggest: int) -> int:

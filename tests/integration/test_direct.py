@@ -19,6 +19,7 @@ from seqferry.service import Service
 from seqferry.worker import Worker
 from seqferry.workflows import batch as of_batch
 from seqferry.workflows import direct
+from seqferry.workflows import transfer as of_transfer
 from support.processes import Running
 from support.proxy import Proxy, held
 from support.servers import S3Server
@@ -268,6 +269,45 @@ def test_a_batch_that_cannot_run_is_tried_again_by_the_queue(
 
     assert (status.state, status.totals.done, len(runs)) == ("done", 1, 2)
     assert len(_queued(own)) == 2
+
+
+def test_a_transfer_that_cannot_be_planned_once_is_planned_by_the_queue(
+    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(s3server, buckets[0], {"run/a": SMALL}, rng)
+    plan, plans = of_transfer.plan_with_retries, list[int]()
+
+    def fails_first(*arguments: object) -> None:
+        plans.append(len(plans))
+        if len(plans) == 1:
+            raise RuntimeError("out of memory")
+        plan(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(of_transfer, "plan_with_retries", fails_first)
+    with Worker.start(own.settings, own, queue=False) as worker:
+        transfer_id = worker.submit(_spec(s3server, buckets), actor="ada")
+        status = until_ended(own, transfer_id)
+
+    assert (status.state, status.totals.done, len(plans)) == ("done", 1, 2)
+    assert len(_queued(own)) == 2
+
+
+@pytest.mark.usefixtures("one_each")
+def test_batches_of_big_objects_go_first(
+    own: Service,
+    proxy: Proxy,
+    s3server: S3Server,
+    buckets: tuple[str, str],
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(direct, "BATCHES_AT_ONCE", 1)
+    fill(s3server, buckets[0], {"run/a": 1, "run/b": 100_000, "run/c": 100, "run/d": 10_000}, rng)
+
+    with Worker.start(own.settings, own, queue=False) as worker:
+        until_ended(own, worker.submit(_spec(proxy.server, buckets), actor="ada"))
+
+    assert [one.key for one in proxy.log("CopyObject")] == ["run/b", "run/d", "run/c", "run/a"]
 
 
 def test_what_others_submit_meanwhile_does_not_wait(

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from queue import PriorityQueue
 from typing import Final
 
+from seqferry import planning
 from seqferry.db import objects
 from seqferry.workflows import batch as of_batch
 from seqferry.workflows import transfer as of_transfer
@@ -29,42 +31,56 @@ BATCHES: Final = 32
 def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> bool:
     """Carry the transfer to its end, or as far as that can be done here; False when it is to be put on the queue.
 
-    ``take_queue`` is called when there turn out to be too many batches: from then on the queue has the transfer.
+    ``take_queue`` is called when there turn out to be too many batches, or planning fails: from then on the queue has
+    the transfer.
 
     Raises:
         Suspended: this process is to stop; the transfer is resumed by the next worker.
-        Exception: a batch as a whole could not be run; the others have ended.
+        Exception: a batch as a whole could not be run, or the transfer not be planned; what had begun has ended.
     """
     with runtime.attending(transfer_id), ThreadPoolExecutor(BATCHES_AT_ONCE, "seqferry-batch") as pool:
-        begun: dict[int, Future[None]] = {}
+        # Which batch a thread takes is decided when it is free: the one with the biggest object, as on the queue.
+        waiting: PriorityQueue[tuple[int, int]] = PriorityQueue()
+        known, runs = set[int](), list[Future[None]]()
 
-        def run_one(number: int) -> None:
+        def run_next() -> None:
+            number = waiting.get_nowait()[1]
             runtime.patiently(lambda: of_batch.run_once(runtime, transfer_id, number))
 
-        def begin(numbers: Iterable[int]) -> None:
-            begun.update({number: pool.submit(run_one, number) for number in numbers if number not in begun})
+        def begin(batches: Iterable[tuple[int, int]]) -> None:
+            fresh = [(planning.priority_of(biggest), number) for number, biggest in batches if number not in known]
+            for place in fresh:
+                waiting.put(place)
+            known.update(number for _, number in fresh)
+            runs.extend(pool.submit(run_next) for _ in fresh)
 
+        here = of_transfer.Here(begin, at_most=BATCHES)
         try:
-            runtime.patiently(
-                lambda: of_transfer.plan_with_retries(runtime, transfer_id, of_transfer.Here(begin, at_most=BATCHES))
-            )
-        except of_transfer.ManyBatchesError:
+            runtime.patiently(lambda: of_transfer.plan_with_retries(runtime, transfer_id, here))
+        except Exception as why:
             take_queue()
             pool.shutdown(cancel_futures=True)
-            for running in begun.values():
-                if not running.cancelled():
-                    running.result()
-            return True
+            _raise_from(runs)
+            if isinstance(why, of_transfer.ManyBatchesError):
+                return True
+            raise
         # Were the answer of the database lost, batches may be on record that nobody has told us of.
         begin(_open(runtime, transfer_id))
-        for running in begun.values():
-            running.result()
+        _raise_from(runs)
         if _open(runtime, transfer_id):
             return False
         runtime.patiently(lambda: of_transfer.close(runtime, transfer_id))
     return True
 
 
-def _open(runtime: Runtime, transfer_id: str) -> list[int]:
+def _raise_from(runs: Iterable[Future[None]]) -> None:
+    """Wait for the end of those that have begun; raise what the first one raised that did."""
+    for run in runs:
+        if not run.cancelled():
+            run.result()
+
+
+def _open(runtime: Runtime, transfer_id: str) -> list[tuple[int, int]]:
+    """Numbers of batches that have not ended, and the sizes of their biggest objects."""
     with runtime.database.read() as connection:
-        return objects.open_batches(connection, transfer_id, limit=BATCHES)
+        return objects.open_batch_sizes(connection, transfer_id)

@@ -39,8 +39,8 @@ _PLAN_ATTEMPTS: Final = 4
 class Here:
     """For a caller that runs the batches itself: they are not put on the queue."""
 
-    begin: Callable[[Sequence[int]], None]
-    """Called with the numbers of batches as soon as they are on record."""
+    begin: Callable[[Sequence[tuple[int, int]]], None]
+    """Called with numbers of batches, and the sizes of their biggest objects, as soon as they are on record."""
 
     at_most: int
     """When there are more, ManyBatchesError is raised. So many may have been added by then."""
@@ -179,10 +179,14 @@ class Planner:
             def enqueue(number: int, group: Sequence[Planned]) -> None:
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, number, planning.priority(group))
 
-            added = enqueue if self._here is None else None
-            numbers = objects.add_batches(connection, self._transfer_id, groups, time.time(), added)
+            def keep(number: int, group: Sequence[Planned]) -> None:
+                added.append((number, planning.biggest(group)))
+
+            added: list[tuple[int, int]] = []
+            each = enqueue if self._here is None else keep
+            objects.add_batches(connection, self._transfer_id, groups, time.time(), each)
         if self._here is not None:
-            self._here.begin(numbers)
+            self._here.begin(added)
         return True
 
 
