@@ -144,6 +144,14 @@ def test_a_key_that_a_listing_names_twice_is_planned_once(service: Service) -> N
     assert [record.source_key for record in service.objects(transfer_id)] == ["run/f", "run/g"]
 
 
+def test_a_group_of_nothing_is_no_batch(service: Service) -> None:
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+    with service.database.write() as connection:
+        assert add_batch(connection, transfer_id, []) is None
+        assert add_batch(connection, transfer_id, [planned("a", 1)]) == 0
+    assert service.status(transfer_id).totals.objects == 1
+
+
 def test_a_cancelled_transfer_takes_no_more_objects(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     runtime = Runtime(

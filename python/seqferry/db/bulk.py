@@ -68,8 +68,11 @@ def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Itera
     The caller's transaction has failed then: call it within a savepoint.
     """
     if _is_sqlite(connection):
+        values = [(transfer_id, number, *row) for row in rows]
+        if not values:  # many times nothing is once with nothing, to the driver
+            return True
         try:
-            connection.exec_driver_sql(_INSERT_SQLITE, [(transfer_id, number, *row) for row in rows])
+            connection.exec_driver_sql(_INSERT_SQLITE, values)
         except IntegrityError as why:
             if "UNIQUE" in str(why.orig):
                 return False
