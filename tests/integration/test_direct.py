@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import pytest
 import sqlalchemy as sa
@@ -250,45 +251,31 @@ def test_copying_begins_while_the_source_is_still_listed(
     assert _queued(own) == set()
 
 
-def test_a_batch_that_cannot_run_is_tried_again_by_the_queue(
-    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("module", "name"), [(of_transfer, "plan_with_retries"), (of_batch, "run_once")])
+def test_what_fails_as_a_whole_is_tried_again_by_the_queue(
+    own: Service,
+    s3server: S3Server,
+    buckets: tuple[str, str],
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    name: str,
 ) -> None:
     fill(s3server, buckets[0], {"run/a": SMALL}, rng)
-    run_once, runs = of_batch.run_once, list[int]()
+    act, calls = getattr(module, name), list[int]()
 
     def fails_first(*arguments: object) -> None:
-        runs.append(len(runs))
-        if len(runs) == 1:
+        calls.append(len(calls))
+        if len(calls) == 1:
             raise RuntimeError("out of memory")
-        run_once(*arguments)  # type: ignore[arg-type]
+        act(*arguments)
 
-    monkeypatch.setattr(of_batch, "run_once", fails_first)
+    monkeypatch.setattr(module, name, fails_first)
     with Worker.start(own.settings, own, queue=False) as worker:
         transfer_id = worker.submit(_spec(s3server, buckets), actor="ada")
         status = until_ended(own, transfer_id)
 
-    assert (status.state, status.totals.done, len(runs)) == ("done", 1, 2)
-    assert len(_queued(own)) == 2
-
-
-def test_a_transfer_that_cannot_be_planned_once_is_planned_by_the_queue(
-    own: Service, s3server: S3Server, buckets: tuple[str, str], rng: random.Random, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(s3server, buckets[0], {"run/a": SMALL}, rng)
-    plan, plans = of_transfer.plan_with_retries, list[int]()
-
-    def fails_first(*arguments: object) -> None:
-        plans.append(len(plans))
-        if len(plans) == 1:
-            raise RuntimeError("out of memory")
-        plan(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(of_transfer, "plan_with_retries", fails_first)
-    with Worker.start(own.settings, own, queue=False) as worker:
-        transfer_id = worker.submit(_spec(s3server, buckets), actor="ada")
-        status = until_ended(own, transfer_id)
-
-    assert (status.state, status.totals.done, len(plans)) == ("done", 1, 2)
+    assert (status.state, status.totals.done, len(calls)) == ("done", 1, 2)
     assert len(_queued(own)) == 2
 
 
