@@ -159,6 +159,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     harness.add_arguments(parser)
     options = parser.parse_args(arguments)
     options.server = options.server or ["versitygw", SIMULATOR]
+    if FLOOR in (options.only or ()) and SECURE in options.server:
+        parser.error(f"{FLOOR} speaks no TLS: run it with another server than {SECURE}")
     return options
 
 

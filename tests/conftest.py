@@ -15,7 +15,7 @@ from support import postgres as postgres_server
 from support import servers
 from support.postgres import Postgres
 from support.proxy import Proxy
-from support.run import MissingToolError, Run
+from support.run import MissingToolError, Run, find_tool
 from support.servers import KINDS, S3Server
 from support.sim import Simulator
 
@@ -123,6 +123,12 @@ def seaweedfs(run: Run) -> S3Server:
 def secure_server(run: Run) -> S3Server:
     """A versitygw that speaks TLS."""
     return _or_skip(lambda: servers.start_secure(run))
+
+
+@pytest.fixture(scope="session")
+def floor() -> Path:
+    """The least client of ``make bench-transfer``."""
+    return _or_skip(lambda: find_tool("floor", variable="SEQFERRY_FLOOR", hint="run `make tools`"))
 
 
 @pytest.fixture(scope="session", params=KINDS)

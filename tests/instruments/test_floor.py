@@ -8,20 +8,20 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from support.run import find_tool
 from support.servers import S3Server
 
 
-def _floor(server: S3Server, direction: str, bucket: str, folder: Path, files: int) -> subprocess.CompletedProcess[str]:
-    path = find_tool("floor", variable="SEQFERRY_FLOOR", hint="run `make tools`")
+def _move(
+    floor: Path, server: S3Server, direction: str, bucket: str, folder: Path, files: int
+) -> subprocess.CompletedProcess[str]:
     host = server.endpoint_url.removeprefix("http://")
-    command = [str(path), direction, host, bucket, "some/where/", str(folder), str(files)]
+    command = [str(floor), direction, host, bucket, "some/where/", str(folder), str(files)]
     environment = {**os.environ, **server.environment()}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_files_are_what_they_were_when_they_have_gone_up_and_down(
-    s3server: S3Server, make_bucket: Callable[..., str], tmp_path: Path, rng: random.Random
+    floor: Path, s3server: S3Server, make_bucket: Callable[..., str], tmp_path: Path, rng: random.Random
 ) -> None:
     bucket = make_bucket(s3server)
     # Of all sizes: none, part of a buffer, more than one.
@@ -31,8 +31,8 @@ def test_files_are_what_they_were_when_they_have_gone_up_and_down(
     for name, body in bodies.items():
         (tmp_path / "from" / name).write_bytes(body)
 
-    up = _floor(s3server, "upload", bucket, tmp_path / "from", len(bodies))
-    down = _floor(s3server, "download", bucket, tmp_path / "to", len(bodies))
+    up = _move(floor, s3server, "upload", bucket, tmp_path / "from", len(bodies))
+    down = _move(floor, s3server, "download", bucket, tmp_path / "to", len(bodies))
 
     assert (up.returncode, down.returncode) == (0, 0), up.stderr + down.stderr
     client = s3server.client()
@@ -41,8 +41,10 @@ def test_files_are_what_they_were_when_they_have_gone_up_and_down(
         assert (tmp_path / "to" / name).read_bytes() == body
 
 
-def test_what_goes_wrong_ends_it(s3server: S3Server, make_bucket: Callable[..., str], tmp_path: Path) -> None:
-    ended = _floor(s3server, "download", make_bucket(s3server), tmp_path, 1)
+def test_what_goes_wrong_ends_it(
+    floor: Path, s3server: S3Server, make_bucket: Callable[..., str], tmp_path: Path
+) -> None:
+    ended = _move(floor, s3server, "download", make_bucket(s3server), tmp_path, 1)
 
     assert ended.returncode != 0
     assert "http/1.1 404" in ended.stderr
