@@ -13,6 +13,12 @@ pub type ByteStream = BoxStream<'static, Result<Bytes>>;
 /// What is read into a chunk of nobody's choosing.
 const CHUNK: usize = 256 << 10;
 
+/// A multiple of the block of every disk.
+pub(crate) const BLOCK: usize = 4096;
+/// From so many bytes on it pays to write a whole file past the system's cache (`docs/performance.md`): they are kept where
+/// blocks have to lie for that.
+pub(crate) const WORTH_PASSING: usize = 64 << 10;
+
 /// Bytes that can be read to where they are wanted.
 #[async_trait]
 pub(crate) trait Source: Send {
@@ -91,18 +97,20 @@ impl Body {
         Some(next)
     }
 
-    /// The next `size` bytes, in one piece; fewer only when those were all.
+    /// The next `size` bytes, in one piece; fewer only when those were all. What is read from a connection lies as blocks of a disk
+    /// do, where there is enough of it.
     pub async fn take(&mut self, size: usize, mut see: impl FnMut(&[u8])) -> Result<Bytes> {
         if let From::Source(_) = self.from {
-            let mut bytes = Vec::with_capacity(size);
-            while bytes.len() < size {
+            let (mut bytes, begin) = room(size);
+            let end = begin + size;
+            while bytes.len() < end {
                 let before = bytes.len();
-                if self.read(&mut bytes, size - before).await? == 0 {
+                if self.read(&mut bytes, end - before).await? == 0 {
                     break;
                 }
                 see(&bytes[before..]);
             }
-            return Ok(bytes.into());
+            return Ok(Bytes::from(bytes).slice(begin..));
         }
         let mut bytes = BytesMut::new();
         while bytes.len() < size {
@@ -140,6 +148,17 @@ impl Body {
     }
 }
 
+/// Memory for `size` bytes, and where in it they are to begin.
+fn room(size: usize) -> (Vec<u8>, usize) {
+    if size < WORTH_PASSING {
+        return (Vec::with_capacity(size), 0);
+    }
+    let mut bytes: Vec<u8> = Vec::with_capacity(size + BLOCK);
+    let begin = bytes.as_ptr().align_offset(BLOCK);
+    bytes.resize(begin, 0);
+    (bytes, begin)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -166,6 +185,19 @@ mod tests {
             Body::of_chunks(stream::iter(chunks).boxed())
         } else {
             Body::of(Few(Bytes::copy_from_slice(bytes), piece))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_worth_passing_the_cache_lies_as_blocks_do() {
+        for size in [WORTH_PASSING, WORTH_PASSING + 1, 3 * WORTH_PASSING - 1] {
+            let sent: Vec<u8> = (0..=250).cycle().take(size).collect();
+            let mut body = body(&sent, 10_000, false);
+
+            let taken = body.take(size, |_| ()).await.unwrap();
+
+            assert_eq!(taken.as_ptr().align_offset(BLOCK), 0);
+            assert!(taken == sent);
         }
     }
 

@@ -12,6 +12,7 @@
 //! | `walk` | listing |
 //! | `read` | bytes and facts |
 //! | `write` | whole files |
+//! | `groups` | several of them by one thread |
 //! | `upload`, `record` | files in parts, and which of those are whole |
 //! | `pace` | which thread writes |
 //! | `direct` | writing past the system's cache |
@@ -24,6 +25,7 @@ mod direct;
 mod facts;
 mod fail;
 mod folders;
+mod groups;
 mod names;
 mod pace;
 mod read;
@@ -41,6 +43,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
+
+use write::Whole;
 
 use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
@@ -128,6 +132,7 @@ struct Disk {
     folders: folders::Folders,
     uploads: upload::Uploads,
     walks: walk::Walks,
+    groups: groups::Groups,
     threads: Arc<Semaphore>,
     pace: pace::Pace,
 }
@@ -142,6 +147,7 @@ impl DiskStore {
             folders: folders::Folders::default(),
             uploads: upload::Uploads::default(),
             walks: walk::Walks::default(),
+            groups: groups::Groups::default(),
             threads: Arc::new(Semaphore::new(THREADS)),
             pace: pace::Pace::new(),
         };
@@ -158,7 +164,7 @@ impl Disk {
         key: Option<&str>,
         work: impl FnOnce(&Arc<Self>) -> fail::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let stopped = || StoreError::new(operation, bucket, key, code::DISK_ERROR, None).with_message("stopped");
+        let stopped = || stopped(operation, bucket, key);
         let turn = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| stopped())?;
         let disk = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
@@ -169,6 +175,10 @@ impl Disk {
         let done = done.await.map_err(|_| stopped())?;
         done.map_err(|fail| fail.into_error(operation, bucket, key))
     }
+}
+
+fn stopped(operation: &'static str, bucket: &str, key: Option<&str>) -> StoreError {
+    StoreError::new(operation, bucket, key, code::DISK_ERROR, None).with_message("stopped")
 }
 
 fn crc64(bytes: &[u8]) -> u64 {
@@ -221,13 +231,16 @@ impl ObjectStore for DiskStore {
     }
 
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
-        let asked = object.clone();
-        let work = move |disk: &Arc<Disk>| {
-            let crc64 = sent(&asked.digests, &body);
-            let (root, name, attributes) = (&asked.bucket, &asked.key, &asked.attributes);
-            write::put(&disk.folders, &disk.options, root, name, (&body, crc64), attributes)
-        };
-        self.disk.blocking("PutObject", &object.bucket, Some(&object.key), work).await
+        let (told, begins) = self.disk.groups.add(Whole { object: object.clone(), body });
+        if begins {
+            let disk = Arc::clone(&self.disk);
+            tokio::task::spawn_blocking(move || {
+                disk.groups.write(|group| write::put_all(&disk.folders, &disk.options, group));
+            });
+        }
+        let (bucket, key) = (object.bucket.as_str(), Some(object.key.as_str()));
+        let done = told.await.map_err(|_| stopped("PutObject", bucket, key))?;
+        done.map_err(|fail| fail.into_error("PutObject", bucket, key))
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {

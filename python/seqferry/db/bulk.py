@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from seqferry.db.tables import object_
 from seqferry.models import OPEN_OBJECT_STATES, RESULT_COLUMNS
 
 if TYPE_CHECKING:
@@ -88,6 +89,14 @@ def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Itera
     except UniqueViolation:
         return False
     return True
+
+
+def of_results(connection: sa.Connection, results: Results) -> sa.ColumnElement[bool]:
+    """True of the objects that results are about."""
+    ids = results[RESULT_COLUMNS.index("id")]
+    if _is_sqlite(connection):
+        return object_.c.id.in_(sa.select(sa.func.json_each(f"[{ids}]").table_valued("value").c.value))
+    return object_.c.id == sa.func.any(sa.cast(sa.literal(f"{{{ids}}}"), sa.ARRAY(sa.BigInteger)))
 
 
 def update_ended(connection: sa.Connection, results: Results) -> None:

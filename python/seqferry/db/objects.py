@@ -1,7 +1,8 @@
 """Objects and batches: what planning adds, what runs of batches record, what lists show.
 
-**Invariant**: the counters of a batch are recomputed from its rows in the transaction that changes those rows, and what
-they have changed by goes into the tally of the transfer in the same one. So a tally is the sum over batches, always.
+**Invariant**: the counters of a batch are what its rows add up to. Rows that change are counted before and after, in
+the same transaction, and the difference goes into the counters of their batches and the tally of the transfer. So a
+tally is the sum over batches, always, and what a change costs does not depend on what else is in the batch.
 Locks are taken in this order: transfer, batches, tallies, each kind in the order of its key.
 **Invariant**: a run of a batch writes only while ``batch.runs`` is the number it got from ``begin_batch``; a later run
 (by another worker, after this one was taken for dead) shuts it out.
@@ -10,7 +11,8 @@ Locks are taken in this order: transfer, batches, tallies, each kind in the orde
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -278,10 +280,9 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     before = _locked(connection, [run for run, _ in results])
     owned = [(run, columns) for run, columns in results if before[run.transfer_id, run.number].runs == run.run]
     if owned:
-        bulk.update_ended(
-            connection, [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
-        )
-        _recount(connection, [before[run.transfer_id, run.number] for run, _ in owned], barren_runs=0)
+        together = [",".join(texts) for texts in zip(*(columns for _, columns in owned), strict=True)]
+        with _counting(connection, before, bulk.of_results(connection, together), barren_runs=0):
+            bulk.update_ended(connection, together)
     return {run for run, _ in owned}
 
 
@@ -289,8 +290,8 @@ def end_open(connection: sa.Connection, run: BatchRun, end: Ended) -> None:
     """End all objects of the batch that are still open."""
     before = _locked(connection, [run])
     open_ones = object_.update().where(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES))
-    connection.execute(open_ones.values(asdict(end)))
-    _recount(connection, before.values())
+    with _counting(connection, before, sa.and_(*_of_batch(run))):
+        connection.execute(open_ones.values(asdict(end)))
 
 
 def end_batch(connection: sa.Connection, run: BatchRun, at: float) -> None:
@@ -306,7 +307,11 @@ _COUNTERS: Final[dict[str, sa.ColumnElement[Any]]] = {
 }
 
 
-def _locked(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[tuple[str, int], sa.Row[Any]]:
+_Key = tuple[str, int]
+"""Transfer and number of a batch."""
+
+
+def _locked(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[_Key, sa.Row[Any]]:
     """The rows of the batches of these runs, locked until the transaction ends."""
     keys = sorted({(run.transfer_id, run.number) for run in runs})
     rows = connection.execute(
@@ -318,29 +323,46 @@ def _locked(connection: sa.Connection, runs: Iterable[BatchRun]) -> dict[tuple[s
     return {(row.transfer_id, row.number): row for row in rows}
 
 
-def _recount(connection: sa.Connection, before: Iterable[sa.Row[Any]], **values: int) -> None:
-    """Count the objects of locked batches anew; ``before`` is what their rows hold, ``values`` what else they shall."""
-    key = (object_.c.transfer_id, object_.c.batch_number)
-    rows = connection.execute(
-        sa.select(*key, *(count.label(name) for name, count in _COUNTERS.items()))
-        .where(sa.tuple_(*key).in_([(row.transfer_id, row.number) for row in before]))
-        .group_by(*key)
-    )
-    now = {
-        # Postgres sums big integers as Decimal.
-        (row.transfer_id, row.batch_number): {name: int(getattr(row, name)) for name in _COUNTERS}
-        for row in rows
-    }
+@contextmanager
+def _counting(
+    connection: sa.Connection, locked: Mapping[_Key, sa.Row[Any]], which: sa.ColumnElement[bool], **values: int
+) -> Generator[None]:
+    """Carry into all counters what happens within to the objects ``which``, all of ``locked`` batches.
+
+    ``values`` is what else their batches shall hold.
+    """
+    was = _counted(connection, which)
+    yield
     changes: dict[str, dict[str, int]] = {}
-    for row in before:
-        change = changes.setdefault(row.transfer_id, {})
-        for name, count in now[row.transfer_id, row.number].items():
-            change[name] = change.get(name, 0) + count - getattr(row, name)
-    connection.execute(
-        batch.update().where(batch.c.transfer_id == sa.bindparam("of"), batch.c.number == sa.bindparam("nth")),
-        [{"of": transfer_id, "nth": number, **counters, **values} for (transfer_id, number), counters in now.items()],
-    )
+    updates: list[dict[str, Any]] = []
+    for key, now in _counted(connection, which).items():
+        transfer_id, number = key
+        change = changes.setdefault(transfer_id, dict.fromkeys(_COUNTERS, 0))
+        update = {"of": transfer_id, "nth": number, **values}
+        for name, count in now.items():
+            difference = count - was[key][name]
+            change[name] += difference
+            update[name] = getattr(locked[key], name) + difference
+        updates.append(update)
+    if updates:
+        connection.execute(
+            batch.update().where(batch.c.transfer_id == sa.bindparam("of"), batch.c.number == sa.bindparam("nth")),
+            updates,
+        )
     _add_to_tallies(connection, changes)
+
+
+def _counted(connection: sa.Connection, which: sa.ColumnElement[bool]) -> dict[_Key, dict[str, int]]:
+    """What objects add up to, by batch."""
+    rows = connection.execute(
+        sa.select(
+            object_.c.transfer_id, object_.c.batch_number, *(count.label(name) for name, count in _COUNTERS.items())
+        )
+        .where(which)
+        .group_by(object_.c.transfer_id, object_.c.batch_number)
+    )
+    # Postgres sums big integers as Decimal.
+    return {(row.transfer_id, row.batch_number): {name: int(getattr(row, name)) for name in _COUNTERS} for row in rows}
 
 
 def _add_to_tallies(connection: sa.Connection, changes: dict[str, dict[str, int]]) -> None:

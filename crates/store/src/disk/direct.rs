@@ -12,9 +12,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::write::write_at;
+use crate::body::BLOCK;
 
-/// A multiple of the block of every disk.
-pub(super) const BLOCK: usize = 4096;
 /// What is written past the cache at once: enough for a disk to be at its fastest.
 pub(super) const PIECE: usize = 1 << 20;
 /// What is written through it at once: little enough to be in the processor's cache still.
@@ -34,8 +33,7 @@ pub(super) struct Direct {
 impl Direct {
     /// None where the file system is none for it.
     pub(super) fn open(file: &OwnedFd, folder: &OwnedFd, name: &str) -> Option<Self> {
-        let kind = rustix::fs::fstatfs(file).ok()?.f_type;
-        if !matches!(u64::try_from(kind), Ok(EXT | XFS)) {
+        if !takes_blocks(file) {
             return None;
         }
         let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -53,6 +51,22 @@ impl Direct {
     pub(super) fn has_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
     }
+}
+
+/// Whether a file or folder is on a file system for it.
+pub(super) fn takes_blocks(file: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|about| matches!(u64::try_from(about.f_type), Ok(EXT | XFS)))
+}
+
+/// Write the first bytes of a file that nobody else has open, as far as they are whole blocks and lie so; returns how many were written.
+pub(super) fn write_first(file: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    let blocks = &bytes[..bytes.len() - bytes.len() % BLOCK];
+    if bytes.as_ptr().align_offset(BLOCK) != 0 || rustix::fs::fcntl_setfl(file, OFlags::DIRECT).is_err() {
+        return Ok(0);
+    }
+    let taken = write_blocks(file, blocks, 0);
+    rustix::fs::fcntl_setfl(file, OFlags::empty())?;
+    Ok(taken?.unwrap_or_default())
 }
 
 /// Bytes that come one after the other, until enough of them are there to be written.

@@ -5,20 +5,18 @@
 
 use std::os::fd::OwnedFd;
 
+use bytes::Bytes;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
-use super::direct::{BLOCK, Direct, Kept, PIECE};
 use super::facts::{Pin, Wanted, file_type, timespec};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{Unfinished, fresh_id, place};
-use super::{DiskOptions, PageCache, Symlinks, full};
+use super::{DiskOptions, PageCache, Symlinks, direct, full, sent};
+use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
-use crate::types::{Attributes, Written};
-
-/// From so many bytes on it pays to write a whole file past the system's cache (`docs/performance.md`).
-const WORTH_PASSING: usize = 64 << 10;
+use crate::types::{PutObject, Written};
 
 /// The longest text of a symbolic link on Linux.
 const LINK_MAX: usize = 4095;
@@ -82,25 +80,10 @@ pub(super) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> std
 }
 
 /// Write a new file. Past the system's cache, there is nothing left for the sync to write, and no page to be made for it.
-fn write_whole(
-    (temporary, file): (&Temporary<'_>, &OwnedFd),
-    bytes: &[u8],
-    cache: PageCache,
-) -> std::result::Result<(), Errno> {
-    let past = cache == PageCache::Past && bytes.len() >= WORTH_PASSING;
-    let direct = if past { Direct::open(file, temporary.folder, &temporary.name) } else { None };
-    let Some(direct) = direct else { return write_at(file, bytes, 0) };
-    // A copy, to where blocks have to lie; a cheap one, as it stays in the processor's cache.
-    let mut kept = Kept::new(0, PIECE.min(bytes.len().next_multiple_of(BLOCK)));
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let (into, room) = kept.room();
-        let (now, later) = rest.split_at(room.min(rest.len()));
-        into.extend_from_slice(now);
-        rest = later;
-        kept.write_past_cache(file, &direct.file)?;
-    }
-    Ok(())
+fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::Result<(), Errno> {
+    let past_cache = past_cache && bytes.len() >= WORTH_PASSING;
+    let done = if past_cache { direct::write_first(file, bytes)? } else { 0 };
+    write_at(file, &bytes[done..], done as u64)
 }
 
 /// Give a written file its times and permissions, and make sure of it; returns what pins it.
@@ -127,65 +110,159 @@ fn where_there_are_any(set: std::result::Result<(), Errno>) -> std::result::Resu
     }
 }
 
-pub(super) fn put(
-    folders: &Folders,
-    options: &DiskOptions,
-    bucket: &str,
-    key: &str,
-    (body, crc64): (&[u8], u64),
-    attributes: &Attributes,
-) -> Result<Written> {
-    let place = place(key)?;
-    let root = folders::root_for_writing(bucket, options)?;
-    let Some(name) = place.name else {
-        if !body.is_empty() {
-            let message = format!("the object has {} bytes", body.len());
-            return Err(Fail::new(code::FOLDER_WITH_BYTES, message));
-        }
-        let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
-        let etag = Pin::of(&rustix::fs::fstat(&folder)?).etag();
-        return Ok(Written { etag, version_id: None, checksum: Some(full(crc64)) });
-    };
-    let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
-    let wanted = Wanted::of(attributes);
-    let temporary = Unfinished::Whole.name(&fresh_id());
-    let pin = if wanted.link && options.symlinks == Symlinks::Keep {
-        put_link(&folder, &temporary, body, &wanted, |temporary| folders.rename(&folder, temporary, name))?
-    } else {
-        let (temporary, file) = create(&folder, temporary, &wanted, place.folders.is_empty())?;
-        write_whole((&temporary, &file), body, options.cache).map_err(Fail::of_write)?;
-        let pin = finish(&file, &wanted, options.durable).map_err(Fail::of_write)?;
-        folders.rename(&folder, &temporary.name, name)?;
-        temporary.finished();
-        pin
-    };
-    if options.durable {
-        folders.sync(&folder).map_err(Fail::of_write)?;
-    }
-    Ok(Written { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)) })
+/// A whole file (or folder, or link) that is to be written.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) object: PutObject,
+    pub(super) body: Bytes,
 }
 
-fn put_link(
-    folder: &OwnedFd,
-    name: &str,
-    body: &[u8],
-    wanted: &Wanted,
-    rename: impl FnOnce(&str) -> Result<()>,
-) -> Result<Pin> {
+/// A folder that is written to.
+struct Reached<'a> {
+    bucket: &'a str,
+    names: Vec<&'a str>,
+    handle: OwnedFd,
+    past_cache: bool,
+}
+
+/// Something whose bytes are written.
+enum Begun<'a> {
+    File {
+        temporary: Temporary<'a>,
+        file: OwnedFd,
+        wanted: Wanted,
+        name: &'a str,
+    },
+    /// A link, or a folder: there is nothing more to it.
+    Other(Sure<'a>),
+}
+
+/// Something that was made sure of, but for its name.
+struct Sure<'a> {
+    pin: Pin,
+    /// What is to get the name, and the file itself, held open for its lock. A folder has its name.
+    unnamed: Option<(Temporary<'a>, Option<OwnedFd>, &'a str)>,
+}
+
+/// Write all of a group, and tell what came of each.
+///
+/// They go from step to step together. Who makes sure of a file waits for the file system's journal, and the first who does so
+/// waits for all whose bytes are written by then.
+pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole]) -> Vec<Result<Written>> {
+    let mut reached = Vec::new();
+    let places: Vec<_> = group.iter().map(|whole| reach(folders, options, &mut reached, whole)).collect();
+    let at_work: Vec<Result<_>> = places
+        .into_iter()
+        .zip(group)
+        .map(|(place, whole)| {
+            let (at, name) = place?;
+            Ok((at, begin(options, &reached[at], name, whole)?))
+        })
+        .collect();
+    let at_work: Vec<Result<_>> = at_work
+        .into_iter()
+        .map(|one| one.and_then(|(at, begun)| Ok((at, begun.made_sure_of(options.durable)?))))
+        .collect();
+    let at_work: Vec<Result<_>> = at_work
+        .into_iter()
+        .map(|one| one.and_then(|(at, begun)| Ok((at, begun.named(folders, &reached[at].handle)?))))
+        .collect();
+    let mut synced = vec![None; reached.len()];
+    at_work
+        .into_iter()
+        .zip(group)
+        .map(|(one, whole)| {
+            let (at, pin) = one?;
+            if options.durable {
+                synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(Fail::of_write)?;
+            }
+            let crc64 = sent(&whole.object.digests, &whole.body);
+            Ok(Written { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)) })
+        })
+        .collect()
+}
+
+/// Open the folder that something goes to, unless another of the group goes there; returns which of `reached` it is, and the name in it.
+fn reach<'a>(
+    folders: &Folders,
+    options: &DiskOptions,
+    reached: &mut Vec<Reached<'a>>,
+    whole: &'a Whole,
+) -> Result<(usize, Option<&'a str>)> {
+    let bucket = whole.object.bucket.as_str();
+    let place = place(&whole.object.key)?;
+    let known = reached.iter().position(|one| one.bucket == bucket && one.names == place.folders);
+    if place.name.is_none() && !whole.body.is_empty() {
+        let message = format!("the object has {} bytes", whole.body.len());
+        return Err(Fail::new(code::FOLDER_WITH_BYTES, message));
+    }
+    if let Some(at) = known {
+        return Ok((at, place.name));
+    }
+    let root = folders::root_for_writing(bucket, options)?;
+    let handle = folders.descend_and_make(root, &place.folders, options.durable)?;
+    let past_cache = options.cache == PageCache::Past && direct::takes_blocks(&handle);
+    reached.push(Reached { bucket, names: place.folders, handle, past_cache });
+    Ok((reached.len() - 1, place.name))
+}
+
+/// Write one of a group to an unfinished file, or link.
+fn begin<'a>(
+    options: &DiskOptions,
+    folder: &'a Reached<'_>,
+    name: Option<&'a str>,
+    whole: &Whole,
+) -> Result<Begun<'a>> {
+    let Some(name) = name else {
+        return Ok(Begun::Other(Sure { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
+    };
+    let wanted = Wanted::of(&whole.object.attributes);
+    let temporary = Unfinished::Whole.name(&fresh_id());
+    if wanted.link && options.symlinks == Symlinks::Keep {
+        let (temporary, pin) = make_link(&folder.handle, temporary, &whole.body, &wanted)?;
+        return Ok(Begun::Other(Sure { pin, unnamed: Some((temporary, None, name)) }));
+    }
+    let (temporary, file) = create(&folder.handle, temporary, &wanted, folder.names.is_empty())?;
+    write_whole(&file, &whole.body, folder.past_cache).map_err(Fail::of_write)?;
+    Ok(Begun::File { temporary, file, wanted, name })
+}
+
+impl<'a> Begun<'a> {
+    fn made_sure_of(self, durable: bool) -> Result<Sure<'a>> {
+        match self {
+            Self::File { temporary, file, wanted, name } => {
+                let pin = finish(&file, &wanted, durable).map_err(Fail::of_write)?;
+                Ok(Sure { pin, unnamed: Some((temporary, Some(file), name)) })
+            }
+            Self::Other(sure) => Ok(sure),
+        }
+    }
+}
+
+impl Sure<'_> {
+    fn named(self, folders: &Folders, folder: &OwnedFd) -> Result<Pin> {
+        if let Some((temporary, _locked, name)) = self.unnamed {
+            folders.rename(folder, &temporary.name, name)?;
+            temporary.finished();
+        }
+        Ok(self.pin)
+    }
+}
+
+fn make_link<'a>(folder: &'a OwnedFd, name: String, body: &[u8], wanted: &Wanted) -> Result<(Temporary<'a>, Pin)> {
     if body.is_empty() || body.len() > LINK_MAX || body.contains(&0) {
         let message = format!("{} bytes cannot be what a symbolic link points to", body.len());
         return Err(Fail::new(code::NAME_NOT_ALLOWED, message));
     }
-    rustix::fs::symlinkat(body, folder, name).map_err(Fail::of_write)?;
-    let temporary = Temporary { folder, name: name.to_owned(), finished: false };
+    rustix::fs::symlinkat(body, folder, name.as_str()).map_err(Fail::of_write)?;
+    let temporary = Temporary { folder, name, finished: false };
+    let name = temporary.name.as_str();
     if let Some(mtime) = wanted.mtime {
         let times = Timestamps { last_access: timespec(mtime), last_modification: timespec(mtime) };
         rustix::fs::utimensat(folder, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     }
     let pin = Pin::of(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Fail::of_write)?);
-    rename(name)?;
-    temporary.finished();
-    Ok(pin)
+    Ok((temporary, pin))
 }
 
 /// Remove a file, or an empty folder. What is not there counts as removed; a folder that holds something stays.
