@@ -46,6 +46,7 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 	@tools/require cc "a C compiler and linker (Debian: build-essential)"
 	PATH="$(abspath $(BIN)):$$PATH" MATURIN_PEP517_ARGS=--locked $(BIN)/python -m pip install --quiet \
 		--disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q python/seqferry # as pip does with what it installs to stay
 	@touch $@
 
 .PHONY: tools

@@ -11,7 +11,7 @@ use seqferry_transfer::list::{self, Listing as ListingOptions};
 use seqferry_transfer::progress::Counters;
 use seqferry_transfer::requests::{Call, Interrupted, Requests, Tries};
 use seqferry_transfer::{self as transfer, Connection, RetryPolicy};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::job::Job;
@@ -27,7 +27,8 @@ const RUNS: usize = 16;
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Engine {
-    runtime: Runtime,
+    runtime: Handle,
+    threads: Option<Runtime>,
     budget: Arc<Budget>,
     counters: Arc<Counters>,
     connections: tokio::sync::Mutex<HashMap<Reached, Connection>>,
@@ -42,6 +43,15 @@ pub struct EngineStats {
     hedges: u64,
     max_requests: u64,
     max_bandwidth: Option<u64>,
+}
+
+impl Drop for Engine {
+    /// Nobody asks for anything any more. To wait for each thread to end would take a tenth of a second at the end of a command.
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
 }
 
 impl Engine {
@@ -94,12 +104,13 @@ impl Engine {
         builder.enable_all().thread_name("seqferry-engine");
         // More threads cost more CPU per request; a second one takes over when Python is busy on the first core.
         builder.worker_threads(threads.unwrap_or(2).max(1));
-        let runtime = builder
+        let threads = builder
             .build()
             .map_err(|e| PyRuntimeError::new_err(format!("the engine's threads cannot be started: {e}")))?;
         let budget = Budget::new(BudgetLimits { max_requests, memory, max_bandwidth });
         Ok(Self {
-            runtime,
+            runtime: threads.handle().clone(),
+            threads: Some(threads),
             budget,
             counters: Arc::default(),
             connections: tokio::sync::Mutex::default(),
@@ -202,7 +213,7 @@ impl Engine {
             self.runtime
                 .block_on(async { list::list(self.requests(&endpoint.0, RetryPolicy::default()).await, options) })
         });
-        Ok(Listing { runtime: self.runtime.handle().clone(), pages: Mutex::new(Some(pages)) })
+        Ok(Listing { runtime: self.runtime.clone(), pages: Mutex::new(Some(pages)) })
     }
 
     fn start(&self, py: Python<'_>, policy: &CopyPolicy, items: Vec<PyRef<'_, CopyItem>>) -> PyResult<Job> {
@@ -213,7 +224,7 @@ impl Engine {
                 .runtime
                 .block_on(async { (self.connection(&policy.source).await, self.connection(&policy.target).await) });
             Job(transfer::Job::start(
-                self.runtime.handle(),
+                &self.runtime,
                 &self.budget,
                 source,
                 target,

@@ -83,15 +83,9 @@ class Database:
         with self._turn, self._translated(), self.engine.begin() as connection:
             yield connection
 
-    def clock(self) -> sa.ColumnElement[float]:
-        """The time by the one clock that all workers share, for use within a statement."""
-        if self.is_sqlite:  # all are on this host
-            return sa.literal(time.time())
-        return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)
-
     def now(self, connection: sa.Connection) -> float:
         """The time by the one clock that all workers share."""
-        return time.time() if self.is_sqlite else connection.execute(sa.select(self.clock())).scalar_one()
+        return time.time() if self.is_sqlite else connection.execute(sa.select(clock(is_sqlite=False))).scalar_one()
 
     def dbos_engine(self, pool_size: int) -> sa.Engine:
         """An engine for DBOS: the same database, with the connection settings that DBOS expects."""
@@ -133,6 +127,13 @@ class Database:
                 f"The database {self.label} cannot be used: all connections of this process are taken, and none came "
                 "free in time. See that it is up and not overloaded."
             ) from why
+
+
+def clock(*, is_sqlite: bool) -> sa.ColumnElement[float]:
+    """The time by the one clock that all workers share, for use within a statement: when that is executed."""
+    if is_sqlite:  # all are on this host
+        return sa.bindparam("now", callable_=time.time, type_=sa.Double(), unique=True)
+    return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Double)
 
 
 def _connect_args(url: sa.URL, name: str) -> dict[str, Any]:

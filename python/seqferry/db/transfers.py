@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from seqferry import spec as specs
 from seqferry.db import events
-from seqferry.db.database import Database
+from seqferry.db.database import Database, clock
 from seqferry.db.tables import batch, tally, transfer, worker_live
 from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferState
 
@@ -209,24 +210,33 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
 
     One statement. Its cost depends neither on objects nor on batches.
     """
-    query = sa.select(transfer, *(tally.c[name].label(f"total_{name}") for name in _TOTALS))
-    query = query.join(tally, tally.c.transfer_id == transfer.c.id)
-    query = query.order_by(transfer.c.created_at.desc(), transfer.c.id).limit(limit)
-    if ids is not None:
-        query = query.where(transfer.c.id.in_(ids))
-    wanted = query.subquery("wanted")
-    fresh = sa.and_(worker_live.c.transfer_id == wanted.c.id, worker_live.c.at > database.clock() - LIVE_SECONDS)
-    rows = connection.execute(
-        sa.select(wanted, worker_live.c.data.label("report"))
-        .select_from(wanted.outerjoin(worker_live, fresh))
-        .order_by(wanted.c.created_at.desc(), wanted.c.id)
-    )
+    query = _statuses_query(is_sqlite=database.is_sqlite, by_id=ids is not None)
+    rows = connection.execute(query, {"limit": limit} if ids is None else {"limit": limit, "ids": ids})
     found: dict[str, tuple[sa.Row[Any], list[dict[str, Any]]]] = {}
     for row in rows:  # a transfer comes once for each worker that is at it
         _, reports = found.setdefault(row.id, (row, []))
         if row.report is not None:
             reports.append(json.loads(row.report))
     return [_status(row, _totals(row), *_summed(reports)) for row, reports in found.values()]
+
+
+@cache
+def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
+    """Made once: it is asked many times a second, and making it takes several times as long as answering it."""
+    query = sa.select(transfer, *(tally.c[name].label(f"total_{name}") for name in _TOTALS))
+    query = query.join(tally, tally.c.transfer_id == transfer.c.id)
+    query = query.order_by(transfer.c.created_at.desc(), transfer.c.id).limit(sa.bindparam("limit"))
+    if by_id:
+        query = query.where(transfer.c.id.in_(sa.bindparam("ids", expanding=True)))
+    wanted = query.subquery("wanted")
+    fresh = sa.and_(
+        worker_live.c.transfer_id == wanted.c.id, worker_live.c.at > clock(is_sqlite=is_sqlite) - LIVE_SECONDS
+    )
+    return (
+        sa.select(wanted, worker_live.c.data.label("report"))
+        .select_from(wanted.outerjoin(worker_live, fresh))
+        .order_by(wanted.c.created_at.desc(), wanted.c.id)
+    )
 
 
 def _totals(row: sa.Row[Any]) -> Totals:

@@ -88,6 +88,11 @@ fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::R
 
 /// Give a written file its times and permissions, and make sure of it; returns what pins it.
 pub(super) fn finish(file: &OwnedFd, wanted: &Wanted, durable: bool) -> std::result::Result<Pin, Errno> {
+    dress(file, wanted)?;
+    make_sure(file, durable)
+}
+
+fn dress(file: &OwnedFd, wanted: &Wanted) -> std::result::Result<(), Errno> {
     if let Some(mode) = wanted.permissions {
         where_there_are_any(rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
     }
@@ -95,6 +100,10 @@ pub(super) fn finish(file: &OwnedFd, wanted: &Wanted, durable: bool) -> std::res
         let times = Timestamps { last_access: timespec(mtime), last_modification: timespec(mtime) };
         where_there_are_any(rustix::fs::futimens(file, &times))?;
     }
+    Ok(())
+}
+
+fn make_sure(file: &OwnedFd, durable: bool) -> std::result::Result<Pin, Errno> {
     if durable {
         rustix::fs::fsync(file)?;
     }
@@ -130,7 +139,6 @@ enum Begun<'a> {
     File {
         temporary: Temporary<'a>,
         file: OwnedFd,
-        wanted: Wanted,
         name: &'a str,
     },
     /// A link, or a folder: there is nothing more to it.
@@ -146,8 +154,8 @@ struct Sure<'a> {
 
 /// Write all of a group, and tell what came of each.
 ///
-/// They go from step to step together. Who makes sure of a file waits for the file system's journal, and the first who does so
-/// waits for all whose bytes are written by then.
+/// They go from step to step together. Who makes sure of a file waits for the file system's journal, and the first one waits for all
+/// that were changed before.
 pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole]) -> Vec<Result<Written>> {
     let mut reached = Vec::new();
     let places: Vec<_> = group.iter().map(|whole| reach(folders, options, &mut reached, whole)).collect();
@@ -224,14 +232,15 @@ fn begin<'a>(
     }
     let (temporary, file) = create(&folder.handle, temporary, &wanted, folder.names.is_empty())?;
     write_whole(&file, &whole.body, folder.past_cache).map_err(Fail::of_write)?;
-    Ok(Begun::File { temporary, file, wanted, name })
+    dress(&file, &wanted).map_err(Fail::of_write)?;
+    Ok(Begun::File { temporary, file, name })
 }
 
 impl<'a> Begun<'a> {
     fn made_sure_of(self, durable: bool) -> Result<Sure<'a>> {
         match self {
-            Self::File { temporary, file, wanted, name } => {
-                let pin = finish(&file, &wanted, durable).map_err(Fail::of_write)?;
+            Self::File { temporary, file, name } => {
+                let pin = make_sure(&file, durable).map_err(Fail::of_write)?;
                 Ok(Sure { pin, unnamed: Some((temporary, Some(file), name)) })
             }
             Self::Other(sure) => Ok(sure),
