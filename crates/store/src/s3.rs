@@ -11,6 +11,7 @@ mod credentials;
 mod direct;
 mod http1;
 mod requests;
+mod sign;
 mod transport;
 
 use std::collections::HashMap;

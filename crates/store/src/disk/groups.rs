@@ -92,3 +92,84 @@ impl Drop for Writer<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::PutObject;
+
+    fn whole(key: &str) -> Whole {
+        Whole { object: PutObject { key: key.to_owned(), ..PutObject::default() }, body: bytes::Bytes::new() }
+    }
+
+    fn written(whole: &Whole) -> Written {
+        Written { etag: whole.object.key.clone(), version_id: None, checksum: None }
+    }
+
+    fn add(groups: &Groups, keys: std::ops::Range<usize>) -> (Vec<oneshot::Receiver<Result<Written>>>, usize) {
+        let (told, begin): (Vec<_>, Vec<_>) = keys.map(|key| groups.add(whole(&key.to_string()))).unzip();
+        (told, begin.into_iter().filter(|begins| *begins).count())
+    }
+
+    #[test]
+    fn one_thread_writes_until_more_wait_than_a_group_should_have() {
+        let groups = Groups::default();
+        let (first, begins) = add(&groups, 0..ENOUGH);
+        assert_eq!(begins, 1);
+        let (more, begins) = add(&groups, ENOUGH..ENOUGH + 1000);
+        assert_eq!(begins, WRITERS - 1, "and never more than so many threads");
+
+        let sizes = Mutex::new(Vec::new());
+        for _ in 0..WRITERS {
+            groups.write(|group| {
+                sizes.lock().unwrap().push(group.len());
+                group.iter().map(written).map(Ok).collect()
+            });
+        }
+
+        for (key, told) in first.into_iter().chain(more).enumerate() {
+            assert_eq!(told.blocking_recv().unwrap().unwrap().etag, key.to_string());
+        }
+        assert!(sizes.into_inner().unwrap().iter().all(|size| (1..=MOST).contains(size)));
+        assert_eq!(add(&groups, 0..1).1, 1, "all threads have ended");
+    }
+
+    #[test]
+    fn what_comes_while_a_group_is_written_is_the_next_group() {
+        let groups = Groups::default();
+        let (told, _) = add(&groups, 0..1);
+        let later = Mutex::new(Vec::new());
+        let seen = Mutex::new(Vec::new());
+
+        groups.write(|group| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(group.len());
+            if seen.len() == 1 {
+                let (told, begins) = add(&groups, 1..5);
+                assert_eq!(begins, 0);
+                later.lock().unwrap().extend(told);
+            }
+            group.iter().map(written).map(Ok).collect()
+        });
+
+        assert_eq!(seen.into_inner().unwrap(), [1, 4]);
+        assert_eq!(
+            told.into_iter().chain(later.into_inner().unwrap()).filter_map(|one| one.blocking_recv().ok()).count(),
+            5
+        );
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_panicked() {
+        let groups = Groups::default();
+        let (told, _) = add(&groups, 0..5);
+
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            groups.write(|_| panic!("as nothing of ours does"));
+        }));
+
+        assert!(panicked.is_err());
+        assert!(told.into_iter().all(|one| one.blocking_recv().is_err()), "all are told that nothing will come");
+        assert_eq!(add(&groups, 0..1).1, 1, "and the next one begins anew");
+    }
+}

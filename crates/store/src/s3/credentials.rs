@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
-use aws_smithy_runtime_api::client::identity::Identity;
 
 /// Loaded anew so long before their end: requests under way are still answered.
 const AHEAD: Duration = Duration::from_secs(15);
@@ -35,8 +34,6 @@ struct Shared {
 #[derive(Debug, Clone)]
 struct Kept {
     credentials: Credentials,
-    /// The same, in the form that signatures are made from.
-    identity: Identity,
     ask_again_at: SystemTime,
 }
 
@@ -46,10 +43,10 @@ impl KeptCredentials {
     }
 
     /// Who signs now.
-    pub(super) async fn identity(&self) -> Result<Identity, CredentialsError> {
-        match self.fresh(|kept| kept.identity.clone()) {
-            Some(identity) => Ok(identity),
-            None => Ok(self.load().await?.identity),
+    pub(super) async fn now(&self) -> Result<Credentials, CredentialsError> {
+        match self.fresh(|kept| kept.credentials.clone()) {
+            Some(credentials) => Ok(credentials),
+            None => Ok(self.load().await?.credentials),
         }
     }
 
@@ -79,7 +76,7 @@ impl KeptCredentials {
             Some(end) => end.checked_sub(AHEAD).unwrap_or(SystemTime::UNIX_EPOCH),
             None => SystemTime::now() + UNKNOWN_LIFE,
         };
-        let loaded = Kept { identity: Identity::from(credentials.clone()), credentials, ask_again_at };
+        let loaded = Kept { credentials, ask_again_at };
         *kept = Some(loaded.clone());
         Ok(loaded)
     }
@@ -91,12 +88,7 @@ impl ProvideCredentials for KeptCredentials {
     where
         Self: 'a,
     {
-        future::ProvideCredentials::new(async {
-            match self.fresh(|kept| kept.credentials.clone()) {
-                Some(credentials) => Ok(credentials),
-                None => Ok(self.load().await?.credentials),
-            }
-        })
+        future::ProvideCredentials::new(self.now())
     }
 }
 
@@ -140,19 +132,15 @@ mod tests {
         (KeptCredentials::new(SharedCredentialsProvider::new(chain)), asked)
     }
 
-    fn access_key(identity: &Identity) -> &str {
-        identity.data::<Credentials>().unwrap().access_key_id()
-    }
-
     #[tokio::test]
     async fn many_requests_and_the_sdk_cause_one_load() {
         for life in [None, Some(Duration::from_hours(1))] {
             let (kept, asked) = kept(life, u32::MAX);
 
-            let all = futures::future::join_all((0..50).map(|_| kept.identity())).await;
+            let all = futures::future::join_all((0..50).map(|_| kept.now())).await;
             let for_sdk = kept.provide_credentials().await.unwrap();
 
-            assert!(all.iter().all(|identity| access_key(identity.as_ref().unwrap()) == "AKID1"));
+            assert!(all.iter().all(|one| one.as_ref().unwrap().access_key_id() == "AKID1"));
             assert_eq!((for_sdk.access_key_id(), asked.load(Ordering::SeqCst)), ("AKID1", 1));
         }
     }
@@ -161,8 +149,8 @@ mod tests {
     async fn credentials_near_their_end_are_replaced() {
         let (kept, _) = kept(Some(NEAR), u32::MAX);
 
-        assert_eq!(access_key(&kept.identity().await.unwrap()), "AKID1");
-        assert_eq!(access_key(&kept.identity().await.unwrap()), "AKID2");
+        assert_eq!(kept.now().await.unwrap().access_key_id(), "AKID1");
+        assert_eq!(kept.now().await.unwrap().access_key_id(), "AKID2");
     }
 
     #[tokio::test]
@@ -170,10 +158,10 @@ mod tests {
         let (near, asked) = kept(Some(NEAR), 2);
         let (past, _) = kept(Some(Duration::ZERO), 2);
 
-        assert_eq!(access_key(&near.identity().await.unwrap()), "AKID1");
-        assert_eq!(access_key(&near.identity().await.unwrap()), "AKID1");
+        assert_eq!(near.now().await.unwrap().access_key_id(), "AKID1");
+        assert_eq!(near.now().await.unwrap().access_key_id(), "AKID1");
         assert_eq!(asked.load(Ordering::SeqCst), 2, "asked again, in vain");
-        past.identity().await.unwrap();
-        assert!(past.identity().await.is_err(), "what has ended serves no more");
+        past.now().await.unwrap();
+        assert!(past.now().await.is_err(), "what has ended serves no more");
     }
 }

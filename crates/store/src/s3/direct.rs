@@ -16,16 +16,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use aws_credential_types::Credentials;
 use aws_sdk_s3::config::endpoint::{DefaultResolver, ParamsBuilder, ResolveEndpoint as _};
 use aws_sdk_s3::primitives::{ByteStream, SdkBody};
 use aws_sdk_s3::types::ChecksumType;
-use aws_sigv4::http_request::{
-    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings, UriPathNormalizationMode,
-    sign,
-};
-use aws_sigv4::sign::v4;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, SharedHttpConnector};
-use aws_smithy_runtime_api::client::identity::Identity;
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
@@ -33,6 +28,7 @@ use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use aws_smithy_xml::decode::{Document, XmlDecodeError, try_data};
 use bytes::{BufMut as _, Bytes};
+use hyper::Uri;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
@@ -43,13 +39,12 @@ use super::convert::{
 };
 use super::credentials::KeptCredentials;
 use super::http1::{Connections, Incoming};
+use super::sign::{Payload, Signer, ToSign};
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::Result;
 
-/// Copies and GETs have none.
-const NO_BODY: SignableBody<'_> = SignableBody::Bytes(&[]);
 /// Answers to copies have hundreds of bytes, and as much white space as S3 sends while it copies. What is longer is none.
 const LONGEST_ANSWER: usize = 1 << 20;
 /// What most of them have.
@@ -87,7 +82,7 @@ pub(super) struct Common {
 pub(super) struct Direct {
     common: Common,
     region: String,
-    settings: SigningSettings,
+    signer: Signer,
     /// By bucket; None for those that only the SDK can serve.
     homes: RwLock<HashMap<String, Option<Arc<Home>>>>,
 }
@@ -108,13 +103,20 @@ impl Home {
 }
 
 /// A request before it is signed.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Asked<'a> {
     method: &'static str,
     url: &'a str,
     headers: &'a RequestHeaders,
-    /// What the signature says of it.
-    body: SignableBody<'a>,
+    payload: Payload,
+}
+
+/// A request that can be sent.
+struct Ready {
+    request: HttpRequest,
+    uri: Uri,
+    /// The time in its signature.
+    signed_at: SystemTime,
 }
 
 /// What a request is about, as errors name it.
@@ -183,14 +185,7 @@ struct Answer {
 
 impl Direct {
     pub(super) fn new(common: Common, region: &str) -> Self {
-        let mut settings = SigningSettings::default();
-        // As S3 wants it: paths stand as they are sent.
-        settings.percent_encoding_mode = PercentEncodingMode::Single;
-        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
-        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
-        // What proxies change is not handed to the signer in the first place.
-        settings.excluded_headers = None;
-        Self { common, region: region.to_owned(), settings, homes: RwLock::default() }
+        Self { common, region: region.to_owned(), signer: Signer::default(), homes: RwLock::default() }
     }
 
     /// Where a bucket's objects are. None: only the SDK can reach it, or knows what is wrong with it.
@@ -236,8 +231,8 @@ impl Direct {
         let url = home.address(about.key) + query;
         let mut corrected = false;
         loop {
-            let (request, signed_at) =
-                self.signed(home, about, Asked { method: "PUT", url: &url, headers, body: NO_BODY }).await?;
+            let asked = Asked { method: "PUT", url: &url, headers, payload: Payload::Empty };
+            let Ready { request, signed_at, .. } = self.signed(home, about, asked).await?;
             let answer = read(about, self.send(about, request).await?).await?;
             if !corrected && answer.status == 403 && self.learn_skew(&answer.headers, signed_at) {
                 corrected = true;
@@ -255,7 +250,7 @@ impl Direct {
         query: &str,
         headers: &RequestHeaders,
     ) -> Result<Coming> {
-        let asked = Asked { method: "GET", url: &(home.address(about.key) + query), headers, body: NO_BODY };
+        let asked = Asked { method: "GET", url: &(home.address(about.key) + query), headers, payload: Payload::Empty };
         self.ask(home, about, asked, Bytes::new()).await
     }
 
@@ -269,8 +264,8 @@ impl Direct {
         body: Bytes,
     ) -> Result<WriteAnswer> {
         // A checksum covers the body: hashing it once more for the signature would cost ten times as much.
-        let signable = SignableBody::UnsignedPayload;
-        let asked = Asked { method: "PUT", url: &(home.address(about.key) + query), headers, body: signable };
+        let payload = Payload::Unsigned;
+        let asked = Asked { method: "PUT", url: &(home.address(about.key) + query), headers, payload };
         let Coming { status, headers, body } = self.ask(home, about, asked, body).await?;
         read_all(about, status, body).await?;
         Ok(written(&headers))
@@ -280,8 +275,9 @@ impl Direct {
     async fn ask(&self, home: &Home, about: About<'_>, asked: Asked<'_>, body: Bytes) -> Result<Coming> {
         let mut corrected = false;
         loop {
-            let (request, signed_at) = self.signed(home, about, asked.clone()).await?;
-            let Coming { status, headers, body: came } = self.exchange(about, request, body.clone()).await?;
+            let ready = self.signed(home, about, asked).await?;
+            let signed_at = ready.signed_at;
+            let Coming { status, headers, body: came } = self.exchange(about, ready, body.clone()).await?;
             if (200..300).contains(&status) {
                 return Ok(Coming { status, headers, body: came });
             }
@@ -295,75 +291,57 @@ impl Direct {
     }
 
     /// Over a connection of ours, or through the proxy. Whatever the status.
-    async fn exchange(&self, about: About<'_>, mut request: HttpRequest, body: Bytes) -> Result<Coming> {
-        if self.common.connections.is_proxied(request.uri()) {
+    async fn exchange(&self, about: About<'_>, ready: Ready, body: Bytes) -> Result<Coming> {
+        let Ready { mut request, uri, .. } = ready;
+        if self.common.connections.is_proxied(&uri) {
             *request.body_mut() = SdkBody::from(body);
             let response = self.send(about, request).await?;
             let (status, headers) = (response.status().as_u16(), response.headers().clone());
             let body = Came::by_sdk(ByteStream::new(response.into_body()));
             return Ok(Coming { status, headers, body });
         }
-        let answer = self.common.connections.send(&request, body).await.map_err(|error| unsent(about, &error))?;
+        let answer = self.common.connections.send(&request, &uri, body).await.map_err(|error| unsent(about, &error))?;
         Ok(Coming { status: answer.status, headers: answer.headers, body: Came::Direct(answer.body) })
     }
 
-    /// A request, signed as of now; and the time in its signature.
-    async fn signed(&self, home: &Home, about: About<'_>, asked: Asked<'_>) -> Result<(HttpRequest, SystemTime)> {
-        let identity = match &self.common.credentials {
+    /// A request, signed as of now.
+    async fn signed(&self, home: &Home, about: About<'_>, asked: Asked<'_>) -> Result<Ready> {
+        let credentials = match &self.common.credentials {
             None => None,
-            Some(credentials) => Some(credentials.identity().await.map_err(|error| {
+            Some(credentials) => Some(credentials.now().await.map_err(|error| {
                 about.failed(code::NO_CREDENTIALS, None).with_message(without_output(&whole(&error)))
             })?),
         };
         let signed_at = self.service_time(SystemTime::now());
-        let request = self
-            .request(home, asked, identity.as_ref(), signed_at)
+        let (request, uri) = self
+            .request(home, asked, credentials.as_ref(), signed_at)
             .map_err(|text| about.failed("InvalidRequest", None).with_message(text))?;
-        Ok((request, signed_at))
+        Ok(Ready { request, uri, signed_at })
     }
 
     fn request(
         &self,
         home: &Home,
-        Asked { method, url, headers, body }: Asked<'_>,
-        identity: Option<&Identity>,
+        Asked { method, url, headers, payload }: Asked<'_>,
+        credentials: Option<&Credentials>,
         time: SystemTime,
-    ) -> std::result::Result<HttpRequest, String> {
+    ) -> std::result::Result<(HttpRequest, Uri), String> {
+        let uri: Uri = url.parse().map_err(|error| whole(&error))?;
         let mut request = HttpRequest::new(SdkBody::empty());
         request.set_method(method).map_err(|error| whole(&error))?;
-        request.set_uri(url).map_err(|error| whole(&error))?;
+        request.set_uri(uri.clone()).map_err(|error| whole(&error))?;
         let to_send = request.headers_mut();
         for (name, value) in &headers.0 {
             to_send.try_insert(name.clone(), value.clone()).map_err(|error| format!("{name}: {}", whole(&error)))?;
         }
         to_send.insert("user-agent", USER_AGENT);
-        if let Some(identity) = identity {
-            let parameters = v4::SigningParams::builder()
-                .identity(identity)
-                .region(&home.signing_region)
-                .name("s3")
-                .time(time)
-                .settings(self.settings.clone())
-                .build()
-                .map_err(|error| whole(&error))?;
-            let signable = SignableRequest::new(
-                method,
-                url,
-                headers.0.iter().map(|(name, value)| (name.as_ref(), value.as_str())),
-                body,
-            );
-            let signed = signable
-                .and_then(|signable| sign(signable, &parameters.into()))
-                .map_err(|error| whole(&error))?
-                .into_parts()
-                .0;
-            for (name, value) in signed.headers() {
-                to_send
-                    .try_insert(name.to_owned(), value.to_owned())
-                    .map_err(|_| format!("{name} holds what no header can"))?;
+        if let Some(credentials) = credentials {
+            let asked = ToSign { method, uri: &uri, headers: &headers.0, payload };
+            for (name, value) in self.signer.sign(&asked, credentials, &home.signing_region, time) {
+                to_send.try_insert(name, value).map_err(|_| format!("{name} holds what no header can"))?;
             }
         }
-        Ok(request)
+        Ok((request, uri))
     }
 
     async fn send(&self, about: About<'_>, request: HttpRequest) -> Result<HttpResponse> {

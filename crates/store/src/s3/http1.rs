@@ -27,6 +27,7 @@ use tokio::time::Instant;
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 use tower_service::Service as _;
 
+use super::sign::host;
 use super::transport::{Dial, Wide, no_connection};
 
 /// What is read to find the end of a head: more than a head has, little enough that few bytes of a body have to be moved.
@@ -70,30 +71,33 @@ impl Connections {
     }
 
     /// Whether requests to this address go through a proxy, and so not this way.
-    pub(super) fn is_proxied(&self, uri: &str) -> bool {
-        uri.parse::<Uri>().is_ok_and(|uri| self.proxies.intercept(&uri).is_some())
+    pub(super) fn is_proxied(&self, uri: &Uri) -> bool {
+        self.proxies.intercept(uri).is_some()
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Send a request. `body` stands for the one that it holds.
-    pub(super) async fn send(self: &Arc<Self>, request: &HttpRequest, body: Bytes) -> Result<Answer, ConnectorError> {
-        let uri: Uri =
-            request.uri().parse().map_err(|error: hyper::http::uri::InvalidUri| ConnectorError::user(error.into()))?;
+    /// Send a request, whose address is `uri`. `body` stands for the one that it holds.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        request: &HttpRequest,
+        uri: &Uri,
+        body: Bytes,
+    ) -> Result<Answer, ConnectorError> {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(ConnectorError::user("the address has no host".into()));
         };
         let origin = format!("{scheme}://{authority}");
-        let text = Bytes::from(text(request, &uri, body.len()));
+        let text = Bytes::from(text(request, uri, body.len()));
         let may_be_repeated = request.method() == "GET";
         loop {
             let kept = self.take(&origin).await;
             let used = kept.is_some();
             let mut connection = match kept {
                 Some(connection) => connection,
-                None => self.connect(&uri).await.map_err(no_connection)?,
+                None => self.connect(uri).await.map_err(no_connection)?,
             };
             match connection.ask(text.clone(), body.clone()).await {
                 Ok(head) => return Ok(self.answer(origin, connection, head)),
@@ -160,16 +164,7 @@ async fn sweep(connections: Weak<Connections>) {
 /// The request as it is sent, up to its body.
 fn text(request: &HttpRequest, uri: &Uri, length: usize) -> String {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let host = uri.host().unwrap_or_default();
-    let usual = match uri.scheme_str() {
-        Some("https") => 443,
-        _ => 80,
-    };
-    let mut text = format!("{} {path} HTTP/1.1\r\nhost: {host}", request.method());
-    if let Some(port) = uri.port_u16().filter(|port| *port != usual) {
-        text.push(':');
-        text.push_str(&port.to_string());
-    }
+    let mut text = format!("{} {path} HTTP/1.1\r\nhost: {}", request.method(), host(uri));
     for (name, value) in request.headers() {
         text.push_str("\r\n");
         text.push_str(name);

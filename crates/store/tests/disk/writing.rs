@@ -239,21 +239,31 @@ async fn many_writers_share_folders() {
     assert!(files.iter().all(|(key, body)| key.ends_with(&format!("/{}", String::from_utf8_lossy(body)))));
 }
 
+/// Bytes that begin where a block of a disk may, as those do that are read from a connection; or not.
+fn lying(bytes: &[u8], as_blocks: bool) -> Bytes {
+    const BLOCK: usize = 4096;
+    let mut memory: Vec<u8> = Vec::with_capacity(bytes.len() + 2 * BLOCK);
+    let begin = memory.as_ptr().align_offset(BLOCK) + usize::from(!as_blocks);
+    memory.resize(begin, 0);
+    memory.extend_from_slice(bytes);
+    Bytes::from(memory).slice(begin..)
+}
+
 #[tokio::test]
 async fn whole_files_pass_the_cache_unless_they_are_small_or_wanted_there() {
     const WORTH: usize = 64 << 10;
-    const PIECE: usize = 1 << 20;
-    for cache in [PageCache::Past, PageCache::Through] {
-        for size in [0, 1, WORTH - 1, WORTH, WORTH + 1, PIECE, PIECE + 5, 3 * PIECE - 1] {
+    const MIB: usize = 1 << 20;
+    for (cache, as_blocks) in [(PageCache::Past, true), (PageCache::Past, false), (PageCache::Through, true)] {
+        for size in [0, 1, WORTH - 1, WORTH, WORTH + 1, MIB, MIB + 5, 3 * MIB - 1] {
             let scratch = Scratch::new();
             let store = DiskStore::new(DiskOptions { cache, ..DiskOptions::default() });
             let body = pattern(size, 3);
 
-            put(&store, &scratch, "k", &body).await.unwrap();
+            store.put(scratch.bucket(), "k", lying(&body, as_blocks), &Attributes::default()).await.unwrap();
 
             match cached(&scratch.path("k")) {
                 None => eprintln!("SKIPPED: no ext4 or XFS here, or no fincore to look with"),
-                Some(bytes) if cache == PageCache::Past && size >= WORTH => {
+                Some(bytes) if cache == PageCache::Past && as_blocks && size >= WORTH => {
                     assert!(bytes <= 8 << 10, "{bytes} of {size} are in the cache");
                 }
                 Some(bytes) => assert!(bytes >= size as u64, "{bytes} of {size} are in the cache"),
@@ -261,4 +271,64 @@ async fn whole_files_pass_the_cache_unless_they_are_small_or_wanted_there() {
             assert!(scratch.files() == [("k".to_owned(), body)].into(), "{size} bytes");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_at_a_time_each_is_told_what_became_of_its_own() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("folder")).unwrap();
+    std::fs::write(scratch.path("file"), "in the way").unwrap();
+    let store = std::sync::Arc::new(DiskStore::new(DiskOptions::default()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..300_u32 {
+        let (store, bucket) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned());
+        let key = match number % 10 {
+            3 => "folder".to_owned(),
+            5 => format!("file/{number}"),
+            7 => format!("a/../{number}"),
+            _ => format!("{}/{number}", number % 4),
+        };
+        tasks.spawn(async move {
+            let etag = store.put(&bucket, &key, number.to_string().into(), &Attributes::default()).await;
+            (number, key, etag)
+        });
+    }
+
+    let mut written = 0;
+    while let Some(done) = tasks.join_next().await {
+        let (number, key, result) = done.unwrap();
+        match (number % 10, result) {
+            (3, Err(error)) => assert_eq!(error.code, "FolderInTheWay"),
+            (5, Err(error)) => assert_eq!(error.code, "FileInTheWay"),
+            (7, Err(error)) => assert_eq!(error.code, "DotSegment"),
+            (_, Ok(told)) => {
+                written += 1;
+                let meta = store.head(scratch.bucket(), &key, None, None).await.unwrap();
+                assert_eq!(told.etag, meta.etag, "{key}");
+                assert_eq!(std::fs::read_to_string(scratch.path(&key)).unwrap(), number.to_string());
+            }
+            (_, result) => panic!("{key}: {result:?}"),
+        }
+    }
+
+    assert_eq!(written, 210);
+    assert_eq!(scratch.files().len(), 211, "and the one that was there: nothing unfinished is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_begun_is_written_though_nobody_waits_for_it() {
+    let scratch = Scratch::new();
+    let store = DiskStore::new(DiskOptions::default());
+    for number in 0..20_u32 {
+        let (key, attributes) = (number.to_string(), Attributes::default());
+        // Asked once, and never again.
+        let _result = futures::poll!(Box::pin(store.put(scratch.bucket(), &key, "bytes".into(), &attributes)));
+    }
+
+    let all = async {
+        while scratch.files().len() < 20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), all).await.expect("all of them");
 }

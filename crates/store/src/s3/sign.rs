@@ -1,0 +1,290 @@
+//! Signatures (AWS Signature Version 4) of the requests of [`super::direct`].
+//!
+//! The library's way takes a request apart that was just put together, writes it anew and makes the day's key each time: a fifth
+//! of what the engine does for a small object (`docs/performance.md`). Here the text that is signed is written once, and the key is
+//! kept for the day. What is cryptography is the library's.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use aws_credential_types::Credentials;
+use aws_sigv4::sign::v4::{calculate_signature, generate_signing_key};
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
+use hyper::Uri;
+use sha2::{Digest as _, Sha256};
+
+use crate::checksum::hex;
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// What the signature says of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// There is none.
+    Empty,
+    /// It is not covered.
+    Unsigned,
+}
+
+impl Payload {
+    fn text(self) -> &'static str {
+        match self {
+            // The SHA-256 of nothing.
+            Self::Empty => "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            Self::Unsigned => "UNSIGNED-PAYLOAD",
+        }
+    }
+}
+
+/// A request that is to be signed. Its address stands as it will be sent.
+#[derive(Debug)]
+pub(super) struct ToSign<'a> {
+    pub(super) method: &'a str,
+    pub(super) uri: &'a Uri,
+    /// Names in lower case. All are signed.
+    pub(super) headers: &'a [(Cow<'static, str>, String)],
+    pub(super) payload: Payload,
+}
+
+/// Signs requests to one region.
+#[derive(Debug, Default)]
+pub(super) struct Signer {
+    last: RwLock<Option<Arc<DayKey>>>,
+}
+
+/// What signs on one day.
+#[derive(Debug)]
+struct DayKey {
+    date: String,
+    region: String,
+    credentials: Credentials,
+    key: Vec<u8>,
+}
+
+impl Signer {
+    /// The headers that make a request a signed one.
+    pub(super) fn sign(
+        &self,
+        asked: &ToSign<'_>,
+        credentials: &Credentials,
+        region: &str,
+        time: SystemTime,
+    ) -> Vec<(&'static str, String)> {
+        let stamp = stamp(time);
+        let date = stamp.get(..8).unwrap_or_default();
+        let mut added = vec![("x-amz-content-sha256", asked.payload.text().to_owned()), ("x-amz-date", stamp.clone())];
+        added.extend(credentials.session_token().map(|token| ("x-amz-security-token", token.to_owned())));
+        let host = host(asked.uri);
+        let mut headers: Vec<(&str, &str)> =
+            asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
+        headers.extend(added.iter().map(|(name, value)| (*name, value.as_str())));
+        headers.push(("host", &host));
+        headers.sort_unstable();
+        let names = headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";");
+        let canonical = canonical(asked, &headers, &names);
+        let scope = format!("{date}/{region}/s3/aws4_request");
+        let to_sign = format!("{ALGORITHM}\n{stamp}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
+        let key = self.key(credentials, region, time, date);
+        let signature = calculate_signature(&key.key, to_sign.as_bytes());
+        let who = credentials.access_key_id();
+        let authorization =
+            format!("{ALGORITHM} Credential={who}/{scope}, SignedHeaders={names}, Signature={signature}");
+        added.push(("authorization", authorization));
+        added
+    }
+
+    fn key(&self, credentials: &Credentials, region: &str, time: SystemTime, date: &str) -> Arc<DayKey> {
+        let last = self.last.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(key) = last
+            && key.date == date
+            && key.region == region
+            && key.credentials.secret_access_key() == credentials.secret_access_key()
+        {
+            return key;
+        }
+        let key = Arc::new(DayKey {
+            date: date.to_owned(),
+            region: region.to_owned(),
+            credentials: credentials.clone(),
+            key: generate_signing_key(credentials.secret_access_key(), time, region, "s3").as_ref().to_vec(),
+        });
+        *self.last.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&key));
+        key
+    }
+}
+
+/// As `x-amz-date` has it.
+fn stamp(time: SystemTime) -> String {
+    let whole = DateTime::from_secs(DateTime::from(time).secs());
+    let text = whole.fmt(Format::DateTime).unwrap_or_default();
+    text.chars().filter(|one| !matches!(one, '-' | ':')).collect()
+}
+
+/// The host as it is sent: without the scheme's own port.
+pub(super) fn host(uri: &Uri) -> String {
+    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let host = uri.host().unwrap_or_default();
+    match uri.port_u16().filter(|port| *port != usual) {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// The request as both sides write it before they sign.
+fn canonical(asked: &ToSign<'_>, headers: &[(&str, &str)], names: &str) -> String {
+    let mut text = String::with_capacity(1024);
+    for part in [asked.method, "\n", asked.uri.path(), "\n"] {
+        text.push_str(part);
+    }
+    // Encoded already, as it must be here: see `convert::query`.
+    let mut pairs: Vec<(&str, &str)> = asked
+        .uri
+        .query()
+        .map(|query| query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect())
+        .unwrap_or_default();
+    pairs.sort_unstable();
+    for (nth, (name, value)) in pairs.iter().enumerate() {
+        let _never_fails = write!(text, "{}{name}={value}", if nth == 0 { "" } else { "&" });
+    }
+    text.push('\n');
+    for (name, value) in headers {
+        text.push_str(name);
+        text.push(':');
+        push_value(&mut text, value);
+        text.push('\n');
+    }
+    for part in ["\n", names, "\n", asked.payload.text()] {
+        text.push_str(part);
+    }
+    text
+}
+
+/// A header's value without spaces at its ends, and one where there are several.
+fn push_value(text: &mut String, value: &str) {
+    let value = value.trim_matches(' ');
+    if !value.contains("  ") {
+        text.push_str(value);
+        return;
+    }
+    let mut before = '\0';
+    for one in value.chars() {
+        if one != ' ' || before != ' ' {
+            text.push(one);
+        }
+        before = one;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use aws_sigv4::http_request::{
+        PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings,
+        UriPathNormalizationMode, sign,
+    };
+    use aws_sigv4::sign::v4;
+    use aws_smithy_runtime_api::client::identity::Identity;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::s3::convert::{path, query};
+
+    fn settings() -> SigningSettings {
+        let mut settings = SigningSettings::default();
+        settings.percent_encoding_mode = PercentEncodingMode::Single;
+        settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+        settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+        settings.excluded_headers = None;
+        settings
+    }
+
+    /// What the library makes of it.
+    fn by_library(
+        asked: &ToSign<'_>,
+        credentials: &Credentials,
+        region: &str,
+        time: SystemTime,
+    ) -> Vec<(String, String)> {
+        let identity = Identity::from(credentials.clone());
+        let parameters = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(region)
+            .name("s3")
+            .time(time)
+            .settings(settings())
+            .build()
+            .unwrap();
+        let body = match asked.payload {
+            Payload::Empty => SignableBody::Bytes(&[]),
+            Payload::Unsigned => SignableBody::UnsignedPayload,
+        };
+        let headers = asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str()));
+        let request = SignableRequest::new(asked.method, asked.uri.to_string(), headers, body).unwrap();
+        let signed = sign(request, &parameters.into()).unwrap().into_parts().0;
+        let mut headers: Vec<(String, String)> =
+            signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        headers.sort();
+        headers
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_signed_is_what_the_library_signs(
+            get: bool,
+            address in prop_oneof![
+                Just("http://127.0.0.1:8080/bucket"),
+                Just("https://bucket.s3.eu-west-1.amazonaws.com"),
+                Just("https://host:443/b"),
+                Just("http://[::1]:80/b"),
+            ],
+            key in "[ -~é✓]{1,40}",
+            version in proptest::option::of("[ -~]{1,20}"),
+            part in proptest::option::of(1..10_000_u32),
+            values in proptest::collection::vec("[!-~]([ -~é]{0,20}[!-~])?", 0..6),
+            token in proptest::option::of("[A-Za-z0-9/+=]{1,50}"),
+            region in prop_oneof![Just("us-east-1"), Just("eu-central-1")],
+            seconds in proptest::collection::vec(0..4_000_000_000_u64, 1..4),
+            secrets in proptest::collection::vec("[A-Za-z0-9/+]{10,40}", 1..3),
+            unsigned: bool,
+        ) {
+            let pairs: Vec<String> = [
+                part.map(|part| format!("partNumber={part}")),
+                version.map(|version| format!("versionId={}", query(&version))),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+            let end = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };
+            let uri: Uri = format!("{address}/{}{end}", path(&key)).parse().unwrap();
+            let headers: Vec<(Cow<'static, str>, String)> =
+                values.into_iter().enumerate().map(|(nth, value)| (format!("x-amz-meta-{nth}").into(), value)).collect();
+            let asked = ToSign {
+                method: if get { "GET" } else { "PUT" },
+                uri: &uri,
+                headers: &headers,
+                payload: if unsigned { Payload::Unsigned } else { Payload::Empty },
+            };
+            let signer = Signer::default();
+            for seconds in seconds {
+                for secret in &secrets {
+                    let credentials = Credentials::new("AKID", secret.clone(), token.clone(), None, "test");
+                    let time = UNIX_EPOCH + Duration::new(seconds, 999_999_999);
+
+                    let mut signed: Vec<(String, String)> = signer
+                        .sign(&asked, &credentials, region, time)
+                        .into_iter()
+                        .map(|(name, value)| (name.to_owned(), value))
+                        .collect();
+
+                    signed.sort();
+                    prop_assert_eq!(&signed, &by_library(&asked, &credentials, region, time));
+                    prop_assert_eq!(&signer.sign(&asked, &credentials, region, time).len(), &signed.len(), "and again");
+                }
+            }
+        }
+    }
+}
