@@ -76,7 +76,7 @@ pub enum Symlinks {
     Keep,
 }
 
-/// Whether what is written in parts goes through the system's cache.
+/// Whether large enough files go through the system's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PageCache {
     /// Past it, where the file system offers that: it takes less CPU, and the cache is left to others.
@@ -96,7 +96,7 @@ pub struct DiskOptions {
     /// Whether what was written is on the disk itself before it counts as done. Without it a power cut may cost files that
     /// were said to be written.
     pub durable: bool,
-    /// Which way what is written in parts goes.
+    /// Which way large enough files go.
     pub cache: PageCache,
     /// Whether the folder that is written to is made if it is not there.
     pub create_root: bool,

@@ -57,7 +57,7 @@ batch: Final = sa.Table(
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("objects", sa.Integer, nullable=False),
     sa.Column("bytes", sa.BigInteger, nullable=False),
-    # Recomputed from the batch's rows in the transaction that changes them.
+    # What the batch's rows add up to; changes in the transaction that changes them.
     sa.Column("done", sa.Integer, nullable=False, default=0),
     sa.Column("skipped", sa.Integer, nullable=False, default=0),
     sa.Column("failed", sa.Integer, nullable=False, default=0),

@@ -17,8 +17,10 @@ use crate::types::Written;
 
 /// When more wait, another thread begins.
 const ENOUGH: usize = 8;
-/// A group has no more: each is open at the same time.
+/// A group has no more.
 const MOST: usize = 16;
+/// Files of all groups, which are open at the same time. Every thread has at least one.
+const FILES: usize = 64;
 /// Threads at a time.
 const WRITERS: usize = 32;
 
@@ -34,6 +36,8 @@ pub(super) struct Groups {
 struct State {
     waiting: VecDeque<(Whole, Tell)>,
     writers: usize,
+    /// Files that are being written.
+    open: usize,
 }
 
 impl Groups {
@@ -53,7 +57,7 @@ impl Groups {
 
     /// Write group after group until nothing waits.
     pub(super) fn write(&self, put_all: impl Fn(&[Whole]) -> Vec<Result<Written>>) {
-        let mut writer = Writer { groups: self, done: false };
+        let mut writer = Writer { groups: self, open: 0, done: false };
         while let Some((group, tell)) = writer.next() {
             for (tell, result) in tell.into_iter().zip(put_all(&group)) {
                 // Whoever asked may have gone.
@@ -66,19 +70,25 @@ impl Groups {
 /// A thread that writes.
 struct Writer<'a> {
     groups: &'a Groups,
+    /// Files of its group.
+    open: usize,
     done: bool,
 }
 
 impl Writer<'_> {
     fn next(&mut self) -> Option<(Vec<Whole>, Vec<Tell>)> {
         let mut state = self.groups.state();
+        state.open -= self.open;
+        self.open = 0;
         if state.waiting.is_empty() {
             state.writers -= 1;
             self.done = true;
             return None;
         }
-        let size = state.waiting.len().min(MOST);
-        Some(state.waiting.drain(..size).unzip())
+        let room = FILES.saturating_sub(state.open).max(1);
+        self.open = state.waiting.len().min(MOST).min(room);
+        state.open += self.open;
+        Some(state.waiting.drain(..self.open).unzip())
     }
 }
 
@@ -88,6 +98,7 @@ impl Drop for Writer<'_> {
         if !self.done {
             let mut state = self.groups.state();
             state.writers -= 1;
+            state.open -= self.open;
             state.waiting.clear();
         }
     }
@@ -171,5 +182,35 @@ mod tests {
         assert!(panicked.is_err());
         assert!(told.into_iter().all(|one| one.blocking_recv().is_err()), "all are told that nothing will come");
         assert_eq!(add(&groups, 0..1).1, 1, "and the next one begins anew");
+        assert_eq!(groups.state().open, 0);
+    }
+
+    #[test]
+    fn all_threads_together_have_so_many_files_open_and_each_has_one() {
+        // Each takes its group while those before it are at theirs.
+        fn begin(groups: &Groups, sizes: &Mutex<Vec<usize>>, writers: usize) {
+            let begun = Mutex::new(false);
+            groups.write(|group| {
+                if !std::mem::replace(&mut *begun.lock().unwrap(), true) {
+                    sizes.lock().unwrap().push(group.len());
+                    if writers > 1 {
+                        begin(groups, sizes, writers - 1);
+                    }
+                }
+                group.iter().map(written).map(Ok).collect()
+            });
+        }
+
+        let groups = Groups::default();
+        let (_told, _) = add(&groups, 0..1000);
+        let sizes = Mutex::new(Vec::new());
+
+        begin(&groups, &sizes, WRITERS);
+
+        let sizes = sizes.into_inner().unwrap();
+        assert_eq!(sizes[..FILES / MOST], [MOST; FILES / MOST]);
+        assert!(sizes[FILES / MOST..].iter().all(|size| *size == 1), "{sizes:?}");
+        assert_eq!(sizes.len(), WRITERS);
+        assert_eq!(groups.state().open, 0);
     }
 }
