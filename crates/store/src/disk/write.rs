@@ -181,7 +181,8 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole])
         .zip(group)
         .map(|(one, whole)| {
             let (at, pin) = one?;
-            if options.durable {
+            // A folder itself was made sure of when it was made.
+            if options.durable && !whole.object.key.ends_with('/') {
                 synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(Fail::of_write)?;
             }
             let crc64 = sent(&whole.object.digests, &whole.body);
