@@ -137,56 +137,33 @@ class MultipartBegun:
     def part_size(self) -> int: ...
 
 @final
-class Outcome:
-    """The end of one object in this run."""
+class Events:
+    """What a job has told since it was last asked."""
 
     @property
-    def id(self) -> int: ...
+    def begun(self) -> list[MultipartBegun]: ...
     @property
-    def size(self) -> int:
-        """Bytes of the source that was copied: as listed, or as it was when it had changed since."""
+    def cancelled(self) -> list[int]:
+        """Ids of items that ended because the job was cancelled."""
     @property
-    def source_etag(self) -> str:
-        """Of the source that was copied, without quotes."""
-    @property
-    def state(self) -> str:
-        """``done`` | ``skipped`` | ``failed`` | ``cancelled``."""
-    @property
-    def method(self) -> str:
-        """``copy`` | ``multipart`` | ``stream`` | ``none``."""
-    @property
-    def started_at(self) -> float: ...
-    @property
-    def ended_at(self) -> float: ...
-    @property
-    def attempts(self) -> int:
-        """How often the object was begun in this run (1 normally, 2 when its source changed under us)."""
-    @property
-    def retries(self) -> int:
-        """Requests sent again for this object."""
-    @property
-    def target_etag(self) -> str | None: ...
-    @property
-    def target_version_id(self) -> str | None: ...
-    @property
-    def checksum_algorithm(self) -> str | None: ...
-    @property
-    def checksum(self) -> str | None:
-        """Base64, as S3 writes it."""
-    @property
-    def verified(self) -> str:
-        """``checksum`` | ``etag`` | ``content`` | ``time`` | ``size`` | ``none``: the evidence the target rests on."""
-    @property
-    def not_carried(self) -> list[str]:
-        """What the target lacks of the source, one sentence each (empty nearly always)."""
-    @property
-    def error_class(self) -> str | None: ...
-    @property
-    def error_code(self) -> str | None: ...
-    @property
-    def error_operation(self) -> str | None: ...
-    @property
-    def error_message(self) -> str | None: ...
+    def ended(self) -> int:
+        """How many items ended in any other way."""
+    def results(self) -> dict[str, str]:
+        """How they ended: for each column a text, the inside of a list: ``1,null`` or ``"a","b \\"c\\""``.
+
+        PostgreSQL reads it within braces as an array, Python within brackets as JSON (``strict=False``: control
+        characters stand for themselves). Without any there are no columns. These are there:
+
+        ``id``; ``state``: ``done`` | ``skipped`` | ``failed``; ``size`` and ``etag`` of the source that was copied: as
+        listed, or as it was when it had changed since; ``method``: ``copy`` | ``multipart`` | ``stream`` | ``none``;
+        ``started_at``, ``ended_at``; ``attempts``: how often it was begun in this run (1 normally, 2 when its source
+        changed under us); ``retries``: requests sent again; ``target_etag``, ``target_version_id``;
+        ``checksum_algorithm``, ``checksum`` (base64, as S3 writes it); ``verified``: ``checksum`` | ``etag`` |
+        ``content`` | ``time`` | ``size`` | ``none``, the evidence that the target rests on; ``not_carried``: what the
+        target lacks of the source, a JSON list with one sentence each, null nearly always; ``error_class``,
+        ``error_code``, ``error_operation``, ``error_message``; ``keeps_upload``: it did not arrive, and the id of its
+        upload is kept as a trace of what may be left in the storage.
+        """
 
 @final
 class ActiveObject:
@@ -247,8 +224,8 @@ class Failure:
 
 @final
 class Job:
-    def wait(self, timeout: float) -> list[MultipartBegun | Outcome]:
-        """Events in bulk.
+    def wait(self, timeout: float) -> Events:
+        """What came since the last call.
 
         Returns at once when a MultipartBegun is there; else when 500 events are there, the job has finished, or
         ``timeout`` seconds are over. Releases the GIL.
@@ -256,7 +233,7 @@ class Job:
     def finished(self) -> bool:
         """True when every item has ended (or the job was stopped) and all events were handed out by ``wait``."""
     def failure(self) -> Failure | None:
-        """Set when a job-wide error stopped the job: items without an Outcome were not attempted to their end."""
+        """Set when a job-wide error stopped the job: items that are not told of were not attempted to their end."""
     def notes(self) -> list[str]:
         """What a person should know of the job as a whole, said once: ways round what a service gets wrong."""
     def progress(self) -> Progress: ...
@@ -266,7 +243,8 @@ class Job:
         """Stop within a second.
 
         With ``abort_uploads`` every open upload of the job's items is aborted and each unfinished item ends as
-        ``cancelled``; without, uploads stay open and unfinished items get no Outcome, so that a later job resumes them.
+        ``cancelled``; without, uploads stay open and nothing is told of unfinished items, so that a later job resumes
+        them.
         """
 
 @final

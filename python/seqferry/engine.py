@@ -5,57 +5,35 @@ Adds nothing but the translation of places (``Location``) and failures (``Storag
 
 from __future__ import annotations
 
-import json
 import logging
 import resource
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from operator import attrgetter
 from typing import Final
 
 from seqferry import _native
 from seqferry import spec as specs
-from seqferry._native import CopyItem, Failure, Job, MultipartBegun, ObjectInfo, Outcome, Progress
+from seqferry._native import CopyItem, Events, Failure, Job, ObjectInfo, Progress
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, Location, TransferSpec
 
 __all__ = [
     "CopyItem",
     "Engine",
+    "Events",
     "Failure",
     "Job",
-    "MultipartBegun",
     "ObjectInfo",
-    "Outcome",
     "Progress",
     "results",
     "version",
 ]
 
 
-# The last column is made of the state; the size and ETag of an outcome are the source's, and only one is named so.
-_VALUES: Final = attrgetter(*("source_etag" if name == "etag" else name for name in RESULT_COLUMNS[:-1]))
-
-
-def results(outcomes: Sequence[Outcome]) -> list[str]:
-    """The ends of objects as a text for each of ``RESULT_COLUMNS``, in which they go into the database unread.
-
-    Each is the inside of a list: ``1,null`` or ``"a","b \\"c\\""``. PostgreSQL reads it within braces as an array,
-    Python within brackets as JSON (``strict=False``: control characters stand for themselves).
-    """
-    columns = [",".join(map(_literal, column)) for column in zip(*map(_VALUES, outcomes), strict=True)]
-    # Of an object that did not arrive the last upload id stays, as a trace of what may be left in the storage.
-    kept = ("false" if outcome.state in ("done", "skipped") else "true" for outcome in outcomes)
-    return [*columns, ",".join(kept)]
-
-
-def _literal(value: str | float | list[str] | None) -> str:
-    if isinstance(value, str):
-        # No database takes a NUL, and it tells nothing.
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "") + '"'
-    if isinstance(value, list):
-        return _literal(json.dumps(value, ensure_ascii=False)) if value else "null"
-    return "null" if value is None else repr(value)
+def results(events: Events) -> list[str]:
+    """The ends of objects as a text for each of ``RESULT_COLUMNS``, in which they go into the database unread."""
+    columns = events.results()
+    return [columns[name] for name in RESULT_COLUMNS]
 
 
 def version() -> str:

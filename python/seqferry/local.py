@@ -18,6 +18,10 @@ _MAX_NAME_BYTES: Final = 255
 _UNFINISHED: Final = re.compile(r"\.seqferry-[0-9a-f]{32}\.(tmp|part|parts)")
 """Names of files that hold what has not wholly arrived, as the engine gives them."""
 
+_PLAIN: Final = re.compile(r"[\x20-\x2d\x30-\x7e][\x20-\x2e\x30-\x7e]*(/[\x20-\x2d\x30-\x7e][\x20-\x2e\x30-\x7e]*)*")
+"""What nearly all keys are, so that the others alone are looked at closely: names of ASCII, none of which begins with a
+dot."""
+
 LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped"})
 """Codes of what the engine meets on a disk and that nobody meant to copy: it is left out, which is no failure."""
 
@@ -76,6 +80,8 @@ def refusal(key: str, size: int) -> tuple[str, str] | None:
 
     The engine refuses the same, and by looking at the disk also what depends on it (a file where a folder is needed).
     """
+    if _PLAIN.fullmatch(key) and len(key) <= _MAX_NAME_BYTES:
+        return None
     if "\0" in key:
         return "NulInKey", "A NUL byte cannot be in the name of a file."
     if key.endswith("/") and size > 0:

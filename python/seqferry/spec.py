@@ -297,21 +297,27 @@ def refusal(
     What depends on the single key only: the spec as a whole has been ``checked``, and what ``is_left_out`` not listed.
     ``listed`` is why the listing says that it is no object, if so.
     """
-    source, target = spec.source.at(source_key), spec.target.at(target_key)
+
+    # Nearly all objects can be copied: what is said of the others is put into words for them only.
+    def source() -> str:
+        return spec.source.at(source_key)
+
     if listed is not None:
-        return listed[0], f"{source}: {listed[1]}"
+        return listed[0], f"{source()}: {listed[1]}"
     if spec.target.disk and target_key != "":
-        refused = local.refusal(target_key, size)
-        return refused and (refused[0], f"{source} cannot be a file in {spec.target.bucket}. {refused[1]}")
+        if (refused := local.refusal(target_key, size)) is None:
+            return None
+        return refused[0], f"{source()} cannot be a file in {spec.target.bucket}. {refused[1]}"
     if target_key == "":
-        why = f"{source} is the source prefix itself, so that no name is left for it in {target}."
+        why = f"{source()} is the source prefix itself, so that no name is left for it in {spec.target.at('')}."
         return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
     # The storage may hold keys that are not UTF-8: they count as many bytes as they have.
     size = len(target_key.encode("utf-8", "surrogateescape"))
     if size > _MAX_KEY_BYTES:
         why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
         return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
-    if spec.keys is None and not spec.single and is_same_store(spec) and target_key.startswith(spec.source.key):
+    if spec.keys is None and not spec.single and target_key.startswith(spec.source.key) and is_same_store(spec):
+        target = spec.target.at(target_key)
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
         return "TargetInsideSource", f"{why} Choose a target outside of the source."
     return None

@@ -3,28 +3,19 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use seqferry_transfer::{self as transfer, Event, Stop};
+use seqferry_transfer::{self as transfer, Stop};
 
-use crate::values::{Failure, MultipartBegun, Outcome, Progress};
+use crate::values::{Events, Failure, Progress};
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Job(pub(crate) transfer::Job);
 
 #[pymethods]
 impl Job {
-    fn wait(&self, py: Python<'_>, timeout: f64) -> PyResult<Vec<Py<PyAny>>> {
+    fn wait(&self, py: Python<'_>, timeout: f64) -> Events {
         // Negative, infinite and absurd times are bounded: a caller that must stop is heard within a minute.
         let timeout = Duration::try_from_secs_f64(timeout.clamp(0.0, 60.0)).unwrap_or_default();
-        let events = py.detach(|| self.0.wait(timeout));
-        events
-            .into_iter()
-            .map(|event| match event {
-                Event::MultipartBegun { id, upload_id, part_size } => {
-                    Ok(Py::new(py, MultipartBegun { id, upload_id, part_size })?.into_any())
-                }
-                Event::Ended(outcome) => Ok(Py::new(py, Outcome::from(*outcome))?.into_any()),
-            })
-            .collect()
+        py.detach(|| Events::of(self.0.wait(timeout)))
     }
 
     fn finished(&self) -> bool {

@@ -39,7 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::Failure>()?;
     module.add_class::<values::MultipartBegun>()?;
     module.add_class::<values::ObjectInfo>()?;
-    module.add_class::<values::Outcome>()?;
+    module.add_class::<values::Events>()?;
     module.add_class::<values::Progress>()?;
     Ok(())
 }

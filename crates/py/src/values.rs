@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use seqferry_store::{
     DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, PageCache, S3Store, StoreError,
     Symlinks,
 };
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::requests::Interrupted;
-use seqferry_transfer::{self as transfer, IfExists, Item, Limits, Policy, Verify, Way};
+use seqferry_transfer::{self as transfer, Event, IfExists, Item, Limits, Policy, Results, State, Verify, Way};
 
 use crate::EngineError;
 
@@ -258,59 +259,61 @@ impl CopyItem {
 }
 
 #[pyclass(frozen, get_all, module = "seqferry._native")]
+#[derive(Clone)]
 pub struct MultipartBegun {
-    pub(crate) id: u64,
-    pub(crate) upload_id: String,
-    pub(crate) part_size: u64,
-}
-
-#[pyclass(frozen, get_all, module = "seqferry._native")]
-pub struct Outcome {
     id: u64,
-    size: u64,
-    source_etag: String,
-    state: &'static str,
-    method: &'static str,
-    started_at: f64,
-    ended_at: f64,
-    attempts: u32,
-    retries: u32,
-    target_etag: Option<String>,
-    target_version_id: Option<String>,
-    checksum_algorithm: Option<&'static str>,
-    checksum: Option<String>,
-    verified: &'static str,
-    not_carried: Vec<String>,
-    error_class: Option<&'static str>,
-    error_code: Option<String>,
-    error_operation: Option<&'static str>,
-    error_message: Option<String>,
+    upload_id: String,
+    part_size: u64,
 }
 
-impl From<transfer::Outcome> for Outcome {
-    fn from(outcome: transfer::Outcome) -> Self {
-        let failure = outcome.failure.as_ref();
-        Self {
-            id: outcome.id,
-            size: outcome.size,
-            source_etag: outcome.source_etag,
-            state: outcome.state.word(),
-            method: outcome.method.word(),
-            started_at: outcome.started_at,
-            ended_at: outcome.ended_at,
-            attempts: outcome.attempts,
-            retries: outcome.retries,
-            target_etag: outcome.target_etag,
-            target_version_id: outcome.target_version_id,
-            checksum_algorithm: outcome.checksum.as_ref().map(|sum| sum.algorithm.name()),
-            checksum: outcome.checksum.as_ref().map(|sum| sum.value.clone()),
-            verified: outcome.verified.word(),
-            error_class: failure.map(|failure| failure.class.word()),
-            error_code: failure.map(|failure| failure.code.clone()),
-            error_operation: failure.map(|failure| failure.operation),
-            error_message: failure.map(|failure| failure.message.clone()),
-            not_carried: outcome.not_carried,
+/// What a job has told since it was last asked.
+#[pyclass(frozen, module = "seqferry._native")]
+#[derive(Default)]
+pub struct Events {
+    begun: Vec<MultipartBegun>,
+    cancelled: Vec<u64>,
+    ended: Results,
+}
+
+impl Events {
+    pub(crate) fn of(events: Vec<Event>) -> Self {
+        let mut found = Self::default();
+        for event in events {
+            match event {
+                Event::MultipartBegun { id, upload_id, part_size } => {
+                    found.begun.push(MultipartBegun { id, upload_id, part_size });
+                }
+                Event::Ended(outcome) if outcome.state == State::Cancelled => found.cancelled.push(outcome.id),
+                Event::Ended(outcome) => found.ended.add(&outcome),
+            }
         }
+        found
+    }
+}
+
+#[pymethods]
+impl Events {
+    #[getter]
+    fn begun(&self) -> Vec<MultipartBegun> {
+        self.begun.clone()
+    }
+
+    #[getter]
+    fn cancelled(&self) -> Vec<u64> {
+        self.cancelled.clone()
+    }
+
+    #[getter]
+    fn ended(&self) -> usize {
+        self.ended.rows()
+    }
+
+    fn results<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let columns = PyDict::new(py);
+        for (name, text) in self.ended.columns() {
+            columns.set_item(name, text)?;
+        }
+        Ok(columns)
     }
 }
 

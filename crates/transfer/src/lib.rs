@@ -16,6 +16,7 @@ pub mod plan;
 pub mod progress;
 pub mod quirks;
 pub mod requests;
+pub mod results;
 
 pub use job::{Event, Failure, Job, Stop};
 pub use limits::Limits;
@@ -25,3 +26,4 @@ pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};
 pub use quirks::{Connection, Quirks};
 pub use requests::RetryPolicy;
+pub use results::Results;

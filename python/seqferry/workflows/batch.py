@@ -15,7 +15,7 @@ from typing import Final
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
-from seqferry.engine import CopyItem, MultipartBegun, Outcome, results
+from seqferry.engine import CopyItem, Events, results
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, TransferSpec
 from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
@@ -126,9 +126,10 @@ def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
     barren = run.barren_runs > 0
     while not job.finished():
         events = job.wait(_until_turn())
-        if barren and (events or job.progress().bytes_done > 0):
+        told = events.ended or events.begun or events.cancelled
+        if barren and (told or job.progress().bytes_done > 0):
             barren = False
-            if not any(isinstance(event, Outcome) for event in events):  # else it is cleared by what is recorded
+            if not events.ended:  # else it is cleared by what is recorded
                 with runtime.database.write() as connection:
                     objects.clear_barren(connection, run)
         begun = _record(runtime, running, events)
@@ -143,25 +144,24 @@ def _until_turn() -> float:
     return _WAIT_SECONDS - time.monotonic() % _WAIT_SECONDS
 
 
-def _record(runtime: Runtime, running: RunningBatch, events: list[MultipartBegun | Outcome]) -> list[int]:
+def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int]:
     """Write events into our rows; suspends the job when another run has shut this one out.
 
     Returns:
         The ids of objects whose upload is on record now.
     """
     run = running.run
-    begun = [event for event in events if isinstance(event, MultipartBegun)]
+    begun = events.begun
     # Those stay open until it is certain that no upload of theirs is: see ``_clean``.
-    running.cancelled.update(one.id for one in events if isinstance(one, Outcome) and one.state == "cancelled")
-    ended = [one for one in events if isinstance(one, Outcome) and one.state != "cancelled"]
+    running.cancelled.update(events.cancelled)
     owned = True
     if begun:
         with runtime.database.write() as connection:
             owned = objects.owns(connection, run)
             if owned:
                 objects.record_uploads(connection, [(one.id, one.upload_id, one.part_size) for one in begun])
-    if owned and ended:
-        owned = runtime.recorder.record(run, _results(ended, run))
+    if owned and events.ended:
+        owned = runtime.recorder.record(run, _results(events, run))
     if not owned:
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
         running.suspend()
@@ -242,8 +242,8 @@ def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
     )
 
 
-def _results(ended: list[Outcome], run: BatchRun) -> list[str]:
-    columns = results(ended)
+def _results(events: Events, run: BatchRun) -> list[str]:
+    columns = results(events)
     if run.run == 1 or not run.target_absent:
         return columns
     # Nothing was there when the transfer began, and now it is, identical: an earlier run copied it and was cut off
