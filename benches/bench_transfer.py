@@ -137,7 +137,7 @@ def _floor() -> Found:
 
     method = Method(
         name=FLOOR,
-        what="one request for each file on 16 connections; nothing listed, checked, recorded or synced",
+        what="one request for each file on 16 connections, and those of a listing; nothing checked, recorded or synced",
         install="run `make tools`",
         find=lambda _: [str(path)],
         words=words,

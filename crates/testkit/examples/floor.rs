@@ -1,9 +1,10 @@
 //! The least that a client can do with whole files: what a server and a system take by themselves.
 //!
 //! `floor upload|download HOST:PORT BUCKET PREFIX FOLDER FILES`, as `benches/bench_transfer.py --only floor` calls it, with
-//! credentials in the environment. One request for each file, on connections that stay open, each with a thread of its own. Names
-//! are known (`000000.bin` and so on), so nothing is listed. Nothing is recorded, compared, tried again or made sure of on the disk:
-//! no tool could do less, and none should. The first thing that goes wrong ends it.
+//! credentials in the environment. One request for each file, on connections that stay open, each with a thread of its own. What is
+//! downloaded is listed meanwhile, as who does not know the names has to; nobody waits for that, since here they are known
+//! (`000000.bin` and so on). Nothing is recorded, compared, tried again or made sure of on the disk: no tool could do less, and
+//! none should. The first thing that goes wrong ends it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,15 +12,17 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use seqferry_testkit::signed::{Credentials, authorization, timestamp};
+use seqferry_testkit::signed::{self, Credentials, authorization, timestamp};
 
 const CONNECTIONS: usize = 16;
 const BUFFER: usize = 1 << 20;
+const PAGE: usize = 1000;
 
 struct Job {
     upload: bool,
     host: String,
-    below: String,
+    bucket: String,
+    prefix: String,
     folder: String,
     files: usize,
     credentials: Credentials,
@@ -27,7 +30,7 @@ struct Job {
 
 fn request(job: &Job, name: &str, length: u64) -> String {
     let method = if job.upload { "PUT" } else { "GET" };
-    let target = format!("{}{name}", job.below);
+    let target = format!("/{}/{}{name}", job.bucket, job.prefix);
     let headers = [
         ("host".to_owned(), job.host.clone()),
         ("x-amz-content-sha256".to_owned(), "UNSIGNED-PAYLOAD".to_owned()),
@@ -97,6 +100,17 @@ fn receive(job: &Job, stream: &mut TcpStream, name: &str, buffer: &mut [u8]) {
     file.write_all(&buffer[..filled]).expect("written");
 }
 
+/// Ask for all pages, one after another, as S3 gives them.
+fn list(job: &Job) {
+    let prefix = job.prefix.replace('/', "%2F");
+    for begin in (0..job.files).step_by(PAGE) {
+        let after = if begin == 0 { String::new() } else { format!("&start-after={prefix}{:06}.bin", begin - 1) };
+        let target = format!("/{}?list-type=2&max-keys={PAGE}&prefix={prefix}{after}", job.bucket);
+        let reply = signed::request(&job.host, job.credentials, "GET", &target, &[], &[]).expect("a page");
+        assert_eq!(reply.text().matches("<Key>").count(), PAGE.min(job.files - begin), "{}", reply.status);
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is the entry point")]
 fn variable(name: &str) -> &'static str {
     std::env::var(name).expect("credentials in the environment").leak()
@@ -108,7 +122,8 @@ fn main() {
     let job = Job {
         upload: direction == "upload",
         host: host.clone(),
-        below: format!("/{bucket}/{prefix}"),
+        bucket: bucket.clone(),
+        prefix: prefix.clone(),
         folder: folder.clone(),
         files: files.parse().expect("a number"),
         credentials: Credentials {
@@ -118,6 +133,9 @@ fn main() {
     };
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
+        if !job.upload {
+            scope.spawn(|| list(&job));
+        }
         for _ in 0..CONNECTIONS.min(job.files) {
             scope.spawn(|| {
                 let mut stream = TcpStream::connect(&job.host).expect("the server");
