@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
-from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any
 
@@ -204,8 +203,8 @@ def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, 
         print(f"\n{SIMULATOR}, a model of S3: {scale:g} of its seconds pass in one", flush=True)
         storage = _connect(simulator.environment(), "ours")
         piece = _streams(simulator, plan.asked.workloads)
-        outcome = run(plan, storage, work_folder=None, keep=False, tell=Told(), piece=piece)
-        return outcome, simulator.model()
+        model = simulator.model()  # asked now: after an interruption it may be gone
+        return run(plan, storage, work_folder=None, keep=False, tell=Told(), piece=piece), model
 
 
 def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
@@ -223,32 +222,25 @@ def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
         )
         return answer["Body"].read()
 
-    # Each answer takes as long as S3's would: what comes next is asked for before it is wanted.
-    ahead = {each: _Ahead(each, read) for each in workloads}
-    return lambda each, file, start, length: ahead[each].take(file, start, length)
+    def ahead(each: Workload) -> Iterator[tuple[tuple[int, int, int], bytes]]:
+        """All pieces in order. Answers take as long as S3's would, so the next are asked for before they are wanted."""
+        under_way: deque[tuple[tuple[int, int, int], Future[bytes]]] = deque()
+        with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+            for piece in ((file, start, length) for file in range(each.files) for start, length in each.pieces()):
+                under_way.append((piece, threads.submit(read, each, *piece)))
+                if len(under_way) == READ_AT_ONCE:
+                    first, content = under_way.popleft()
+                    yield first, content.result()
+            for piece, content in under_way:
+                yield piece, content.result()
 
+    def take(each: Workload, file: int, start: int, length: int) -> bytes:
+        piece, content = next(made[each])
+        assert piece == (file, start, length), "a workload is made once, from its first piece to its last"
+        return content
 
-class _Ahead:
-    """Pieces of a workload that are read some at a time, and taken in their order."""
-
-    def __init__(self, each: Workload, read: PieceMaker) -> None:
-        self._workload = each
-        self._read = read
-        self._threads = ThreadPoolExecutor(READ_AT_ONCE)
-        self._left: Iterator[tuple[int, int, int]] = iter(())
-        self._under_way: deque[tuple[tuple[int, int, int], Future[bytes]]] = deque()
-
-    def take(self, *piece: int) -> bytes:
-        if not self._under_way or self._under_way[0][0] != piece:
-            self._under_way.clear()
-            self._left = dropwhile(lambda found: found != piece, self._pieces())
-        for found in islice(self._left, READ_AT_ONCE - len(self._under_way)):
-            self._under_way.append((found, self._threads.submit(self._read, self._workload, *found)))
-        return self._under_way.popleft()[1].result()
-
-    def _pieces(self) -> Iterator[tuple[int, int, int]]:
-        of_one = list(self._workload.pieces())
-        return ((file, start, length) for file in range(self._workload.files) for start, length in of_one)
+    made = {each: ahead(each) for each in workloads}
+    return take
 
 
 class Told:

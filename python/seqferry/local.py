@@ -18,10 +18,6 @@ _MAX_NAME_BYTES: Final = 255
 _UNFINISHED: Final = re.compile(r"\.seqferry-[0-9a-f]{32}\.(tmp|part|parts)")
 """Names of files that hold what has not wholly arrived, as the engine gives them."""
 
-_PLAIN: Final = re.compile(r"[\x20-\x2d\x30-\x7e][\x20-\x2e\x30-\x7e]*(/[\x20-\x2d\x30-\x7e][\x20-\x2e\x30-\x7e]*)*")
-"""What nearly all keys are, so that the others alone are looked at closely: names of ASCII, none of which begins with a
-dot."""
-
 LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped"})
 """Codes of what the engine meets on a disk and that nobody meant to copy: it is left out, which is no failure."""
 
@@ -80,22 +76,25 @@ def refusal(key: str, size: int) -> tuple[str, str] | None:
 
     The engine refuses the same, and by looking at the disk also what depends on it (a file where a folder is needed).
     """
-    if _PLAIN.fullmatch(key) and len(key) <= _MAX_NAME_BYTES:
-        return None
     if "\0" in key:
         return "NulInKey", "A NUL byte cannot be in the name of a file."
     if key.endswith("/") and size > 0:
         return "FolderWithBytes", "A key with a last slash is a folder, which holds no bytes of its own."
     segments = key.removesuffix("/").split("/")
-    if not all(segments):
+    if "" in segments:
         return "EmptySegment", "A path has a name between any two slashes, and none of ours begins with one."
-    if any(segment in (".", "..") for segment in segments):
+    if "." in segments or ".." in segments:
         return "DotSegment", "A key with . or .. between its slashes could lead out of the target folder."
-    if any(len(segment.encode("utf-8", "surrogateescape")) > _MAX_NAME_BYTES for segment in segments):
+    # Names are looked at one by one only where a key may hold what is looked for: there is a key for each object.
+    if _size(key) > _MAX_NAME_BYTES and any(_size(segment) > _MAX_NAME_BYTES for segment in segments):
         return "NameTooLong", f"The name of a file or folder has at most {_MAX_NAME_BYTES} bytes."
-    if any(_UNFINISHED.fullmatch(segment) for segment in segments):
+    if ".seqferry-" in key and any(_UNFINISHED.fullmatch(segment) for segment in segments):
         return "ReservedName", "Names of this form are kept for files that have not wholly arrived."
     return None
+
+
+def _size(name: str) -> int:
+    return len(name.encode("utf-8", "surrogateescape"))
 
 
 def check_source(folder: str) -> None:
