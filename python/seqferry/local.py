@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import stat
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,8 @@ _MAX_NAME_BYTES: Final = 255
 _UNFINISHED: Final = re.compile(r"\.seqferry-[0-9a-f]{32}\.(tmp|part|parts)")
 """Names of files that hold what has not wholly arrived, as the engine gives them."""
 
-LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped"})
-"""Codes of what the engine meets on a disk and that nobody meant to copy: it is left out, which is no failure."""
+LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder"})
+"""Codes of what is met on a disk and that nobody meant to copy: it is left out, which is no failure."""
 
 
 def is_local(text: str) -> bool:
@@ -37,6 +38,10 @@ def source(text: str) -> tuple[str, str]:
     try:
         mode = os.stat(text).st_mode
     except OSError as why:
+        if os.path.islink(text):
+            raise UsageError(
+                f"'{text}' is a link to nothing; to copy the link itself give the folder above it and --symlinks keep."
+            ) from None
         if text.endswith("/") and os.path.isfile(text.rstrip("/")):
             raise UsageError(
                 f"'{text}' is a file, and a last slash means a folder; write '{text.rstrip('/')}'."
@@ -64,6 +69,10 @@ def target(text: str, name: str | None) -> tuple[str, str]:
     _check(text)
     is_folder = name is None or text.endswith("/") or os.path.isdir(text)
     if not is_folder:
+        if os.path.exists(text) and not os.path.isfile(text):
+            raise UsageError(
+                f"'{text}' is a device, pipe or socket, which is not replaced by a file; write - for standard output."
+            )
         folder, last = os.path.split(text)
         return _real(folder), last
     if os.path.lexists(text.rstrip("/") or "/") and not os.path.isdir(text):
@@ -95,6 +104,14 @@ def refusal(key: str, size: int) -> tuple[str, str] | None:
 
 def _size(name: str) -> int:
     return len(name.encode("utf-8", "surrogateescape"))
+
+
+@cache
+def below(folder: str, other: str) -> str | None:
+    """What keys below ``folder`` start with that are files in ``other``, a folder; None when there are none."""
+    # Both as they are: of the one that was given, parts may be links.
+    base, other = os.path.join(folder, ""), os.path.join(os.path.realpath(other), "")
+    return other.removeprefix(base) if other.startswith(base) else None
 
 
 def check_source(folder: str) -> None:
@@ -182,5 +199,7 @@ def _check(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        shown = text.encode("utf-8", "backslashreplace").decode()
+        # Python has put each byte that it could not read into half a character.
+        bytes_shown = re.sub("[\udc80-\udcff]", lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", text)
+        shown = bytes_shown.encode("utf-8", "backslashreplace").decode()
         raise UsageError(f"The path '{shown}' is not valid UTF-8; rename it, or give the folder above it.") from None

@@ -238,13 +238,15 @@ class Service:
         for page in sources.objects(self.engine, spec, refuse):
             for info in page:
                 target_key = specs.target_key(spec, info.key)
-                refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal)
+                refused = specs.refusal(
+                    spec, info.key, target_key, info.size, info.refusal, str(self.settings.state_dir)
+                )
                 left_out = refused is not None and refused[0] in local.LEFT_OUT
                 yield PlannedCopy(info.key, target_key, info.size, refused and refused[1], left_out)
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
-        for keys in sources.extras(self.engine, spec) if spec.delete else ():
+        for keys in sources.extras(self.engine, spec, str(self.settings.state_dir)) if spec.delete else ():
             yield from keys
 
     def removed(self, transfer_id: str) -> int:

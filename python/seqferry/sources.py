@@ -11,7 +11,7 @@ from seqferry import local
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import UsageError
 from seqferry.models import Location, TransferSpec
-from seqferry.spec import is_left_out, source_key
+from seqferry.spec import is_left_out, is_own, source_key
 
 log: Final = logging.getLogger("seqferry.sources")
 
@@ -85,18 +85,28 @@ def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
             close()
 
 
-def at_target(engine: Engine, spec: TransferSpec) -> Iterator[list[str]]:
-    """Pages of the keys below the target prefix. On a disk those of files only, and none that a link leads to."""
-    for page in engine.list(replace(spec.target, symlinks="skip")):
-        yield [info.key for info in page if info.refusal is None]
+def extras(
+    engine: Engine,
+    spec: TransferSpec,
+    own: str,
+    unknown: Callable[[list[str]], list[str]] = lambda keys: keys,
+) -> Iterator[list[str]]:
+    """Pages of the keys below the target prefix that the source has not, each looked up there.
 
-
-def extras(engine: Engine, spec: TransferSpec) -> Iterator[list[str]]:
-    """Pages of the keys at the target that have no object in the source, each looked up there."""
-    for page in at_target(engine, spec):
-        for keys in _chunks(page):
-            found = engine.head(spec.source, [source_key(spec, key) for key in keys])
-            yield [key for key, info in zip(keys, found, strict=True) if info is None]
+    On a disk those of files (and links, where links are kept), none that a link leads to, and nothing in ``own``, the
+    folder of our records. ``unknown`` tells which keys of the source are to be looked up: not what was copied just now.
+    """
+    target = replace(spec.target, symlinks="keep" if spec.target.symlinks == "keep" else "skip")
+    for page in engine.list(target):
+        there = {
+            source_key(spec, info.key): info.key
+            for info in page
+            if info.refusal is None and not is_own(spec.target, info.key, own)
+        }
+        # What has come to the source since it was listed is not gone from it.
+        for keys in _chunks(unknown(list(there))):
+            found = engine.head(spec.source, keys)
+            yield sorted(there[key] for key, info in zip(keys, found, strict=True) if info is None)
 
 
 def _wanted(spec: TransferSpec, page: list[ObjectInfo]) -> list[ObjectInfo]:

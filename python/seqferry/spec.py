@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, cast, get_args
 
-from seqferry import local
+from seqferry import endpoints, local
 from seqferry.errors import UsageError
 from seqferry.models import IfExists, Location, Symlinks, TransferSpec, Verify, Way
 
@@ -249,6 +249,12 @@ def checked(spec: TransferSpec) -> TransferSpec:
     return spec
 
 
+def is_own(place: Location, key: str, own: str) -> bool:
+    """Whether a key of this place is in the folder of our records."""
+    within = local.below(place.bucket, own) if place.disk else None
+    return within is not None and key.startswith(within)
+
+
 def is_same_store(spec: TransferSpec) -> bool:
     """True when source and target are in the same bucket of the same endpoint."""
     source, target = spec.source, spec.target
@@ -268,7 +274,7 @@ def why_streamed(spec: TransferSpec) -> str | None:
 
 
 def _on_one_endpoint(spec: TransferSpec) -> bool:
-    return _same_url(spec.source.endpoint_url) == _same_url(spec.target.endpoint_url)
+    return endpoints.of(spec.source) == endpoints.of(spec.target)
 
 
 def target_key(spec: TransferSpec, source_key: str) -> str:
@@ -290,12 +296,17 @@ def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
 
 
 def refusal(
-    spec: TransferSpec, source_key: str, target_key: str, size: int, listed: tuple[str, str] | None = None
+    spec: TransferSpec,
+    source_key: str,
+    target_key: str,
+    size: int,
+    listed: tuple[str, str] | None = None,
+    own: str | None = None,
 ) -> tuple[str, str] | None:
     """Why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
 
     What depends on the single key only: the spec as a whole has been ``checked``, and what ``is_left_out`` not listed.
-    ``listed`` is why the listing says that it is no object, if so.
+    ``listed`` is why the listing says that it is no object, if so; ``own`` the folder of our records.
     """
 
     # Nearly all objects can be copied: what is said of the others is put into words for them only.
@@ -304,6 +315,8 @@ def refusal(
 
     if listed is not None:
         return listed[0], f"{source()}: {listed[1]}"
+    if own is not None and (is_own(spec.source, source_key, own) or is_own(spec.target, target_key, own)):
+        return "StateFolder", f"{source()}: records of transfers, which change as this one goes on, are kept in {own}."
     if spec.target.disk and target_key != "":
         if (refused := local.refusal(target_key, size)) is None:
             return None
@@ -384,13 +397,3 @@ def _check_endpoint(url: str | None) -> None:
         raise UsageError(
             f"'{_shown(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
         )
-
-
-def _same_url(url: str | None) -> str | None:
-    """One form of a URL that tells endpoints apart."""
-    if url is None:
-        return None
-    scheme, _, rest = url.partition("://")
-    host, _, path = rest.partition("/")
-    host = host.lower().removesuffix(":443" if scheme.lower() == "https" else ":80")
-    return f"{scheme.lower()}://{host}/{path.rstrip('/')}".rstrip("/")

@@ -287,11 +287,15 @@ class Worker:
 
     def _thread(self, name: str, interval: float, act: Callable[[], None]) -> None:
         def loop() -> None:
+            told = ""
             while not self._leaving.wait(interval):
                 try:
                     act()
+                    told = ""
                 except Exception as why:  # noqa: BLE001 - a thread that dies unseen would be worse
-                    log.warning("%s: %s", name, why)
+                    # Once, and not each second for as long as it lasts.
+                    if told != (told := str(why)):
+                        log.warning("%s: %s", name, why)
 
         thread = threading.Thread(target=loop, name=f"seqferry-{name}", daemon=True)
         thread.start()

@@ -166,6 +166,9 @@ impl Engine {
                             .await;
                         match answer {
                             Ok(meta) => Ok(Some(ObjectInfo::of_head(key, meta))),
+                            Err(Interrupted::Failed(error)) if error.is_of_no_object() => {
+                                Ok(Some(ObjectInfo::of_none(key, error)))
+                            }
                             Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
                             Err(error) => Err(error),
                         }

@@ -137,6 +137,12 @@ impl From<ListedObject> for ObjectInfo {
 }
 
 impl ObjectInfo {
+    /// Of something that is no object: a link that is not followed, a device.
+    pub(crate) fn of_none(key: String, error: StoreError) -> Self {
+        let refusal = Some((error.code, error.message));
+        Self { refusal, ..Self::of_head(key, ObjectMeta::default()) }
+    }
+
     pub(crate) fn of_head(key: String, meta: ObjectMeta) -> Self {
         Self {
             key,

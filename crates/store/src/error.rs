@@ -126,6 +126,12 @@ impl StoreError {
         matches!(self.code.as_str(), "BadDigest" | "XAmzContentSHA256Mismatch" | "XAmzContentChecksumMismatch")
     }
 
+    /// Whether there is no object because something else has its name: a link that is not followed, a device.
+    pub fn is_of_no_object(&self) -> bool {
+        use classify::code::{SPECIAL_FILE, SYMLINK_DANGLING, SYMLINK_LOOP, SYMLINK_SKIPPED};
+        matches!(self.code.as_str(), SPECIAL_FILE | SYMLINK_DANGLING | SYMLINK_LOOP | SYMLINK_SKIPPED)
+    }
+
     /// What a person should do next, one sentence.
     pub fn advice(&self) -> &'static str {
         classify::advice(self.operation, &self.code, self.class)

@@ -226,6 +226,7 @@ impl MemoryStore {
             size: object.body.len() as u64,
             etag: object.etag.clone(),
             last_modified: object.modified,
+            changed: if self.kind == Kind::Disk { object.modified } else { 0.0 },
             storage_class: object.storage_class.clone(),
             checksum: object.checksum.clone(),
             attributes,
@@ -233,6 +234,13 @@ impl MemoryStore {
             archived: object.is_archived(),
             opaque_etag: self.kind == Kind::Disk,
             ..ObjectMeta::default()
+        }
+    }
+
+    /// From now on an object is as many seconds older.
+    pub fn age(&self, bucket: &str, key: &str, seconds: f64) {
+        if let Some(object) = self.state().buckets.get_mut(bucket).and_then(|objects| objects.get_mut(key)) {
+            object.modified -= seconds;
         }
     }
 

@@ -389,7 +389,17 @@ impl<J: Journal> Object<'_, J> {
 
     /// Decide by what is at the target already. None: copy. `looked` receives what was learned of the source.
     async fn look_at_target(&mut self, looked: &mut Option<ObjectMeta>) -> Result<Option<Copy>, Trouble> {
-        let Some(target) = self.head_target().await? else { return Ok(None) };
+        let target = match self.ask_target().await {
+            Ok(target) => target,
+            // A link that is not followed, or a device: what is written there takes its place, or fails.
+            Err(Interrupted::Failed(error)) if error.is_of_no_object() => match self.policy.if_exists {
+                IfExists::Skip => ObjectMeta::default(),
+                IfExists::Fail => return Err(self.target_exists()),
+                IfExists::Same | IfExists::Overwrite => return Ok(None),
+            },
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
+            Err(other) => return Err(other.into()),
+        };
         if self.policy.if_exists == IfExists::Skip {
             return Ok(Some(Copy::found(State::Skipped, Method::None, &target, Verified::No)));
         }
@@ -425,15 +435,17 @@ impl<J: Journal> Object<'_, J> {
             (Verdict::Proven(verified), IfExists::Fail) if ours => {
                 Ok(Some(Copy::found(State::Done, Method::None, &target, verified)))
             }
-            (_, IfExists::Fail) => {
-                let message = format!(
-                    "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
-                    self.target_address()
-                );
-                Err(Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message)))
-            }
+            (_, IfExists::Fail) => Err(self.target_exists()),
             _ => Ok(None),
         }
+    }
+
+    fn target_exists(&self) -> Trouble {
+        let message = format!(
+            "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
+            self.target_address()
+        );
+        Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message))
     }
 
     /// Whether something was made since the transfer was born, by the service's clock.
@@ -470,18 +482,20 @@ impl<J: Journal> Object<'_, J> {
 
     /// Facts about the target; None when there is none.
     async fn head_target(&self) -> Result<Option<ObjectMeta>, Trouble> {
-        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
-        let head = self
-            .target
-            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
-                store.head(bucket, key, None, None).await
-            })
-            .await;
-        match head {
+        match self.ask_target().await {
             Ok(target) => Ok(Some(target)),
             Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
             Err(other) => Err(other.into()),
         }
+    }
+
+    async fn ask_target(&self) -> Result<ObjectMeta, Interrupted> {
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        self.target
+            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
+                store.head(bucket, key, None, None).await
+            })
+            .await
     }
 
     async fn route(&self, source: &ObjectMeta) -> Result<Route, Trouble> {

@@ -160,6 +160,20 @@ async fn a_source_overwritten_meanwhile_is_started_over_and_versions_are_never_m
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_no_answer_told_of_are_not_left_open() {
+    let world = World::new();
+    let items = pair(&world).await;
+    world.store.rule(Rule::always("CreateMultipartUpload", Fault::LoseReply));
+
+    let outcomes = world.run(policy(), items).await;
+
+    let failed: Vec<_> = outcomes.values().filter(|o| o.state == State::Failed).collect();
+    assert_eq!(failed.len(), 1, "{outcomes:?}");
+    assert!(world.store.count("CreateMultipartUpload") > 1, "it was tried again");
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_keeps_changing_fails_as_changed() {
     let world = World::new();
     let items = pair(&world).await;

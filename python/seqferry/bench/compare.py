@@ -86,7 +86,7 @@ class Prepared:
     """None: no method that was asked for would use it."""
     left_out: tuple[str, ...]
 
-    def lines(self) -> list[str]:
+    def lines(self, *, keep: bool = False) -> list[str]:
         """What will happen, for a person who may still say no."""
         plan, place = self.plan, self.storage.place
         asked, traffic = plan.asked, plan.traffic
@@ -100,7 +100,7 @@ class Prepared:
                 f"{size(traffic.bytes_up)} go up and {size(traffic.bytes_down)} come down in all, with what is read "
                 f"back to verify; random data from --seed {asked.seed}"
             ),
-            f"objects go below {place.uri} and are removed at the end",
+            f"objects go below {place.uri} and are {'kept' if keep else 'removed at the end'}",
         ]
         if place.endpoint_url is None:
             told.append(

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from seqferry.cli import errors, exits
+from seqferry.errors import ConfigError
 
 if TYPE_CHECKING:
     from typer._click.core import Context, Parameter
@@ -121,19 +122,22 @@ def application(arguments: list[str]) -> typer.Typer:
 def run(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    errors.open_closed()
     try:
         try:
             result: Any = application(given)(given, prog_name="seqferry", standalone_mode=False)
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            errors.flush()
     except BrokenPipeError:
-        return errors.close_broken_pipe()
+        return errors.leave_stdout()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the edge of the process
         try:
-            return errors.report(error, as_json=_wants_json(given))
-        except BrokenPipeError:
-            return errors.close_broken_pipe()
+            code = errors.report(error, as_json=_wants_json(given))
+            sys.stdout.flush()
+        except (OSError, ConfigError):
+            # It was told on stderr already, or there is nobody who could be told.
+            return errors.leave_stdout()
+        return code
     return result if isinstance(result, int) else exits.OK
 
 

@@ -144,7 +144,7 @@ def transfer(
     )
     prepared = compare.prepare(target, asked, endpoint_url=endpoint_url, profile=profile, region=region)
     show = _Show(as_json=as_json, quiet=quiet)
-    for line in prepared.lines():
+    for line in prepared.lines(keep=keep):
         show.say(line)
     if as_json:
         traffic = prepared.plan.traffic
@@ -161,16 +161,20 @@ def transfer(
     folder = output or Path(prepared.storage.place.prefix.rstrip("/").rpartition("/")[2])
     compare.make_output_folder(folder)
     outcome, result = prepared.run(work_folder=work_folder, keep=keep, tell=show)
-    files, missing = compare.publish(result, folder) if outcome.runs else ([], None)
-    if as_json:
-        display.emit("report", files=[str(path) for path in files], report=result)
-    else:
+    if not (as_json or quiet):
         _print(result)
+    if outcome.left is not None:
+        display.say(f"seqferry: {text.printable(outcome.left)}")
+    files: list[Path] = []
+    try:
+        files, missing = compare.publish(result, folder) if outcome.runs else ([], None)
+    finally:
+        # Measured is measured, also where the files cannot be written.
+        if as_json:
+            display.emit("report", files=[str(path) for path in files], report=result)
     for line in (missing, *(f"wrote {text.printable(str(path))}" for path in files)):
         if line is not None:
             show.say(line)
-    if outcome.left is not None:
-        display.say(f"seqferry: {text.printable(outcome.left)}")
     if outcome.error is not None:
         raise outcome.error
     return _exit_code(outcome)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from seqferry.cli import exits, options
+from seqferry.cli import display, exits, options
 from seqferry.cli.session import actor, open_session
+from seqferry.models import ENDED_TRANSFER_STATES
 
 
 def resume(
@@ -27,7 +28,13 @@ def resume(
         memory=memory,
     ) as session:
         found = session.service.status(transfer)
-        return session.see_through(found.id)
+        code = session.see_through(found.id)
+        if found.state in ENDED_TRANSFER_STATES and found.state != "done":
+            display.say(
+                f"This transfer had ended before ({found.state}), and what has ended is not taken up again. "
+                "Run its cp or sync again: what is at the target already is skipped."
+            )
+        return code
 
 
 def cancel(

@@ -30,7 +30,7 @@ def cp(
         ),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would be copied.")
+        bool, typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would be looked at.")
     ] = False,
     if_exists: Annotated[
         IfExists,
@@ -67,7 +67,8 @@ def cp(
             envvar="SEQFERRY_COPY_THRESHOLD",
             metavar="SIZE",
             parser=options.size,
-            help="Objects up to this size are copied in one request. Default: 128MiB, or what proves more.",
+            help="Objects up to this size are copied in one request. Default: 128MiB or what proves more; 16MiB for "
+            "what passes through this machine.",
         ),
     ] = None,
     storage_class: Annotated[
@@ -91,7 +92,7 @@ def cp(
             "--symlinks",
             envvar="SEQFERRY_SYMLINKS",
             help="Links in a local folder: follow = copy what they lead to; skip = leave them out; keep = copy the "
-            "links themselves, which a download makes again.",
+            "links themselves, which a download with it makes again.",
         ),
     ] = "follow",
     empty_directories: Annotated[
@@ -226,8 +227,9 @@ def _detached(session: Session, transfer_id: str) -> int:
 
 def _preview(session: Session, spec: TransferSpec) -> int:
     """Shows what would be looked at. What is identical at the target is found out only by the transfer itself."""
-    objects = total = refused = 0
+    met = objects = total = refused = 0
     for planned in session.service.preview(spec):
+        met += 1
         if planned.refusal is not None:
             refused += not planned.left_out
             if session.as_json:
@@ -249,8 +251,17 @@ def _preview(session: Session, spec: TransferSpec) -> int:
             target = text.printable(spec.target.at(planned.target_key))
             print(f"(dry run) copy {source} to {target}")
     removed = 0
-    for key in session.service.preview_removal(spec):
+    kept = None
+    if spec.delete and not met:
+        kept = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
+    for key in session.service.preview_removal(spec) if kept is None else ():
         removed += 1
+        if spec.max_delete is not None and removed > spec.max_delete:
+            kept = (
+                f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source: none is removed then."
+            )
+            removed = 0
+            break
         if session.as_json:
             display.emit("planned_removal", target_key=key)
         elif not session.quiet:
@@ -267,6 +278,8 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         display.say(
             f"Dry run: {text.count(objects, 'object')}, {text.size(total)}{also}. Nothing was copied or recorded."
         )
-    if refused:
+    if kept is not None:
+        display.say(text.printable(kept))
+    if refused or kept is not None:
         return exits.FAILED
     return exits.OK if objects else exits.NOTHING

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, Final, Protocol
 
 from seqferry.cli import text
+from seqferry.errors import ConfigError
 from seqferry.models import Status, Totals
 
 _PLAIN_INTERVAL: Final = 10.0
@@ -114,10 +115,17 @@ def say(message: str) -> None:
 
 def emit(event: str, /, **facts: Any) -> None:
     """One NDJSON event on stdout. All other characters than ASCII are escaped, so a terminal is safe too."""
-    print(
-        json.dumps({"event": event, "at": text.timestamp(time.time(), milliseconds=True), **facts}, allow_nan=False),
-        flush=True,
-    )
+    line = json.dumps({"event": event, "at": text.timestamp(time.time(), milliseconds=True), **facts}, allow_nan=False)
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as why:
+        raise full_stdout(why) from None
+
+
+def full_stdout(why: OSError) -> ConfigError:
+    return ConfigError(f"Standard output took not all that was written to it: {why.strerror or why}. Make room there.")
 
 
 def percent(totals: Totals) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -21,6 +22,10 @@ def report(error: BaseException, *, as_json: bool) -> int:
         code, message, exit_code = "usage", _usage(error), exits.USAGE
     elif isinstance(error, SeqferryError):
         code, message, exit_code = error.code, error.message, error.exit_code
+    elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        # A line that was printed, since all that is written to files is told by whoever writes it.
+        full = display.full_stdout(error)
+        code, message, exit_code = full.code, full.message, full.exit_code
     elif isinstance(error, KeyboardInterrupt):
         code, message, exit_code = "interrupted", "interrupted", exits.INTERRUPTED
     else:
@@ -54,7 +59,29 @@ def _first_line(error: BaseException) -> str:
     return lines[0] if lines else "(no message)"
 
 
-def close_broken_pipe() -> int:
+def open_closed() -> None:
+    """What is shown goes nowhere if the caller has closed stdout or stderr, and is no reason to stop."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives until the process ends
+
+
+def flush() -> None:
+    """See that what is shown has left the process.
+
+    Raises:
+        ConfigError: stdout takes no more; BrokenPipeError: nobody reads it.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as why:
+        raise display.full_stdout(why) from None
+    sys.stderr.flush()
+
+
+def leave_stdout() -> int:
     """The reader of stdout went away (``| head``): nothing more can be said there, and that is not worth a message."""
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - lives until the process ends
     return exits.FAILED

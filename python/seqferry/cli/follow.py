@@ -67,7 +67,7 @@ class Watch:
 
 @contextmanager
 def interruptible() -> Generator[Watch]:
-    """Within: the first Ctrl-C or SIGTERM is noted in the watch and rings it, the second ends the process at once."""
+    """Within: the first Ctrl-C, SIGTERM or closed terminal is noted in the watch and rings it, the second ends all."""
     watch = Watch()
 
     def note(_signal: int, _frame: FrameType | None) -> None:
@@ -76,7 +76,9 @@ def interruptible() -> Generator[Watch]:
         watch.asked_to_stop = True
         watch.ring()
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    # Whoever wants a closed terminal to be ignored (nohup) has said so before.
+    closed = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, *closed)}
     try:
         yield watch
     finally:

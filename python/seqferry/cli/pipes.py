@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from seqferry import local
-from seqferry.cli import exits
+from seqferry.cli import display, exits
 from seqferry.cli.session import Session
 from seqferry.errors import ConfigError, UsageError
 from seqferry.spec import build_spec, parse_uri
@@ -40,6 +40,8 @@ def check(given: dict[str, Any]) -> None:
         UsageError: it makes none.
     """
     source, target = given["source"], given["target"]
+    if (sys.__stdin__ if source == "-" else sys.__stdout__) is None:
+        raise UsageError(f"Standard {'input' if source == '-' else 'output'} is closed; give it a file or a pipe.")
     for option in ("dry_run", "detach", "below"):
         if given.get(option):
             raise UsageError(f"Standard input and output cannot be used with {_OPTIONS[option]}.")
@@ -70,9 +72,7 @@ def copy(session: Session, given: dict[str, Any]) -> int:
         # It is read once more, at once.
         code = _see_through(session, {**given, "target": str(target), "page_cache": True})
         if code == exits.OK:
-            with target.open("rb") as file:
-                shutil.copyfileobj(file, sys.stdout.buffer, _CHUNK)
-            sys.stdout.buffer.flush()
+            _pour(target)
         return code
 
 
@@ -80,6 +80,17 @@ def _see_through(session: Session, given: dict[str, Any]) -> int:
     spec = build_spec(**given, allow_local=True)
     session.service.check(spec)
     return session.copy(spec)
+
+
+def _pour(path: Path) -> None:
+    with path.open("rb") as file:
+        try:
+            shutil.copyfileobj(file, sys.stdout.buffer, _CHUNK)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as why:
+            raise display.full_stdout(why) from None
 
 
 def _fill(path: Path) -> None:

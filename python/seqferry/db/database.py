@@ -117,10 +117,12 @@ class Database:
             if type(why) is DatabaseError or isinstance(why, (OperationalError, InterfaceError)):
                 # The driver's text names host, port and cause, never a password; SQLAlchemy's would add our SQL.
                 cause = " ".join(str(why.orig).split()).rstrip(".?")
-                raise ConfigError(
-                    f"The database {self.label} cannot be used: {cause}. "
+                advice = (
                     "See that it is up and that the address is right."
-                ) from why
+                    if not self.is_sqlite
+                    else "See that there is room and that this user may write there, or choose another --state-dir."
+                )
+                raise ConfigError(f"The database {self.label} cannot be used: {cause}. {advice}") from why
             raise
         except PoolTimeoutError as why:
             raise ConfigError(

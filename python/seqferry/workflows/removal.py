@@ -79,14 +79,14 @@ def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
 
 
 def _extras(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> Iterator[list[str]]:
-    """Keys at the target of which the transfer has no object, page by page."""
-    for page in sources.at_target(runtime.engine, spec):
+    """Keys at the target of which neither the transfer nor the source has an object, page by page."""
+
+    def unknown(keys: list[str]) -> list[str]:
         runtime.check()
-        by_source = {specs.source_key(spec, key): key for key in page}
         with runtime.database.read() as connection:
-            extra = objects.not_among(connection, transfer_id, list(by_source))
-        if extra:
-            yield sorted(by_source[key] for key in extra)
+            return sorted(objects.not_among(connection, transfer_id, keys))
+
+    yield from filter(None, sources.extras(runtime.engine, spec, str(runtime.state_dir), unknown))
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:

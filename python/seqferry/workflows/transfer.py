@@ -122,9 +122,10 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
             transfers.set_target_absent(connection, transfer_id, absent)
     planner = Planner(runtime, transfer_id, spec, here)
     missing: list[str] = []
+    own = str(runtime.state_dir)
     for page in sources.objects(runtime.engine, spec, missing.extend):
         runtime.check()
-        if not planner.add([_planned(spec, info) for info in page]):
+        if not planner.add([_planned(spec, info, own) for info in page]):
             return
     if not planner.add([_missing(spec, key) for key in missing]) or not planner.close():
         return
@@ -190,9 +191,9 @@ class Planner:
         return True
 
 
-def _planned(spec: TransferSpec, info: ObjectInfo) -> Planned:
+def _planned(spec: TransferSpec, info: ObjectInfo, own: str) -> Planned:
     target_key = specs.target_key(spec, info.key)
-    refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal)
+    refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal, own)
     return Planned(
         source_key=info.key,
         target_key=target_key,

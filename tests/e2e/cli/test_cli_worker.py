@@ -55,13 +55,14 @@ def start_until_held(cli: Cli, places: Places, proxy: Proxy) -> tuple[Running, s
     return process, transfer_id
 
 
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGHUP], ids=["ctrl-c", "closed-terminal"])
 def test_ctrl_c_ends_without_an_answer_of_the_storage_and_resume_repeats_nothing(
-    cli: Cli, places: Places, held: Proxy
+    cli: Cli, places: Places, held: Proxy, ending: signal.Signals
 ) -> None:
     process, transfer_id = start_until_held(cli, places, held)
 
     # The storage answers nothing until after the process has ended: waiting for it would be for ever.
-    process.signal(signal.SIGINT)
+    process.signal(ending)
     ran = ended(process)
 
     assert ran.code == 130, ran.err

@@ -13,6 +13,7 @@ import pytest
 from support.buckets import MIB, keys
 from support.file_systems import NoFileSystemError, case_insensitive
 from support.mover import SMALL_PARTS, Mover
+from support.processes import seqferry
 from support.proxy import Proxy, corrupt, hold
 from support.servers import S3Server
 from support.sim import Simulator
@@ -243,3 +244,90 @@ def test_a_file_without_permission_fails_by_itself(
 
     assert code == 1, f"{summary}\n{err}"
     assert keys(s3server, bucket) == ["in/open"]
+
+
+def test_what_is_no_file_is_not_replaced_and_links_count_as_being_there(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    for name in ("pipe", "dangling", "fine"):
+        s3server.client().put_object(Bucket=bucket, Key=f"in/{name}", Body=b"new")
+    target = tmp_path / "target"
+    target.mkdir()
+    os.mkfifo(target / "pipe")
+    (target / "dangling").symlink_to("nowhere")
+
+    code, summary, err = mover.copy(f"s3://{bucket}/in/", str(target), "--if-exists", "skip")
+    assert (code, summary["objects_skipped"]) == (0, 2), err
+    (target / "fine").unlink()
+    code, summary, err = mover.copy(f"s3://{bucket}/in/", str(target), "--if-exists", "fail")
+    assert (code, summary["objects_failed"], summary["objects_done"]) == (1, 2, 1), err
+    assert (target / "pipe").is_fifo()
+    assert (target / "dangling").is_symlink()
+
+    code, summary, err = mover.copy(f"s3://{bucket}/in/", str(target), "--if-exists", "overwrite")
+
+    assert code == 1, err
+    assert [each.error_code for each in mover.objects(summary["id"], "failed")] == ["SpecialFileInTheWay"]
+    assert (target / "pipe").is_fifo()
+    assert (target / "dangling").read_bytes() == b"new"
+    single = mover.start("cp", f"s3://{bucket}/in/fine", str(target / "pipe"))
+    assert single.wait() == 2
+    assert "is not replaced" in single.stderr
+
+
+def test_records_of_transfers_are_neither_copied_nor_overwritten_nor_removed(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    home = tmp_path / "home"
+    mover.state = home / ".local" / "state" / "seqferry"
+    mover.state.mkdir(parents=True)
+    (home / "file").write_bytes(b"mine")
+    (home / ".local" / "state" / "other").write_bytes(b"mine too")
+
+    code, summary, err = mover.copy(str(home), f"s3://{bucket}/home/", "--delete", verb="sync")
+
+    assert (code, summary["objects_done"]) == (0, 2), err
+    assert sorted(keys(s3server, bucket)) == ["home/.local/state/other", "home/file"]
+    assert {each.error_code for each in mover.objects(summary["id"], "skipped")} == {"StateFolder"}
+
+    s3server.client().put_object(Bucket=bucket, Key="home/.local/state/seqferry/seqferry.sqlite", Body=b"spoilt")
+    first = summary["id"]
+    code, summary, err = mover.copy(f"s3://{bucket}/home/", str(home), "--delete", verb="sync")
+
+    assert (code, summary["removed"]) == (0, 0), err
+    assert mover.status(first).state == "done", "the records are what they were"
+
+
+def test_a_standard_output_that_is_full_or_closed_is_said_and_is_no_fault_of_ours(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    (tmp_path / "file").write_bytes(b"x")
+    environment = {**os.environ, **s3server.environment(), "SEQFERRY_STATE_DIR": str(mover.state)}
+
+    def run(command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", f'"$0" {command}', str(seqferry())],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run(f"cp file s3://{bucket}/a 2>&-").returncode == 0
+    for command, told in [
+        (f"cp file s3://{bucket}/b --json >/dev/full", "No space left"),
+        (f"cp s3://{bucket}/a - --quiet >/dev/full", "No space left"),
+        (f"ls s3://{bucket}/ >/dev/full", "No space left"),
+    ]:
+        ran = run(command)
+        assert ran.returncode == 1, ran.stderr
+        assert told in ran.stderr, command
+        assert "Traceback" not in ran.stderr
+        assert "unexpected" not in ran.stderr
+    for command in (f"cp s3://{bucket}/a - >&-", f"cp - s3://{bucket}/c <&-"):
+        ran = run(command)
+        assert (ran.returncode, "is closed" in ran.stderr) == (2, True), ran.stderr

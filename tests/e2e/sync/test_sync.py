@@ -119,3 +119,40 @@ def test_a_worker_that_is_killed_while_it_removes_is_followed_by_one_that_remove
         removing = [event.data["keys"] for event in service.events(transfer_id) if event.kind == "removing"]
         assert service.first_broken_event(transfer_id) is None
     assert {key for keys in removing for key in keys} == {"in/d/old", "in/old"}
+
+
+def test_what_has_come_to_the_source_meanwhile_is_not_removed(places: Places, proxy: Proxy) -> None:
+    held = proxy.rule("CopyObject", hold("request"), key_is="in/a")
+    running = places.mover.start("sync", f"s3://{places.source}/run", f"s3://{places.target}/in", "--delete")
+    proxy.wait_held(held)
+    # Somebody else brings an object to both sides after the source was listed.
+    places.put(places.source, "run/late")
+    places.put(places.target, "in/late")
+
+    proxy.remove_rule(held)
+
+    assert running.wait() == 0, str(running)
+    assert places.arrived() == ["in/a", "in/b", "in/d/c", "in/late", "inner", "other/x"]
+
+
+def test_a_dry_run_says_what_would_not_be_removed(places: Places) -> None:
+    uris = (f"s3://{places.source}/run", f"s3://{places.target}/in")
+    planned = places.mover.start("sync", *uris, "--delete", "--max-delete", "1", "--dry-run")
+    assert planned.wait() == 1
+    assert "More than 1 object" in planned.stderr
+
+    planned = places.mover.start("sync", f"s3://{places.source}/nothing", uris[1], "--delete", "--dry-run")
+    assert planned.wait() == 1
+    assert "refused" in planned.stderr
+    assert "(dry run) remove" not in planned.stdout
+
+
+def test_an_object_that_is_overwritten_in_the_second_of_its_download_is_noticed(places: Places, tmp_path: Path) -> None:
+    for turn in range(3):
+        for body in (b"version-1", b"version-2"):
+            places.server.client(places.server.user).put_object(Bucket=places.source, Key=f"turn{turn}/k", Body=body)
+            code, summary, err = places.mover.copy(
+                f"s3://{places.source}/turn{turn}", str(tmp_path / f"turn{turn}"), verb="sync"
+            )
+            assert code == 0, f"{summary}\n{err}"
+        assert (tmp_path / f"turn{turn}" / "k").read_bytes() == b"version-2"

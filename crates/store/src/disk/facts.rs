@@ -60,6 +60,7 @@ pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
         size: pin.size,
         etag: pin.etag(),
         last_modified: pin.last_modified(),
+        changed: stat.st_ctime as f64 + stat.st_ctime_nsec as f64 / 1e9,
         attributes: Attributes { content_type: content_type.map(str::to_owned), metadata, ..Attributes::default() },
         tag_count: Some(0),
         opaque_etag: true,
@@ -98,8 +99,8 @@ pub(super) struct Wanted {
     pub(super) mtime: Option<(i64, u32)>,
     /// Permissions: of whoever may run as somebody else, nothing.
     pub(super) permissions: Option<u32>,
-    /// It was a symbolic link.
-    pub(super) link: bool,
+    /// What it was, where that is told.
+    pub(super) kind: Option<FileType>,
 }
 
 impl Wanted {
@@ -108,7 +109,7 @@ impl Wanted {
         Self {
             mtime: attributes.metadata.get(MTIME).and_then(|text| read_mtime(text)),
             permissions: mode.map(|mode| mode & 0o777),
-            link: mode.is_some_and(|mode| FileType::from_raw_mode(mode) == FileType::Symlink),
+            kind: mode.filter(|mode| *mode > 0o7777).map(FileType::from_raw_mode),
         }
     }
 }

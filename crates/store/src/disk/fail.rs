@@ -37,6 +37,21 @@ impl Fail {
         }
     }
 
+    /// Something has the name, and is no object.
+    pub(super) fn no_object(code: &'static str) -> Self {
+        Self::new(
+            code,
+            match code {
+                code::SYMLINK_LOOP => "A symbolic link that leads back to itself.",
+                code::SYMLINK_DANGLING => "A symbolic link to what is not there.",
+                code::SYMLINK_SKIPPED => {
+                    "A symbolic link. --symlinks follow copies what it points to, --symlinks keep the link itself."
+                }
+                _ => "A device, socket or pipe: there are no bytes to copy.",
+            },
+        )
+    }
+
     pub(super) fn into_error(self, operation: &'static str, bucket: &str, key: Option<&str>) -> StoreError {
         StoreError::new(operation, bucket, key, self.code, None).with_message(self.message)
     }

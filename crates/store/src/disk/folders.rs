@@ -116,6 +116,12 @@ pub(super) fn identity(file: impl AsFd) -> std::result::Result<Identity, Errno> 
     Ok((stat.st_dev as u64, stat.st_ino))
 }
 
+/// Whether a folder holds nothing.
+pub(super) fn is_empty(folder: &OwnedFd) -> bool {
+    let Ok(mut names) = Dir::read_from(folder) else { return false };
+    names.all(|entry| entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")))
+}
+
 impl Folders {
     /// Go down for writing, making what is not there. What is left of writers that are gone is removed once per folder.
     pub(super) fn descend_and_make(&self, root: OwnedFd, names: &[&str], durable: bool) -> Result<OwnedFd> {
@@ -217,15 +223,30 @@ impl Folders {
         }
     }
 
+    /// Whether a file of this name may be made here, or take the place of what is there.
+    pub(super) fn is_free(&self, folder: &OwnedFd, name: &str) -> Result<()> {
+        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| file_type(&stat)) {
+            Ok(FileType::Directory) => {
+                Err(Fail::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
+            }
+            Ok(FileType::RegularFile | FileType::Symlink) => self.is_itself(folder, name),
+            // Whoever has made it wants it there, and no file is a version of it.
+            Ok(_) => Err(Fail::new(code::SPECIAL_FILE_IN_THE_WAY, format!("{name} is a device, socket or pipe"))),
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     /// Put a finished file in its place. Where names are folded, only in a place of just this spelling.
     pub(super) fn rename(&self, folder: &OwnedFd, from: &str, to: &str) -> Result<()> {
         let rename = || rustix::fs::renameat(folder, from, folder, to).map_err(Fail::of_write);
         if !self.folds(folder) {
+            self.is_free(folder, to)?;
             return rename();
         }
         // Two spellings at a time must not both find the place free.
         let _alone = lock(&self.made);
-        self.is_itself(folder, to)?;
+        self.is_free(folder, to)?;
         rename()
     }
 

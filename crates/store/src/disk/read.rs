@@ -9,14 +9,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use super::facts::{Pin, file_type, meta};
 use super::fail::{Fail, Result};
 use super::names::{Place, place};
 use super::{Disk, Symlinks, folders};
 use crate::body::{Body, ByteStream};
+use crate::error::classify::code;
 use crate::store::Fetched;
 use crate::types::{CopySource, ObjectMeta, Range};
 
@@ -44,6 +46,18 @@ fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
     })
 }
 
+/// The status of a name; says so if it is a link that leads nowhere.
+pub(super) fn stat_at(folder: &OwnedFd, name: impl Arg + Copy, follow: bool) -> Result<Stat> {
+    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    rustix::fs::statat(folder, name, flags).map_err(|errno| match errno {
+        Errno::LOOP => Fail::no_object(code::SYMLINK_LOOP),
+        Errno::NOENT if follow && rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
+            Fail::no_object(code::SYMLINK_DANGLING)
+        }
+        other => other.into(),
+    })
+}
+
 /// Facts about a key.
 pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>) -> Result<ObjectMeta> {
     let place = readable(key)?;
@@ -51,19 +65,15 @@ pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>)
     let folder = folders::descend(folders::root(bucket)?, &place.folders, follow)?;
     let stat = match place.name {
         None => rustix::fs::fstat(&folder)?,
-        Some(name) => {
-            let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-            rustix::fs::statat(&folder, name, flags)?
-        }
+        Some(name) => stat_at(&folder, name, follow)?,
     };
-    let is_object = match file_type(&stat) {
-        FileType::RegularFile => place.name.is_some(),
-        FileType::Directory => place.name.is_none(),
-        FileType::Symlink => disk.options.symlinks == Symlinks::Keep,
-        _ => false,
-    };
-    if !is_object {
-        return Err(Errno::NOENT.into());
+    match file_type(&stat) {
+        FileType::RegularFile if place.name.is_some() => {}
+        FileType::Directory if place.name.is_none() => {}
+        FileType::RegularFile | FileType::Directory => return Err(Errno::NOENT.into()),
+        FileType::Symlink if disk.options.symlinks == Symlinks::Keep => {}
+        FileType::Symlink => return Err(Fail::no_object(code::SYMLINK_SKIPPED)),
+        _ => return Err(Fail::no_object(code::SPECIAL_FILE)),
     }
     if part.is_some_and(|part| part != 1) {
         return Err(Fail::new("InvalidRange", "a file has one part"));

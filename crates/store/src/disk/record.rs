@@ -126,7 +126,7 @@ impl Line {
                     size: size.parse().ok()?,
                     at: at.parse().ok()?,
                     crc64: crc64 == "1",
-                    wanted: Wanted { mtime, permissions, link: false },
+                    wanted: Wanted { mtime, permissions, kind: None },
                 })
             }
             ["part", number, size, crc64, boot] => {
@@ -187,7 +187,7 @@ mod tests {
             size: 20,
             at: 1_600_000_000.25,
             crc64: true,
-            wanted: Wanted { mtime: Some((-5, 7)), permissions: Some(0o640), link: false },
+            wanted: Wanted { mtime: Some((-5, 7)), permissions: Some(0o640), kind: None },
         }
     }
 

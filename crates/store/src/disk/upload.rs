@@ -7,12 +7,14 @@
 //! | before the rename | the same | resumed: completing finds all parts there |
 //! | after the rename | the file, and the record | completing again finds the file, says so and removes the record |
 //!
+//! An upload that another process has begun is read back before its parts count: a disk, or somebody on it, may have changed them.
+//!
 //! The engine may drop a request at any point; what was handed to the operating system then still goes on to its end.
 //! Completing therefore waits for parts under way.
 
 mod part;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -39,6 +41,8 @@ const OPEN: usize = 64;
 const RECORD_MAX: u64 = 16 << 20;
 /// As S3: so that an upload that goes to a disk could go to a service as well.
 const PARTS_MAX: u32 = 10_000;
+/// Bytes that are read back at a time.
+const READ_BACK: usize = 1 << 20;
 /// Parts in one answer, as S3.
 const PAGE: usize = 1000;
 
@@ -46,6 +50,8 @@ const PAGE: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
     open: Mutex<HashMap<String, Arc<Open>>>,
+    /// Those that this process has begun, or read back.
+    known: Mutex<HashSet<String>>,
 }
 
 #[derive(Debug)]
@@ -157,7 +163,7 @@ impl Uploads {
             size: request.size,
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
             crc64: request.checksum.is_none_or(|(algorithm, _)| algorithm == ChecksumAlgorithm::Crc64Nvme),
-            wanted: Wanted { link: false, ..wanted },
+            wanted: Wanted { kind: None, ..wanted },
         };
         let first = Line::Upload(begun.clone());
         let record = Record { begun, parts: BTreeMap::new(), done: None, broken: false, torn: false };
@@ -174,6 +180,7 @@ impl Uploads {
         for file in [&bytes, &state.log] {
             let _none_offered = rustix::fs::flock(file, FlockOperation::Unlock);
         }
+        lock(&self.known).insert(id.clone());
         if options.durable {
             folders.sync(&folder).map_err(Fail::of_write)?;
         }
@@ -204,6 +211,7 @@ impl Uploads {
     }
 
     fn forget(&self, id: &str) {
+        lock(&self.known).remove(id);
         lock(&self.open).remove(id);
     }
 
@@ -212,9 +220,13 @@ impl Uploads {
             return Err(gone());
         }
         let known = lock(&self.open).get(id).map(Arc::clone);
-        let open = match known {
-            Some(open) => open,
-            None => self.keep(reopen(boot, bucket, key, id)?),
+        let open = if let Some(open) = known {
+            open
+        } else {
+            let is_known = lock(&self.known).contains(id);
+            let open = reopen(boot, bucket, key, id, !is_known)?;
+            lock(&self.known).insert(id.to_owned());
+            self.keep(open)
         };
         if open.bucket != bucket || open.key != key || lock(&open.state).over { Err(gone()) } else { Ok(open) }
     }
@@ -264,6 +276,11 @@ impl Uploads {
             (None, Some((etag, _))) => etag.clone(),
             (None, None) => return Err(gone()),
             (Some(bytes), _) => {
+                // Somebody has cut it, and what is missing would come back as zeros.
+                if !is_as_made(bytes, &state.record.begun)? {
+                    state.give_up();
+                    return Err(gone());
+                }
                 // More room was made than is needed when the size was not told truly.
                 rustix::fs::ftruncate(bytes, request.size).map_err(Fail::of_write)?;
                 let pin = match finish(bytes, &state.record.begun.wanted, options.durable) {
@@ -309,6 +326,7 @@ impl Uploads {
             return Err(gone());
         }
         // Two steps: whoever completes has the state, and then wants the map.
+        lock(&self.known).remove(id);
         let open = lock(&self.open).remove(id);
         if let Some(open) = open {
             lock(&open.state).over = true;
@@ -323,20 +341,6 @@ impl Uploads {
             }
         }
         if found { Ok(()) } else { Err(gone()) }
-    }
-}
-
-impl Folders {
-    /// Whether a file of this name may be made here.
-    fn is_free(&self, folder: &OwnedFd, name: &str) -> Result<()> {
-        match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if file_type(&stat) == FileType::Directory => {
-                Err(Fail::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
-            }
-            Ok(_) => self.is_itself(folder, name),
-            Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
     }
 }
 
@@ -409,8 +413,10 @@ fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<
     Ok(record::read(&text, boot).map(|record| (file.into(), record)))
 }
 
-/// Take up an upload that another process, or we a while ago, have begun.
-fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Open> {
+/// Take up an upload that another process has begun (`read_back`), or we a while ago.
+///
+/// The record tells which parts were whole when their writer ended. Whether they still are, only their bytes can tell.
+fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool) -> Result<Open> {
     let place = place(key).map_err(|_| gone())?;
     let folder = folders::descend_to_change(folders::root(bucket)?, &place.folders)?.ok_or_else(gone)?;
     let (log, record) = read_record(&folder, id, boot)?
@@ -430,6 +436,20 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Open>
         }
         Err(errno) => return Err(errno.into()),
     };
+    let mut state = State::new(log, record);
+    if read_back && let Some(bytes) = &bytes {
+        if !is_as_made(bytes, &state.record.begun)? {
+            // What is written to it would be in another file too, or is somewhere else already.
+            for file in [Unfinished::Parts, Unfinished::Record] {
+                rustix::fs::unlinkat(&folder, file.name(id), AtFlags::empty())?;
+            }
+            return Err(gone());
+        }
+        for number in spoilt(bytes, &state.record)? {
+            state.append(&Line::Drop(number)).map_err(Fail::of_write)?;
+            state.record.parts.remove(&number);
+        }
+    }
     Ok(Open {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
@@ -437,9 +457,42 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Open>
         id: id.to_owned(),
         folder,
         bytes,
-        state: Mutex::new(State::new(log, record)),
+        state: Mutex::new(state),
         ended: Condvar::new(),
     })
+}
+
+/// Whether a file is still the one that an upload has made room for: nobody has cut it or linked it to another name.
+fn is_as_made(bytes: &OwnedFd, begun: &Begun) -> Result<bool> {
+    let stat = rustix::fs::fstat(bytes)?;
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && (begun.size == 0 || size >= begun.size))
+}
+
+/// Parts whose bytes are not what the record says.
+fn spoilt(bytes: &OwnedFd, record: &Record) -> Result<Vec<u32>> {
+    let mut buffer = vec![0; READ_BACK];
+    let mut spoilt = Vec::new();
+    for (number, part) in &record.parts {
+        let mut crc64 = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
+        let (mut at, mut left) = (u64::from(number - 1) * record.begun.part_size, part.size);
+        while left > 0 {
+            let at_most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match rustix::io::pread(bytes, &mut buffer[..at_most], at) {
+                Ok(0) => break,
+                Ok(came) => {
+                    crc64.update(&buffer[..came]);
+                    (at, left) = (at + came as u64, left - came as u64);
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        if left > 0 || crc64.finalize() != part.crc64 {
+            spoilt.push(*number);
+        }
+    }
+    Ok(spoilt)
 }
 
 /// Uploads below a root whose keys start with `prefix`.

@@ -23,6 +23,7 @@ use super::facts::{Pin, file_type};
 use super::fail::{Fail, Result};
 use super::folders::{self, Identity};
 use super::names::{is_ours, place};
+use super::read::stat_at;
 use super::{DiskOptions, Symlinks};
 use crate::error::classify::code;
 use crate::types::{ListPage, ListRequest, ListedObject, Refusal};
@@ -368,34 +369,31 @@ impl Walk {
             return refused(code::NAME_NOT_UTF8, &format!("{what} not valid UTF-8, which keys are: rename it.{rest}"));
         }
         if !name.is_folder() {
-            let flags = if self.follows() { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-            let stat = match rustix::fs::statat(folder, name.name(), flags) {
+            let stat = match stat_at(folder, name.name(), self.follows()) {
                 Ok(stat) => stat,
-                Err(Errno::LOOP) => {
-                    return refused(code::SYMLINK_LOOP, "A symbolic link that leads back to itself.");
+                Err(fail) if matches!(fail.code, code::SYMLINK_LOOP | code::SYMLINK_DANGLING) => {
+                    return refused(fail.code, &fail.message);
                 }
-                Err(Errno::NOENT) => {
-                    return match rustix::fs::statat(folder, name.name(), AtFlags::SYMLINK_NOFOLLOW) {
-                        Ok(_) => refused(code::SYMLINK_DANGLING, "A symbolic link to what is not there."),
-                        // Removed since the folder was read.
-                        Err(_) => Ok(None),
-                    };
+                // Removed since the folder was read.
+                Err(fail) if fail.code == "NoSuchKey" => return Ok(None),
+                Err(fail) if fail.code == code::PERMISSION_DENIED => {
+                    return refused(fail.code, "It may not be looked at.");
                 }
-                Err(Errno::ACCESS) => return refused(code::PERMISSION_DENIED, "It may not be looked at."),
-                Err(errno) => return Err(errno.into()),
+                Err(fail) => return Err(fail),
+            };
+            let no_object = |code| {
+                let fail = Fail::no_object(code);
+                refused(fail.code, &fail.message)
             };
             return match file_type(&stat) {
                 FileType::RegularFile => Ok(Some(Found { what: What::Object(listed(&key, &stat)), key })),
                 FileType::Symlink if self.options.symlinks == Symlinks::Keep => {
                     Ok(Some(Found { what: What::Object(listed(&key, &stat)), key }))
                 }
-                FileType::Symlink => refused(
-                    code::SYMLINK_SKIPPED,
-                    "A symbolic link. --symlinks follow copies what it points to, --symlinks keep the link itself.",
-                ),
+                FileType::Symlink => no_object(code::SYMLINK_SKIPPED),
                 // Changed its kind since the folder was read.
                 FileType::Directory => Ok(None),
-                _ => refused(code::SPECIAL_FILE, "A device, socket or pipe: there are no bytes to copy."),
+                _ => no_object(code::SPECIAL_FILE),
             };
         }
         if self.grouped {
@@ -403,7 +401,9 @@ impl Walk {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let flags = if self.follows() { flags } else { flags | OFlags::NOFOLLOW };
-        let below = match rustix::fs::openat(folder, name.name(), flags, Mode::empty()) {
+        // Whoever may read it and not enter it sees names, and nothing of what has them.
+        let entered = |below: OwnedFd| rustix::fs::statat(&below, ".", AtFlags::empty()).map(|_| below);
+        let below = match rustix::fs::openat(folder, name.name(), flags, Mode::empty()).and_then(entered) {
             Ok(below) => below,
             Err(Errno::ACCESS | Errno::PERM) => {
                 return refused(code::PERMISSION_DENIED, "The folder may not be read: nothing below it is copied.");

@@ -222,12 +222,16 @@ fn begin<'a>(
     name: Option<&'a str>,
     whole: &Whole,
 ) -> Result<Begun<'a>> {
-    let Some(name) = name else {
-        return Ok(Begun::Other(Sure { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
-    };
     let wanted = Wanted::of(&whole.object.attributes);
+    let Some(name) = name else {
+        // One that holds something has times and permissions that somebody gave it.
+        if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
+            dress(&folder.handle, &wanted).map_err(Fail::of_write)?;
+        }
+        return Ok(Begun::Other(Sure { pin: make_sure(&folder.handle, options.durable)?, unnamed: None }));
+    };
     let temporary = Unfinished::Whole.name(&fresh_id());
-    if wanted.link && options.symlinks == Symlinks::Keep {
+    if wanted.kind == Some(FileType::Symlink) && options.symlinks == Symlinks::Keep {
         let (temporary, pin) = make_link(&folder.handle, temporary, &whole.body, &wanted)?;
         return Ok(Begun::Other(Sure { pin, unnamed: Some((temporary, None, name)) }));
     }

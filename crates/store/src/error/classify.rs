@@ -119,12 +119,16 @@ pub const TABLE: &[Row] = &[
     (code::FOLDER_IN_THE_WAY, Object, Scope::Object),
     (code::SYMLINK_IN_THE_WAY, Object, Scope::Object),
     (code::CASE_COLLISION, Object, Scope::Object),
-    // Met while listing a disk.
-    (code::SPECIAL_FILE, Object, Scope::Object),
+    (code::SPECIAL_FILE_IN_THE_WAY, Object, Scope::Object),
+    // versitygw, whose keys are paths too.
+    ("ObjectParentIsFile", Object, Scope::Object),
+    ("ExistingObjectIsDirectory", Object, Scope::Object),
+    // Met on a disk: no object, and all the same something has its name.
+    (code::SPECIAL_FILE, NotFound, Scope::Object),
+    (code::SYMLINK_SKIPPED, NotFound, Scope::Object),
+    (code::SYMLINK_DANGLING, NotFound, Scope::Object),
+    (code::SYMLINK_LOOP, NotFound, Scope::Object),
     (code::NAME_NOT_UTF8, Object, Scope::Object),
-    (code::SYMLINK_SKIPPED, Object, Scope::Object),
-    (code::SYMLINK_DANGLING, Object, Scope::Object),
-    (code::SYMLINK_LOOP, Object, Scope::Object),
     // Not offered here.
     (code::RANGE_IGNORED, Capability, Scope::Object),
     ("NotImplemented", Capability, Scope::Object),
@@ -187,6 +191,8 @@ pub mod code {
     pub const FOLDER_IN_THE_WAY: &str = "FolderInTheWay";
     /// Where the key needs a folder, a symbolic link is, which might lead outside.
     pub const SYMLINK_IN_THE_WAY: &str = "SymlinkInTheWay";
+    /// Where the key needs a file, a device, socket or pipe is.
+    pub const SPECIAL_FILE_IN_THE_WAY: &str = "SpecialFileInTheWay";
     /// The file system takes this name for that of another file.
     pub const CASE_COLLISION: &str = "CaseCollision";
     /// A device, socket or pipe.
@@ -276,8 +282,11 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::FOLDER_WITH_BYTES => {
             "A key that ends in '/' is a folder on a disk, which holds no bytes: copy the object under another key."
         }
-        code::FILE_IN_THE_WAY | code::FOLDER_IN_THE_WAY => {
-            "On a disk one name cannot be both a file and a folder: rename one of them, or choose another target."
+        code::FILE_IN_THE_WAY | code::FOLDER_IN_THE_WAY | "ObjectParentIsFile" | "ExistingObjectIsDirectory" => {
+            "On a disk one name cannot be both a file and a folder: remove or rename the one at the target that is not wanted (sync --delete removes nothing before all has arrived), or choose another target."
+        }
+        code::SPECIAL_FILE_IN_THE_WAY => {
+            "Devices, sockets and pipes are not replaced: choose another target; to pass an object on to a program write - and a pipe."
         }
         code::SYMLINK_IN_THE_WAY => {
             "Nothing is written through symbolic links below the target: replace the link with a folder, or choose another target."
@@ -304,7 +313,7 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
             "The source's metadata or tags are not accepted at the target: change them."
         }
         _ => match class {
-            Credentials => "Renew the credentials (for example 'aws sso login'), then resume.",
+            Credentials => "Renew the credentials (for example 'aws sso login'), then run the same command again.",
             Throttle => "Lower --max-requests, or try again when the service has less to do.",
             Redirect => {
                 "Give the bucket's region with --source-region or --target-region, and no other region's --endpoint-url."

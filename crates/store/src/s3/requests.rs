@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::{ChecksumMode, CompletedMultipartUpload, EncodingType, StorageClass, Tag, Tagging};
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::by_sdk::{
     copy_by_sdk, copy_part_by_sdk, expires, fetch_by_sdk, part_number, put_by_sdk, put_part_by_sdk, with_attributes,
@@ -32,6 +33,8 @@ const SHORT: Duration = Duration::from_mins(1);
 const COMPLETE: Duration = Duration::from_mins(15);
 /// A body from which nothing comes for so long is given up.
 const STALLED: Duration = Duration::from_secs(30);
+/// In so much time spent waiting so many bytes must come: else it is not worth going on, and another connection may be better.
+const TRICKLE: (Duration, u64) = (Duration::from_mins(1), 64 << 10);
 
 /// The `ETag` of what was written, which every success holds.
 fn etag(answered: Option<&str>, operation: &'static str, bucket: &str, key: &str) -> Result<String> {
@@ -87,6 +90,9 @@ struct Watched {
     body: Came,
     /// Bytes that were announced, and have not come yet.
     left: u64,
+    /// How long was waited for bytes, and how many came, since that was last looked at.
+    waited: Duration,
+    came: u64,
 }
 
 impl Watched {
@@ -98,11 +104,22 @@ impl Watched {
 #[async_trait]
 impl Source for Watched {
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
+        let since = Instant::now();
         match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
             Err(_) => Err(self.broken("the body stalled")),
             Ok(Ok(0)) if self.left > 0 => Err(self.broken(&format!("the body ended {} bytes early", self.left))),
             Ok(Ok(came)) => {
                 self.left = self.left.saturating_sub(came as u64);
+                // Time that is spent on the disk, or by a limit, is not waited for the service.
+                self.waited += since.elapsed();
+                self.came += came as u64;
+                if self.waited >= TRICKLE.0 {
+                    if self.came < TRICKLE.1 && self.left > 0 {
+                        let (came, seconds) = (self.came, self.waited.as_secs());
+                        return Err(self.broken(&format!("the body stalled: {came} bytes came in {seconds} s")));
+                    }
+                    (self.waited, self.came) = (Duration::ZERO, 0);
+                }
                 Ok(came)
             }
             Ok(Err(error)) => Err(self.broken(&chain(&error))),
@@ -255,7 +272,14 @@ impl ObjectStore for S3Store {
             };
             (meta.size, meta.checksum) = (whole, None);
         }
-        let body = Watched { bucket: bucket.to_owned(), key: key.to_owned(), body, left: expected };
+        let body = Watched {
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            body,
+            left: expected,
+            waited: Duration::ZERO,
+            came: 0,
+        };
         Ok(Fetched { meta, body: Body::of(body) })
     }
 
@@ -561,5 +585,47 @@ impl ObjectStore for S3Store {
         }
         self.reload().await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// Read a body of `size` bytes of which `at_a_time` come each second, and do something else for `pause` seconds between reads.
+    async fn read(size: u64, at_a_time: usize, pause: u64) -> Result<u64> {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+        tokio::spawn(async move {
+            let mut left = usize::try_from(size).unwrap();
+            while left > 0 && theirs.write_all(&vec![0; left.min(at_a_time)]).await.is_ok() {
+                left -= left.min(at_a_time);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let body = Came::Sdk(Box::pin(ours));
+        let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
+        let mut watched = Watched { bucket, key, body, left: size, waited: Duration::ZERO, came: 0 };
+        let (mut all, mut into) = (0, Vec::new());
+        while all < size {
+            into.clear();
+            let came = watched.read(&mut into, 1 << 16).await?;
+            all += came as u64;
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+        }
+        Ok(all)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_trickles_is_given_up_and_a_slow_one_is_not() {
+        assert_eq!(read(300_000, 2000, 0).await.unwrap(), 300_000);
+        assert_eq!(read(60, 1, 0).await.unwrap(), 60, "little is left of it");
+        assert_eq!(
+            read(6000, 10, 60).await.unwrap(),
+            6000,
+            "what the reader does meanwhile is not the service's fault"
+        );
+        assert_eq!(read(1 << 20, 10, 0).await.unwrap_err().code, code::TRUNCATED);
     }
 }

@@ -113,25 +113,50 @@ async fn a_file_that_changes_while_it_is_read_is_never_taken_for_whole() {
 async fn what_is_no_object_is_not_there() {
     let (scratch, store) = (Scratch::new(), store());
     scratch.file("folder/file", b"x");
-    let path = std::ffi::CString::new(scratch.path("pipe").to_str().unwrap()).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
 
-    for key in [
-        "absent",
-        "folder",
-        "folder/file/below",
-        "folder/file/",
-        "../x",
-        "/folder/file",
-        "folder//file",
-        "pipe",
-        "a\0b",
-    ] {
+    for key in ["absent", "folder", "folder/file/below", "folder/file/", "../x", "/folder/file", "folder//file", "a\0b"]
+    {
         let head = failure(store.head(scratch.bucket(), key, None, None).await);
         assert_eq!((head.class, head.code.as_str()), (ErrorClass::NotFound, "NoSuchKey"), "{key:?}");
         let get = failure(read(&store, &scratch.source(key), None).await);
         assert_eq!((get.class, get.code.as_str()), (ErrorClass::NotFound, "NoSuchKey"), "{key:?}");
     }
+}
+
+#[tokio::test]
+async fn what_has_a_name_and_is_no_object_is_told_apart_from_nothing() {
+    let (scratch, follow) = (Scratch::new(), store());
+    let skip = DiskStore::new(DiskOptions { symlinks: Symlinks::Skip, ..DiskOptions::default() });
+    let keep = DiskStore::new(DiskOptions { symlinks: Symlinks::Keep, ..DiskOptions::default() });
+    scratch.file("file", b"x");
+    rustix::fs::mknodat(rustix::fs::CWD, scratch.path("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    symlink("file", scratch.path("link")).unwrap();
+    symlink("nowhere", scratch.path("dangling")).unwrap();
+    symlink("loop", scratch.path("loop")).unwrap();
+
+    for (store, key, wanted) in [
+        (&follow, "pipe", Some("SpecialFile")),
+        (&follow, "link", None),
+        (&follow, "dangling", Some("SymlinkDangling")),
+        (&follow, "loop", Some("SymlinkLoop")),
+        (&skip, "link", Some("SymlinkSkipped")),
+        (&skip, "dangling", Some("SymlinkSkipped")),
+        (&keep, "dangling", None),
+        (&keep, "pipe", Some("SpecialFile")),
+    ] {
+        let head = store.head(scratch.bucket(), key, None, None).await;
+        let Some(code) = wanted else {
+            head.unwrap();
+            continue;
+        };
+        let error = failure(head);
+        assert_eq!(
+            (error.class, error.code.as_str(), error.is_of_no_object()),
+            (ErrorClass::NotFound, code, true),
+            "{key}"
+        );
+    }
+    assert!(!failure(follow.head(scratch.bucket(), "absent", None, None).await).is_of_no_object());
 }
 
 #[tokio::test]

@@ -140,6 +140,80 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     assert_eq!(scratch.files(), [("k".to_owned(), new.to_vec())].into());
 }
 
+/// What somebody does to the bytes of an upload while nobody is at work on it.
+fn tampered(with: &str, scratch: &Scratch) {
+    let path = scratch.path(&scratch.unfinished("part"));
+    match with {
+        "flipped" => {
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[PART + 3] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+        }
+        "cut" => std::fs::File::options().write(true).open(&path).unwrap().set_len(PART as u64 + 5).unwrap(),
+        "linked" => std::fs::hard_link(&path, scratch.path("other")).unwrap(),
+        "replaced" => {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, vec![0; 2 * PART + 7]).unwrap();
+        }
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn parts_of_another_process_are_read_back_before_they_count() {
+    for (with, still) in [
+        ("left alone", Some(&[1, 2, 3][..])),
+        ("flipped", Some(&[1, 3])),
+        ("cut", None),
+        ("linked", None),
+        ("replaced", Some(&[])),
+    ] {
+        let (scratch, first) = (Scratch::new(), store());
+        let body = pattern(2 * PART + 7, 5);
+        let id = first.create_upload(&creation(&scratch, "k", PART as u64, body.len() as u64)).await.unwrap();
+        for (number, part) in parts(&body) {
+            send(&first, &scratch, "k", &id, number, part).await;
+        }
+
+        tampered(with, &scratch);
+
+        let second = store();
+        let listed = second.list_parts(scratch.bucket(), "k", &id, None).await;
+        let Some(still) = still else {
+            assert_eq!(code(listed), "NoSuchUpload", "{with}");
+            assert!(scratch.keys().iter().all(|key| key == "other"), "{with}: nothing is left behind");
+            continue;
+        };
+        let mut listed: Vec<u32> = listed.unwrap().parts.iter().map(|part| part.number).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, still, "{with}");
+        // What was missing is sent again, and the file is what it should be.
+        let mut done = Vec::new();
+        for (number, part) in parts(&body) {
+            done.push(send(&second, &scratch, "k", &id, number, part).await);
+        }
+        second.complete_upload(&completion(&scratch, "k", &id, done, body.len() as u64)).await.unwrap();
+        assert_eq!(scratch.files(), [("k".to_owned(), body)].into(), "{with}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_cut_off_meanwhile_are_not_made_up_for_by_zeros() {
+    let (scratch, store) = (Scratch::new(), store());
+    let body = pattern(2 * PART + 7, 6);
+    let id = store.create_upload(&creation(&scratch, "k", PART as u64, body.len() as u64)).await.unwrap();
+    let mut done = Vec::new();
+    for (number, part) in parts(&body) {
+        done.push(send(&store, &scratch, "k", &id, number, part).await);
+    }
+
+    tampered("cut", &scratch);
+
+    let request = completion(&scratch, "k", &id, done, body.len() as u64);
+    assert_eq!(code(store.complete_upload(&request).await), "NoSuchUpload");
+    assert!(!scratch.path("k").exists());
+}
+
 #[tokio::test]
 async fn an_upload_belongs_to_its_key_and_ends_once() {
     let (scratch, store) = (Scratch::new(), store());

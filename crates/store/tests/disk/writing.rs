@@ -1,6 +1,6 @@
 //! Whole files.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileTypeExt as _, symlink};
 
 use bytes::Bytes;
 use rustix::fs::FlockOperation;
@@ -165,6 +165,35 @@ async fn folders_are_made_and_kept_links_are_made_again() {
     let follow = super::store();
     follow.put(scratch.bucket(), "a/text", Bytes::from_static(b"../b"), &attributes).await.unwrap();
     assert!(scratch.path("a/text").symlink_metadata().unwrap().is_file());
+}
+
+#[tokio::test]
+async fn devices_and_pipes_are_not_replaced() {
+    let (scratch, store) = (Scratch::new(), store());
+    rustix::fs::mknodat(rustix::fs::CWD, scratch.path("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+
+    assert_eq!(code(put(&store, &scratch, "pipe", b"x").await), "SpecialFileInTheWay");
+    let upload = super::creation(&scratch, "pipe", 5, 5);
+    assert_eq!(code(store.create_upload(&upload).await), "SpecialFileInTheWay");
+
+    assert!(scratch.path("pipe").symlink_metadata().unwrap().file_type().is_fifo());
+    assert_eq!(std::fs::read_dir(scratch.path("")).unwrap().count(), 1, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn an_empty_folder_gets_its_time_and_permissions_back() {
+    let (scratch, store) = (Scratch::new(), store());
+    let attributes = with(&[("mode", "040700"), ("mtime", "978307200")]);
+
+    store.put(scratch.bucket(), "private/", Bytes::new(), &attributes).await.unwrap();
+
+    assert_eq!((mtime(&scratch.path("private")), mode(&scratch.path("private"))), ((978_307_200, 0), 0o700));
+    // One that holds something keeps what it has, and so does one of which only a file's mode is known.
+    scratch.file("full/file", b"x");
+    let before = mode(&scratch.path("full"));
+    store.put(scratch.bucket(), "full/", Bytes::new(), &attributes).await.unwrap();
+    store.put(scratch.bucket(), "other/", Bytes::new(), &with(&[("mode", "0100600")])).await.unwrap();
+    assert_eq!((mode(&scratch.path("full")), mode(&scratch.path("other"))), (before, before));
 }
 
 #[tokio::test]

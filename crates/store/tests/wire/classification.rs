@@ -125,11 +125,14 @@ const DISKS: &[(&str, ErrorClass, Scope)] = &[
     (code::FOLDER_IN_THE_WAY, Object, ONE),
     (code::SYMLINK_IN_THE_WAY, Object, ONE),
     (code::CASE_COLLISION, Object, ONE),
-    (code::SPECIAL_FILE, Object, ONE),
+    (code::SPECIAL_FILE_IN_THE_WAY, Object, ONE),
+    ("ObjectParentIsFile", Object, ONE),
+    ("ExistingObjectIsDirectory", Object, ONE),
+    (code::SPECIAL_FILE, NotFound, ONE),
     (code::NAME_NOT_UTF8, Object, ONE),
-    (code::SYMLINK_SKIPPED, Object, ONE),
-    (code::SYMLINK_DANGLING, Object, ONE),
-    (code::SYMLINK_LOOP, Object, ONE),
+    (code::SYMLINK_SKIPPED, NotFound, ONE),
+    (code::SYMLINK_DANGLING, NotFound, ONE),
+    (code::SYMLINK_LOOP, NotFound, ONE),
 ];
 
 #[test]

@@ -11,6 +11,9 @@ use crate::requests::{Call, Interrupted, Requests};
 /// What is read of a file at a time.
 const RANGE: u64 = 8 << 20;
 
+/// Seconds after which what a service tells as an object's time is the time of no later version. Clocks may differ by one of them.
+const SETTLED: f64 = 2.0;
+
 impl<J: Journal> Object<'_, J> {
     pub(super) fn has_disk(&self) -> bool {
         self.source.connection().is_disk() || self.target.connection().is_disk()
@@ -54,7 +57,10 @@ impl<J: Journal> Object<'_, J> {
         let kept = |meta: &ObjectMeta| meta.attributes.metadata.get(MTIME).and_then(|text| read_mtime(text));
         // What was downloaded without a time of its own got the object's.
         let ours = kept(source).or_else(|| {
-            let made = self.target.connection().is_disk() && source.last_modified > 0.0;
+            // A service tells it in seconds: what was downloaded within the same second may have been overwritten after that.
+            let made = self.target.connection().is_disk()
+                && source.last_modified > 0.0
+                && target.changed >= source.last_modified + SETTLED;
             made.then(|| read_mtime(&time_text(source.last_modified))).flatten()
         });
         ours.is_some() && ours == kept(target)

@@ -31,6 +31,8 @@ use crate::requests::{Call, Interrupted, Requests, Tries};
 const AHEAD: usize = 8;
 /// How long parts that were sent are waited for before the last abort.
 const LINGER: Duration = Duration::from_mins(1);
+/// How long is looked for uploads that nobody knows of, when creating one has failed for good.
+const LOOK_AFTER: Duration = Duration::from_secs(15);
 /// How often an upload is aborted until the service has forgotten it.
 const ABORTS: usize = 10;
 
@@ -153,6 +155,10 @@ impl<'a, J: Journal> Object<'a, J> {
                 ended(sent, "CreateMultipartUpload")
             })
             .await;
+        if matches!(&created, Err(Interrupted::Failed(_))) && self.tries.again() > again {
+            // What was created by a try whose answer was lost is known to nobody. Best effort: the service may be out of reach.
+            let _looked = tokio::time::timeout(LOOK_AFTER, self.drop_stale_uploads(None)).await;
+        }
         let upload_id = match created {
             Ok(upload_id) => upload_id,
             Err(Interrupted::Failed(error)) if self.streams() => {

@@ -135,11 +135,12 @@ impl<J: Journal> Object<'_, J> {
         let mut route = evidence::choose_stream(source.size, reference, wishes, limits, held)
             .map_err(|error| self.too_large(&error))?;
         let part_size = route.parts.plan.part_size;
-        if part_size > memory && self.holds(&route) {
+        if part_size.min(source.size) > memory && self.holds(&route) {
             let message = format!(
-                "{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory.",
+                "{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory{}.",
                 self.source_address(),
-                source.size
+                source.size,
+                if wishes.part_size.is_some() { " or a smaller --part-size" } else { "" }
             );
             return Err(Trouble::Failed(ObjectFailure::new(
                 FailureClass::Store(ErrorClass::Object),
