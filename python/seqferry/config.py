@@ -101,8 +101,8 @@ class Bandwidth:
             ValueError: it is neither.
         """
         words = text.split()
-        if len(words) == 1 and "," not in text:
-            return cls(((0, _limit(words[0])),))
+        if words and "," not in text:
+            return cls(((0, _limit(text.strip())),))
         changes: dict[int, int | None] = {}
         for word in words:
             clock, comma, limit = word.partition(",")
@@ -269,8 +269,12 @@ def _postgres_url(text: str) -> str:
 
 def _check(settings: Settings) -> None:
     if settings.max_requests < 1:
-        raise UsageError("SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
+        raise UsageError("--max-requests, or SEQFERRY_MAX_REQUESTS: at least 1 request must be allowed in flight.")
     if settings.max_requests > MOST_REQUESTS:
-        raise UsageError(f"SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight.")
+        raise UsageError(
+            f"--max-requests, or SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight."
+        )
     if settings.memory < 16 * _MIB:
-        raise UsageError("SEQFERRY_MEMORY: at least 16MiB are needed for buffers.")
+        raise UsageError(
+            f"--memory, or SEQFERRY_MEMORY: {settings.memory} bytes are too few for buffers, 16MiB the least."
+        )

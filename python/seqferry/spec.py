@@ -40,7 +40,8 @@ def parse_uri(text: str) -> tuple[str, str]:
             raise UsageError(
                 f"'{_shown(text)}' looks like a mistyped s3:// address (did you mean '{_shown(meant)}'?); {_FORM}."
             )
-        raise UsageError(f"'{_shown(text)}' is not an S3 address; {_FORM}.")
+        form = "write the path alone, without file://" if text.lower().startswith("file://") else _FORM
+        raise UsageError(f"'{_shown(text)}' is not an S3 address; {form}.")
     bucket, _, key = text.removeprefix("s3://").partition("/")
     if not bucket:
         raise UsageError(f"'{_shown(text)}' names no bucket; {_FORM}.")

@@ -185,7 +185,15 @@ def test_a_pool_that_is_empty_is_told_as_an_outage(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("text", "limit"), [("off", None), ("OFF", None), ("50MB", 50_000_000), ("50MB/s", 50_000_000), ("2MiB/S", 2**21)]
+    ("text", "limit"),
+    [
+        ("off", None),
+        ("OFF", None),
+        ("50MB", 50_000_000),
+        ("50MB/s", 50_000_000),
+        ("2MiB/S", 2**21),
+        ("50 MB/s", 50_000_000),
+    ],
 )
 def test_one_limit_holds_all_day(text: str, limit: int | None) -> None:
     for hour in (0, 12, 23):

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 MISSING: Final = "There are no plots, since matplotlib is not installed: pip install 'seqferry[bench]'"
 _COLOURS: Final = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb5566", "#555555", "#997700")
+_MARKERS: Final = ("o", "s", "^", "D", "v")
 _MIB: Final = 2**20
 _ROW: Final = 0.34
 """Inches."""
@@ -101,11 +102,14 @@ def _by_threads(figures: Any, result: dict[str, Any]) -> Iterable[Plot]:
 
 def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
     names = list(dict.fromkeys((each["method"], each["part_size"]) for each in rows))
+    methods = list(dict.fromkeys(method for method, _ in names))
+    sizes = list(dict.fromkeys(part_size for _, part_size in names))
     ticks = sorted({each["threads"] for each in rows if each["threads"] is not None})
-    for index, (method, part_size) in enumerate(names):
+    for method, part_size in names:
         own = [each for each in rows if (each["method"], each["part_size"]) == (method, part_size)]
         label = method if part_size is None else f"{method}, {part_size // _MIB} MiB parts"
-        colour = _COLOURS[index % len(_COLOURS)]
+        colour = _COLOURS[methods.index(method) % len(_COLOURS)]
+        marker = _MARKERS[sizes.index(part_size) % len(_MARKERS)]
         curve = sorted((each for each in own if each["threads"] is not None), key=lambda each: each["threads"])
         if curve:
             speeds = [each["bytes_per_second"] for each in curve]
@@ -113,11 +117,11 @@ def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
             below = [(speed["median"] - speed["low"]) / _MIB for speed in speeds]
             above = [(speed["high"] - speed["median"]) / _MIB for speed in speeds]
             places = [each["threads"] for each in curve]
-            panel.errorbar(places, middles, yerr=[below, above], marker="o", capsize=3, label=label, color=colour)
+            panel.errorbar(places, middles, yerr=[below, above], marker=marker, capsize=3, label=label, color=colour)
         for each in own:
             if each["threads"] is None:
                 level = each["bytes_per_second"]["median"] / _MIB
-                panel.axhline(level, linestyle="--", color=colour, label=f"{label} (chooses by itself)")
+                panel.axhline(level, linestyle="--", color=colour, label=f"{label} (by default)")
     panel.set_xscale("log", base=2)
     panel.set_xticks(ticks, [str(tick) for tick in ticks])
     panel.minorticks_off()
@@ -125,7 +129,7 @@ def _curves(panel: Any, rows: Sequence[dict[str, Any]]) -> None:
     panel.set_ylabel("MiB/s")
     panel.set_ylim(bottom=0)
     panel.grid(alpha=0.3)
-    panel.legend(fontsize=8)
+    panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 def _plot(name: str, title: str, figure: Any) -> Plot:

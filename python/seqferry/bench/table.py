@@ -45,7 +45,7 @@ def _row(each: dict[str, Any]) -> tuple[str, ...]:
     runs = f"{each['runs']}" + (f", {each['failed']} failed" if each["failed"] else "")
     return (
         each["label"],
-        _spread(each["bytes_per_second"], _MIB, 1),
+        _spread(each["bytes_per_second"], _MIB, 1 if (each["bytes_per_second"] or {"low": 0})["low"] >= _MIB else 3),
         _spread(each["wall_s"], 1, 2),
         _spread(each["on_disk_s"], 1, 2),
         _spread(each["cpu_s"], 1, 2),

@@ -440,5 +440,7 @@ def _failure(cost: measure.Cost) -> str | None:
         return None
     if cost.timed_out:
         return f"it ran for more than {_RUN_WITHIN:.0f} s and was ended"
-    said = " | ".join(line.strip() for line in cost.output.splitlines()[-_SAID_LINES:] if line.strip())
+    # Further in stand names of objects, or the way to where something was raised.
+    lines = [line.strip() for line in cost.output.splitlines() if line.strip() and not line.startswith("    ")]
+    said = " | ".join(lines[-_SAID_LINES:])
     return f"it ended with status {cost.status}: {said or 'it said nothing'}"

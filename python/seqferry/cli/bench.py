@@ -204,7 +204,8 @@ class _Show:
             from seqferry.bench.report import run_facts
 
             display.emit("run", **run_facts(run))
-        what = f"{run.workload.name} {run.direction}, round {run.round + 1}, {run.variant.label}"
+        turn = "warm-up" if run.round < 0 else f"round {run.round + 1}"
+        what = f"{run.workload.name} {run.direction}, {turn}, {run.variant.label}"
         if run.error is not None or run.cost is None or run.speed is None:
             display.say(text.printable(f"  FAILED {what}: {run.error}"))
         else:

@@ -24,15 +24,24 @@ _NEXT_STEP: Final[dict[str, str]] = {
     "object": f"These objects cannot be copied as asked; change what the message names, and {_AGAIN}.",
     "person": f"Somebody has to allow or restore these objects (the message says what); after that, {_AGAIN}.",
     "capability": "The storage cannot do what was asked; the message names the option to leave out.",
-    "mismatch": "Do not use these copies. Run the same cp again; if it repeats, the storage alters data.",
+    "mismatch": (
+        "What the message does not say is gone must not be used. Run the same cp again; if it repeats, the storage, or "
+        "something on the way to it, alters data."
+    ),
     "exists": "The target exists and --if-exists fail was given: use --if-exists same or overwrite to replace it.",
+}
+
+_NEXT_STEP_OF_CODE: Final = {
+    "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_AGAIN}.",
+    "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
 }
 
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
 
-def next_step(error_class: str) -> str:
-    return _NEXT_STEP.get(error_class, f"Look at the message and {_AGAIN}.")
+def next_step(error_class: str, error_code: str) -> str:
+    found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class)
+    return found or f"Look at the message and {_AGAIN}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,7 @@ def _group(group: FailureGroup, status_command: str) -> list[str]:
     out = [
         f"{text.count(group.count, 'object')} failed: {text.printable(what)}",
         f"  {text.printable(group.message)}",
-        f"  Next: {next_step(group.error_class)}",
+        f"  Next: {next_step(group.error_class, group.error_code)}",
     ]
     out += [f"    {text.printable(key)}" for key in group.keys[:KEYS_PER_GROUP]]
     rest = group.count - len(group.keys[:KEYS_PER_GROUP])
@@ -169,7 +178,9 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "not_carried": result.not_carried,
         "error_code": status.error_code,
         "error_message": status.error_message,
-        "failures": [{**asdict(group), "next_step": next_step(group.error_class)} for group in result.failures],
+        "failures": [
+            {**asdict(group), "next_step": next_step(group.error_class, group.error_code)} for group in result.failures
+        ],
         "exit_code": exit_code,
     }
 

@@ -46,7 +46,7 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
     assert told.startswith("Ended with failures: 200 objects")
     assert "25 objects failed: HeadObject AccessDenied" in told
     assert "    run42/locked-19\n    … and 5 more: seqferry status 3f2a --failed" in told
-    assert summary.next_step("person") in told
+    assert summary.next_step("person", "AccessDenied") in told
     assert "1 object failed: HeadObject mismatch" in told
     assert "    run42/two\\nlines\\x1b[2J" in told
     assert "\x1b" not in told
@@ -65,7 +65,12 @@ def test_nothing_found_names_the_place() -> None:
 
 @pytest.mark.parametrize("error_class", ERROR_CLASSES)
 def test_each_class_of_error_has_a_next_step_of_its_own(error_class: str) -> None:
-    assert summary.next_step(error_class) != summary.next_step("unheard of")
+    assert summary.next_step(error_class, "") != summary.next_step("unheard of", "")
+
+
+def test_the_next_step_is_of_the_code_where_the_class_says_too_little() -> None:
+    assert "clock" in summary.next_step("retry", "RequestTimeTooSkewed")
+    assert summary.next_step("retry", "NoSuchUpload") != summary.next_step("retry", "InternalError")
 
 
 def test_the_event_holds_raw_values() -> None:
