@@ -174,6 +174,22 @@ async fn uploads_that_no_answer_told_of_are_not_left_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_may_not_be_aborted_is_told_of() {
+    let world = World::new();
+    let items = pair(&world).await;
+    for operation in ["UploadPartCopy", "AbortMultipartUpload"] {
+        world.store.rule(Rule::always(operation, Fault::Fail("AccessDenied", 403)));
+    }
+
+    let (outcomes, job) = drain(world.start(policy(), items)).await;
+
+    assert_eq!(outcomes.values().filter(|o| o.state == State::Failed).count(), 1, "{outcomes:?}");
+    assert_eq!(world.open_uploads().await, 1);
+    let notes = job.notes();
+    assert!(notes.iter().any(|note| note.contains("s3://target/copy/large stays open")), "{notes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_keeps_changing_fails_as_changed() {
     let world = World::new();
     let items = pair(&world).await;

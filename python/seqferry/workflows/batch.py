@@ -15,7 +15,7 @@ from typing import Final
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
-from seqferry.engine import CopyItem, Events, results
+from seqferry.engine import CopyItem, Events, Job, results
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, TransferSpec
 from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
@@ -113,11 +113,15 @@ def _copy(
         _record_until_finished(runtime, running)
         if running.suspended:
             raise Suspended
-    for note in job.notes():
-        log.warning("transfer %s: %s", run.transfer_id, note)
+    _tell(run, job)
     failure = job.failure()
     told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
     return told, running.cancelled
+
+
+def _tell(run: BatchRun, job: Job) -> None:
+    for note in job.notes():
+        log.warning("transfer %s: %s", run.transfer_id, note)
 
 
 def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
@@ -219,6 +223,7 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
                 job.wait(_WAIT_SECONDS)
                 if time.monotonic() > deadline:
                     running.suspend()
+        _tell(run, job)
         failure = job.failure()
         if failure is not None:
             log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, failure.message)

@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_store::budget::RequestPermit;
 use seqferry_store::{
-    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, Range, StoreError, Written,
+    Address, CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, Range, StoreError, Written,
 };
 use tokio::task::JoinError;
 
@@ -556,6 +556,15 @@ async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, tr
             })
             .await
         {
+            Err(Interrupted::Failed(error)) if error.class != ErrorClass::NotFound => {
+                if !requests.connection().is_disk() {
+                    requests.note(format!(
+                        "{error}. The upload {upload_id} of {} stays open, and its parts are paid for: abort it when that is possible again (aws s3api abort-multipart-upload), or have the bucket do so (a lifecycle rule).",
+                        Address(bucket, Some(key))
+                    ));
+                }
+                return;
+            }
             Err(_) => return,
             Ok(()) => {
                 if list_parts(requests, bucket, key, upload_id, tries).await.is_err() {
