@@ -13,12 +13,14 @@ from typing import Final
 
 from seqferry.models import Location
 
-_AWS: Final = (".amazonaws.com", ".amazonaws.com.cn")
+_AWS: Final = ".amazonaws.com"
+_AWS_APART: Final = {".amazonaws.com.cn": "aws-cn", ".us-gov-": "aws-us-gov"}
+"""Parts of AWS that have buckets of their own, by what the names of their hosts hold."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 def of(place: Location) -> str | None:
-    """The endpoint's URL in the spelling that tells endpoints apart; None for AWS, whichever address leads there."""
+    """What tells endpoints apart: the URL in one spelling; None for AWS, whichever address leads there."""
     url = place.endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not url:
         home = Path("~/.aws").expanduser()
@@ -33,8 +35,9 @@ def _normal(url: str) -> str | None:
     host, _, path = rest.partition("/")
     scheme, host = scheme.lower(), host.lower()
     host = host.removesuffix(":443" if scheme == "https" else ":80")
-    if host.partition(":")[0].endswith(_AWS):
-        return None
+    name = host.partition(":")[0]
+    if name.endswith((_AWS, f"{_AWS}.cn")):
+        return next((apart for part, apart in _AWS_APART.items() if part in name), None)
     for name in _LOOPBACK:
         if host == name or host.startswith(f"{name}:"):
             host = _LOOPBACK[0] + host.removeprefix(name)

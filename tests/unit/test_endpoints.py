@@ -69,6 +69,8 @@ def test_spellings_of_one_endpoint(one: str, other: str | None) -> None:
         ("https://a.example", "https://localhost.example"),
         ("https://localhost", "https://localhost.example"),
         ("https://fake-amazonaws.com", None),
+        ("https://s3.cn-north-1.amazonaws.com.cn", None),
+        ("https://s3.us-gov-west-1.amazonaws.com", "https://s3.us-west-1.amazonaws.com"),
     ],
 )
 def test_different_endpoints(one: str, other: str | None) -> None:
