@@ -16,6 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final, Protocol
 
 from seqferry.config import Settings
@@ -47,6 +48,9 @@ upload with parts is open, at the second in any case; what the storage had in ha
 _POLL: Final = 0.1
 _STUCK: Final = 120.0
 """Seconds without any progress after which the demo gives up."""
+_CALLED_BY_C: Final = f"{os.sep}awscrt{os.sep}"
+_LATER: Final = 0.05
+"""Seconds after which an interrupt that came at the wrong moment is tried again."""
 
 
 class DemoFailedError(SeqferryError):
@@ -351,9 +355,21 @@ def _environment(credentials: dict[str, str]) -> Generator[None]:
 
 @contextmanager
 def _terminable() -> Generator[None]:
-    """SIGTERM unwinds like Ctrl-C, so that nothing is left behind."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """SIGTERM unwinds like Ctrl-C, so that nothing is left behind; and neither is lost."""
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    """As Python does by itself, but for what boto3's library in C has called: there the interrupt would end unheard."""
+    while frame is not None:
+        if _CALLED_BY_C in frame.f_code.co_filename:
+            signal.setitimer(signal.ITIMER_REAL, _LATER)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
