@@ -38,7 +38,7 @@ def source(text: str) -> tuple[str, str]:
     try:
         mode = os.stat(text).st_mode
     except OSError as why:
-        if os.path.islink(text):
+        if isinstance(why, FileNotFoundError) and os.path.islink(text):
             raise UsageError(
                 f"'{text}' is a link to nothing; to copy the link itself give the folder above it and --symlinks keep."
             ) from None

@@ -20,7 +20,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::direct::Direct;
@@ -277,7 +277,7 @@ impl Uploads {
             (None, None) => return Err(gone()),
             (Some(bytes), _) => {
                 // Somebody has cut it, and what is missing would come back as zeros.
-                if !is_as_made(bytes, &state.record.begun)? {
+                if !has_its_room(&rustix::fs::fstat(bytes)?, &state.record.begun) {
                     state.give_up();
                     return Err(gone());
                 }
@@ -465,8 +465,12 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
 /// Whether a file is still the one that an upload has made room for: nobody has cut it or linked it to another name.
 fn is_as_made(bytes: &OwnedFd, begun: &Begun) -> Result<bool> {
     let stat = rustix::fs::fstat(bytes)?;
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
-    Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && (begun.size == 0 || size >= begun.size))
+    Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && has_its_room(&stat, begun))
+}
+
+/// Whether nothing was cut off of the room that was made. Without a size none was.
+fn has_its_room(stat: &Stat, begun: &Begun) -> bool {
+    begun.size == 0 || u64::try_from(stat.st_size).unwrap_or(0) >= begun.size
 }
 
 /// Parts whose bytes are not what the record says.

@@ -141,7 +141,9 @@ enum Begun<'a> {
         file: OwnedFd,
         name: &'a str,
     },
-    /// A link, or a folder: there is nothing more to it.
+    /// An empty folder that got its time and permissions.
+    Folder(&'a OwnedFd),
+    /// A link, or another folder: there is nothing more to it.
     Other(Sure<'a>),
 }
 
@@ -227,8 +229,9 @@ fn begin<'a>(
         // One that holds something has times and permissions that somebody gave it.
         if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
             dress(&folder.handle, &wanted).map_err(Fail::of_write)?;
+            return Ok(Begun::Folder(&folder.handle));
         }
-        return Ok(Begun::Other(Sure { pin: make_sure(&folder.handle, options.durable)?, unnamed: None }));
+        return Ok(Begun::Other(Sure { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
     };
     let temporary = Unfinished::Whole.name(&fresh_id());
     if wanted.kind == Some(FileType::Symlink) && options.symlinks == Symlinks::Keep {
@@ -247,6 +250,9 @@ impl<'a> Begun<'a> {
             Self::File { temporary, file, name } => {
                 let pin = make_sure(&file, durable).map_err(Fail::of_write)?;
                 Ok(Sure { pin, unnamed: Some((temporary, Some(file), name)) })
+            }
+            Self::Folder(handle) => {
+                Ok(Sure { pin: make_sure(handle, durable).map_err(Fail::of_write)?, unnamed: None })
             }
             Self::Other(sure) => Ok(sure),
         }
