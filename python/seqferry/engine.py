@@ -14,6 +14,7 @@ from typing import Final
 from seqferry import _native
 from seqferry import spec as specs
 from seqferry._native import CopyItem, Events, Failure, Job, ObjectInfo, Progress
+from seqferry.config import Settings
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, Location, TransferSpec
 
@@ -104,6 +105,13 @@ class Engine:
                 max_requests,
             )
         self._native = _native.Engine(max_requests=allowed, memory=memory, max_bandwidth=max_bandwidth)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Engine:
+        """With the limits that the settings have now."""
+        return cls(
+            max_requests=settings.max_requests, memory=settings.memory, max_bandwidth=settings.max_bandwidth.now()
+        )
 
     def limit_bandwidth(self, bytes_per_second: int | None) -> None:
         """From now on; None lifts the limit."""

@@ -80,11 +80,7 @@ class Service:
     def engine(self) -> Engine:
         with self._engine_lock:
             if self._engine is None:
-                self._engine = Engine(
-                    max_requests=self.settings.max_requests,
-                    memory=self.settings.memory,
-                    max_bandwidth=self.settings.max_bandwidth.now(),
-                )
+                self._engine = Engine.of(self.settings)
             return self._engine
 
     # --- transfers ---
@@ -221,7 +217,7 @@ class Service:
             UsageError: the spec makes no sense, or a named object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
-        sources.check(self.engine, specs.checked(spec))
+        sources.check(self.engine, spec)
 
     def preview(self, spec: TransferSpec) -> Iterator[PlannedCopy]:
         """What a transfer would look at, object by object, in no order and bounded memory; nothing is written.

@@ -11,7 +11,7 @@ from seqferry import local
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import UsageError
 from seqferry.models import Location, TransferSpec
-from seqferry.spec import is_left_out, is_own, source_key
+from seqferry.spec import checked, is_left_out, is_own, source_key
 
 log: Final = logging.getLogger("seqferry.sources")
 
@@ -23,10 +23,10 @@ def check(engine: Engine, spec: TransferSpec) -> None:
     """See that both buckets can be used and that objects which were named are there.
 
     Raises:
-        UsageError: a named object is not there.
+        UsageError: the spec makes no sense, or a named object is not there.
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
-    check_buckets(engine, spec)
+    check_buckets(engine, checked(spec))
     if spec.keys is not None or spec.single:
         missing: list[str] = []
         for _ in objects(engine, spec, missing.extend):

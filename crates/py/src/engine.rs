@@ -60,7 +60,7 @@ impl Engine {
         if let Some(connection) = connections.get(options) {
             return connection.clone();
         }
-        let connection = Connection::new(options.connect().await);
+        let connection = Connection::new(options.connect(self.budget.pace()).await);
         connections.insert(options.clone(), connection.clone());
         connection
     }

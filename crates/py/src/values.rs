@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seqferry_store::{
-    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, PageCache, S3Store, StoreError,
-    Symlinks,
+    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, Pace, PageCache, S3Store,
+    StoreError, Symlinks,
 };
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::requests::Interrupted;
@@ -56,9 +56,9 @@ pub(crate) enum Links {
 }
 
 impl Reached {
-    pub(crate) async fn connect(&self) -> Arc<dyn ObjectStore> {
+    pub(crate) async fn connect(&self, pace: Pace) -> Arc<dyn ObjectStore> {
         match self {
-            Self::Service(options) => Arc::new(S3Store::connect(options.clone()).await),
+            Self::Service(options) => Arc::new(S3Store::paced(options.clone(), pace).await),
             Self::Disk(Files { links, empty_folders, page_cache }) => {
                 let symlinks = match links {
                     Links::Follow => Symlinks::Follow,

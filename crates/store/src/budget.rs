@@ -29,6 +29,7 @@ use tokio::time::Instant;
 pub use streams::StreamPermit;
 
 use bandwidth::Bandwidth;
+pub use bandwidth::Pace;
 use gates::{Gates, Next, Waiter};
 use latency::Kind;
 use streams::Streams;
@@ -164,6 +165,7 @@ pub struct Budget {
     objects: Arc<Semaphore>,
     streams: Arc<Streams>,
     bandwidth: Bandwidth,
+    pace: Pace,
 }
 
 #[derive(Debug)]
@@ -279,6 +281,7 @@ impl Budget {
             objects: Arc::new(Semaphore::new(OBJECTS)),
             streams: Arc::default(),
             bandwidth: Bandwidth::new(limits.max_bandwidth, start),
+            pace: Pace::new(limits.max_bandwidth, start),
         })
     }
 
@@ -390,6 +393,11 @@ impl Budget {
         self.bandwidth.pass(bytes).await;
     }
 
+    /// The same limit for bytes that pass over a connection.
+    pub fn pace(&self) -> Pace {
+        self.pace.clone()
+    }
+
     /// Change the hard limits while requests are in flight. None keeps a limit.
     pub fn retune(self: &Arc<Self>, max_requests: Option<usize>, max_bandwidth: Option<Option<u64>>) {
         if let Some(most) = max_requests {
@@ -400,6 +408,7 @@ impl Budget {
         }
         if let Some(per_second) = max_bandwidth {
             self.bandwidth.limit(per_second);
+            self.pace.limit(per_second);
         }
     }
 

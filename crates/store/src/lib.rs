@@ -24,7 +24,7 @@ pub mod conformance;
 pub mod fault;
 
 pub use body::{Body, ByteStream};
-pub use budget::{Budget, BudgetLimits};
+pub use budget::{Budget, BudgetLimits, Pace};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Symlinks, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};

@@ -17,6 +17,7 @@ mod transport;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use connect::{Base, without_userinfo};
 pub use connect::{Credentials, EndpointOptions};
 use direct::Direct;
 
+use crate::budget::Pace;
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
@@ -32,6 +34,7 @@ use crate::store::Result;
 /// An endpoint as one identity.
 pub struct S3Store {
     options: EndpointOptions,
+    pace: Pace,
     state: RwLock<State>,
     /// When credentials were loaded anew last; held while they are, so that many expired requests cause one load.
     reloaded: tokio::sync::Mutex<Option<Instant>>,
@@ -70,9 +73,14 @@ const RELOAD_PAUSE: Duration = Duration::from_secs(2);
 impl S3Store {
     /// Resolve the options through the AWS chain; contacts no service yet.
     pub async fn connect(options: EndpointOptions) -> Self {
-        let base = Arc::new(Base::load(&options).await);
+        Self::paced(options, Pace::default()).await
+    }
+
+    /// The same, and bodies come and go at this pace. Those that are sent through a proxy or by the SDK go at once.
+    pub async fn paced(options: EndpointOptions, pace: Pace) -> Self {
+        let base = Arc::new(Base::load(&options, pace.clone()).await);
         let state = State { base, regions: HashMap::new(), bucket_regions: HashMap::new() };
-        Self { options, state: RwLock::new(state), reloaded: tokio::sync::Mutex::default() }
+        Self { options, pace, state: RwLock::new(state), reloaded: tokio::sync::Mutex::default() }
     }
 
     fn regional(&self, bucket: &str) -> Arc<Regional> {
@@ -98,7 +106,7 @@ impl S3Store {
         operation: &'static str,
         bucket: &str,
         key: Option<&str>,
-        limit: Duration,
+        limit: impl Into<Patience>,
         request: F,
     ) -> Result<T>
     where
@@ -114,19 +122,20 @@ impl S3Store {
         operation: &'static str,
         bucket: &str,
         key: Option<&str>,
-        limit: Duration,
+        limit: impl Into<Patience>,
         request: F,
     ) -> Result<T>
     where
         F: Fn(Arc<Regional>) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
+        let patience = limit.into();
         let timed = async |regional| {
-            let late = || {
+            let late = |after: Duration| {
                 let error = StoreError::new(operation, bucket, key, code::TIMED_OUT, None);
-                Err(error.with_message(format!("no answer within {} s", limit.as_secs())))
+                Err(error.with_message(format!("no answer within {} s", after.as_secs())))
             };
-            let answer = tokio::time::timeout(limit, request(regional)).await.unwrap_or_else(|_| late());
+            let answer = self.within(patience, request(regional)).await.unwrap_or_else(late);
             answer.map_err(|error| self.explained(error))
         };
         let regional = self.regional(bucket);
@@ -142,6 +151,26 @@ impl S3Store {
             _ => return Err(error),
         }
         timed(self.regional(bucket)).await
+    }
+
+    /// How a request ends, or how long it has not.
+    async fn within<T>(
+        &self,
+        patience: Patience,
+        request: impl Future<Output = T>,
+    ) -> std::result::Result<T, Duration> {
+        let (mut request, mut spent) = (pin!(request), Duration::ZERO);
+        loop {
+            // As of now: the limit may have changed since the request began.
+            let most = patience.limit.saturating_add(self.pace.patience(patience.paced));
+            if spent >= most {
+                return Err(spent);
+            }
+            match tokio::time::timeout(most - spent, &mut request).await {
+                Ok(answer) => return Ok(answer),
+                Err(_) => spent = most,
+            }
+        }
     }
 
     /// The error with what its reader has to look at: the profile that has no credentials, the address that is silent.
@@ -165,7 +194,7 @@ impl S3Store {
         if reloaded.is_some_and(|at| at.elapsed() < RELOAD_PAUSE) {
             return;
         }
-        let base = Arc::new(Base::load(&self.options).await);
+        let base = Arc::new(Base::load(&self.options, self.pace.clone()).await);
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             state.base = base;
@@ -175,9 +204,59 @@ impl S3Store {
     }
 }
 
+/// How long to wait for the answer to a request.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    limit: Duration,
+    /// So many bytes are sent, which a limit of bandwidth makes take longer.
+    paced: u64,
+}
+
+impl From<Duration> for Patience {
+    fn from(limit: Duration) -> Self {
+        Self { limit, paced: 0 }
+    }
+}
+
+impl Patience {
+    fn to_send(bytes: u64) -> Self {
+        Self { limit: time_limit(bytes), paced: bytes }
+    }
+}
+
 /// How long to wait for the answer to a request that moves so many bytes.
 ///
 /// A part copy runs at 70-90 MiB/s on AWS; 2 MiB/s is what a busy small server may still do. The fixed minute covers queues.
 fn time_limit(bytes: u64) -> Duration {
     Duration::from_secs(60 + bytes / (2 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Budget, BudgetLimits};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_a_limit_of_bandwidth_makes_slow_is_not_given_up() {
+        let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1000), ..BudgetLimits::default() });
+        let store = S3Store::paced(EndpointOptions::default(), budget.pace()).await;
+        let takes = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+
+        // 100 s by itself, and others pass beside it.
+        assert!(store.within(Patience::to_send(100_000), takes(300)).await.is_ok());
+        assert!(store.within(Patience::to_send(100_000), takes(1000)).await.is_err());
+        assert!(store.within(Duration::from_secs(60).into(), takes(61)).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_comes_meanwhile_is_waited_for() {
+        let budget = Budget::new(BudgetLimits::default());
+        let store = S3Store::paced(EndpointOptions::default(), budget.pace()).await;
+        let request = async {
+            budget.retune(None, Some(Some(1000)));
+            tokio::time::sleep(Duration::from_secs(300)).await;
+        };
+
+        assert!(store.within(Patience::to_send(100_000), request).await.is_ok());
+    }
 }

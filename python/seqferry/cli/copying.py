@@ -202,10 +202,10 @@ def _copy(given: dict[str, Any]) -> int:
         max_requests=given["max_requests"],
         max_bandwidth=given["max_bandwidth"],
         memory=given["memory"],
+        check=spec,
     ) as session:
         if spec is None:
             return pipes.copy(session, of_spec)
-        session.service.check(spec)
         if given["dry_run"]:
             return _preview(session, spec)
         if given["detach"]:

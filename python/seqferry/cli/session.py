@@ -7,6 +7,7 @@ import os
 import shlex
 import socket
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -114,18 +115,39 @@ class Session:
 
 @contextmanager
 def open_session(
-    *, as_json: bool = False, quiet: bool = False, progress: bool = True, state_dir: str | None = None, **settings: Any
+    *,
+    as_json: bool = False,
+    quiet: bool = False,
+    progress: bool = True,
+    state_dir: str | None = None,
+    check: TransferSpec | None = None,
+    **settings: Any,
 ) -> Generator[Session]:
     """Settings from the environment and ``settings``, and an open service.
 
+    Args: ``check`` is what is to be transferred, if that is to be looked at first.
+
     Raises:
         ConfigError: the settings make no sense, or the state folder or the database cannot be used.
+        UsageError, StorageError: as ``Service.check``.
     """
-    # Imported here: `seqferry --help` need not wait for SQLAlchemy and the engine.
-    from seqferry.service import Service
-
     loaded = Settings.load(state_dir=state_dir, **settings)
-    with Service.open(loaded) as service:
+    with ThreadPoolExecutor(1, "seqferry-check") as beside:
+        engine, checked = None, None
+        if check is not None:
+            # Imported here, as below: `seqferry --help` need not wait for the engine and SQLAlchemy.
+            from seqferry import sources
+            from seqferry.engine import Engine
+
+            engine = Engine.of(loaded)
+            # The storage answers while the rest is imported, which takes as long as some answers from far away.
+            checked = beside.submit(sources.check, engine, check)
+        from seqferry.service import Service
+
+        opened = Service.open(loaded, engine)
+    with opened as service:
+        if checked is not None:
+            checked.result()
         yield Session(loaded, service, as_json, quiet, progress, state_dir)
 
 

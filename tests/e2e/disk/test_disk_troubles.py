@@ -231,19 +231,60 @@ def test_a_target_that_cannot_be_written_stops_before_anything_is_recorded(
     )
 
 
-def test_a_file_without_permission_fails_by_itself(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
-) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("the superuser may read every file")
-    bucket, mover = make_bucket(s3server), make_mover(s3server)
-    fill(tmp_path / "run", rng, ["closed", "open"])
-    (tmp_path / "run/closed").chmod(0)
+@pytest.fixture
+def ordinary() -> tuple[str, ...]:
+    """What runs a command without what the superuser may do beyond others."""
+    if os.geteuid() != 0:
+        return ()
+    lost = "-dac_override,-dac_read_search,-fowner,-chown"
+    return ("setpriv", f"--inh-caps={lost}", f"--bounding-set={lost}")
 
-    code, summary, err = mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/")
+
+def test_a_file_without_permission_fails_by_itself(
+    s3server: S3Server,
+    make_bucket: MakeBucket,
+    make_mover: MakeMover,
+    ordinary: tuple[str, ...],
+    rng: random.Random,
+    tmp_path: Path,
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    mover.within = ordinary
+    names = ["closed", "open", "may-be-listed/a", "may-be-listed/below/b", "may-be-entered/c", "neither/d"]
+    fill(tmp_path / "run", rng, names)
+    modes = {"closed": 0, "may-be-listed": 0o444, "may-be-entered": 0o111, "neither": 0}
+    for name, mode in modes.items():
+        (tmp_path / "run" / name).chmod(mode)
+    try:
+        code, summary, err = mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/")
+    finally:
+        for name in modes:
+            (tmp_path / "run" / name).chmod(0o755)
 
     assert code == 1, f"{summary}\n{err}"
     assert keys(s3server, bucket) == ["in/open"]
+    failed = {each.source_key: each.error_code for each in mover.objects(summary["id"], "failed")}
+    assert failed == dict.fromkeys(("closed", "may-be-listed/", "may-be-entered/", "neither/"), "PermissionDenied"), err
+
+
+def test_a_folder_that_may_not_be_written_to_fails_its_files_only(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, ordinary: tuple[str, ...], tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    mover.within = ordinary
+    for key in ("in/fine/a", "in/closed/b", "in/closed/new/c"):
+        s3server.client().put_object(Bucket=bucket, Key=key, Body=b"x")
+    closed = tmp_path / "target/closed"
+    closed.mkdir(parents=True)
+    closed.chmod(0o555)
+    try:
+        code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/target")
+    finally:
+        closed.chmod(0o755)
+
+    assert (code, summary["objects_done"], summary["objects_failed"]) == (1, 1, 2), err
+    assert (tmp_path / "target/fine/a").read_bytes() == b"x"
+    assert list(closed.iterdir()) == []
 
 
 def test_what_is_no_file_is_not_replaced_and_links_count_as_being_there(

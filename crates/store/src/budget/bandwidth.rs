@@ -3,8 +3,12 @@
 //! All that pass stand in one line, which goes out at the rate that holds. Whoever is the next to join it waits until it has
 //! gone out, so that the first byte after a rest costs no wait, and one who gives up has left nothing in it. The line is counted
 //! in bytes and not in time: a rate that changes changes the wait.
+//!
+//! Requests stand in it with all their bytes before they begin, so that few of them are under way at a low limit and each comes to
+//! its end. Those that have begun do not go as fast as they can: their bytes stand in line once more, piece by piece, where they
+//! pass ([`Pace`]).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -17,6 +21,12 @@ const INSTANT: f64 = 1e-6;
 const LATE: f64 = 0.05;
 /// Nobody waits longer without looking again: times beyond what a clock can tell are reached in steps.
 const LOOK: f64 = 3600.0;
+/// Bytes that pass in one piece: those of so much time, and at least and at most so many.
+const PIECE: Duration = Duration::from_millis(20);
+const SMALLEST_PIECE: u64 = 4 << 10;
+const LARGEST_PIECE: u64 = 1 << 20;
+/// Bytes under a limit may take so many times as long as they would by themselves: others pass meanwhile.
+const BESIDE_OTHERS: f64 = 4.0;
 
 /// See the module.
 #[derive(Debug)]
@@ -112,10 +122,51 @@ impl Bandwidth {
     }
 }
 
+/// The limit of a [`Budget`](super::Budget) for bytes as they pass over connections, for each way by itself.
+#[derive(Debug, Clone)]
+pub struct Pace(Arc<[Bandwidth; 2]>);
+
+/// No limit.
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new(None, Instant::now())
+    }
+}
+
+impl Pace {
+    pub(super) fn new(per_second: Option<u64>, now: Instant) -> Self {
+        Self(Arc::new([Bandwidth::new(per_second, now), Bandwidth::new(per_second, now)]))
+    }
+
+    pub(super) fn limit(&self, per_second: Option<u64>) {
+        self.0.iter().for_each(|way| way.limit(per_second));
+    }
+
+    /// How many bytes may pass at once; None without a limit.
+    pub(crate) fn piece(&self) -> Option<usize> {
+        let rate = self.0[0].rate()? as f64;
+        Some(((rate * PIECE.as_secs_f64()) as u64).clamp(SMALLEST_PIECE, LARGEST_PIECE) as usize)
+    }
+
+    /// Wait until so many bytes may be sent.
+    pub(crate) async fn send(&self, bytes: usize) {
+        self.0[0].pass(bytes as u64).await;
+    }
+
+    /// Wait until what was received before has passed, and count so many bytes more.
+    pub(crate) async fn received(&self, bytes: usize) {
+        self.0[1].pass(bytes as u64).await;
+    }
+
+    /// How much longer than without the limit that holds now it may take to send so many bytes.
+    pub(crate) fn patience(&self, bytes: u64) -> Duration {
+        let seconds = self.0[0].rate().map_or(0.0, |rate| BESIDE_OTHERS * bytes as f64 / rate as f64);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::task::JoinHandle;
 
     use super::*;

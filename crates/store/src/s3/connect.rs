@@ -21,6 +21,7 @@ use aws_types::service_config::ServiceConfigKey;
 use super::credentials::KeptCredentials;
 use super::direct::{Common, Direct};
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
+use crate::budget::Pace;
 
 /// Where to talk to and as whom.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -88,9 +89,9 @@ pub(super) struct Base {
 impl Base {
     /// Resolve the options through the AWS chain. Reads files and environment; contacts at most the metadata service of
     /// the machine, for a region that nothing else names.
-    pub(super) async fn load(options: &EndpointOptions) -> Self {
+    pub(super) async fn load(options: &EndpointOptions, pace: Pace) -> Self {
         let trust = Arc::new(Trust::default());
-        let Transport { client, connector, connections } = transport(Arc::clone(&trust));
+        let Transport { client, connector, connections } = transport(Arc::clone(&trust), pace);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(client);
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
@@ -253,13 +254,13 @@ mod tests {
     }
 
     async fn base(endpoint: Option<&str>) -> Base {
-        Base::load(&EndpointOptions {
+        let options = EndpointOptions {
             endpoint_url: endpoint.map(str::to_owned),
             region: Some("eu-west-1".to_owned()),
             credentials: Some(Credentials { access_key: "access".to_owned(), secret_key: "secret".to_owned() }),
             ..EndpointOptions::default()
-        })
-        .await
+        };
+        Base::load(&options, Pace::default()).await
     }
 
     /// Where a GET would go to, and a copy, without going there.

@@ -29,6 +29,7 @@ use tower_service::Service as _;
 
 use super::sign::host;
 use super::transport::{Dial, Wide, no_connection};
+use crate::budget::Pace;
 
 /// What is read to find the end of a head: more than a head has, little enough that few bytes of a body have to be moved.
 const HEAD: usize = 8 << 10;
@@ -47,6 +48,8 @@ type Stream = TokioIo<MaybeHttpsStream<Wide>>;
 pub(super) struct Connections {
     dial: Dial,
     proxies: Matcher,
+    /// Of what is sent.
+    pace: Pace,
     idle: Mutex<Idle>,
 }
 
@@ -66,8 +69,8 @@ pub(super) struct Answer {
 }
 
 impl Connections {
-    pub(super) fn new(dial: Dial) -> Arc<Self> {
-        Arc::new(Self { dial, proxies: Matcher::from_env(), idle: Mutex::default() })
+    pub(super) fn new(dial: Dial, pace: Pace) -> Arc<Self> {
+        Arc::new(Self { dial, proxies: Matcher::from_env(), pace, idle: Mutex::default() })
     }
 
     /// Whether requests to this address go through a proxy, and so not this way.
@@ -99,7 +102,7 @@ impl Connections {
                 Some(connection) => connection,
                 None => self.connect(uri).await.map_err(no_connection)?,
             };
-            match connection.ask(text.clone(), body.clone()).await {
+            match connection.ask(text.clone(), body.clone(), &self.pace).await {
                 Ok(head) => return Ok(self.answer(origin, connection, head)),
                 // The other side has closed it while nobody used it, as it may at any time. Whether it has seen the request cannot be
                 // known.
@@ -209,9 +212,10 @@ enum Framing {
 }
 
 impl Connection {
-    async fn ask(&mut self, head: Bytes, body: Bytes) -> io::Result<Head> {
+    async fn ask(&mut self, head: Bytes, body: Bytes, pace: &Pace) -> io::Result<Head> {
+        let pace = (!body.is_empty()).then_some(pace);
         let mut rest = head.chain(body);
-        if let Err(error) = self.write(&mut rest).await {
+        if let Err(error) = self.write(&mut rest, pace).await {
             // Whoever refuses a body need not read it to its end, but says why.
             return match self.head().await {
                 Ok(head) => Ok(Head { goes_on: false, ..head }),
@@ -223,9 +227,26 @@ impl Connection {
     }
 
     /// Write all, or until an answer comes.
-    async fn write(&mut self, rest: &mut impl Buf) -> io::Result<()> {
+    async fn write(&mut self, rest: &mut impl Buf, pace: Option<&Pace>) -> io::Result<()> {
+        if let Some(pace) = pace {
+            while let Some(piece) = pace.piece().filter(|piece| *piece < rest.remaining()) {
+                pace.send(piece).await;
+                let mut piece = (&mut *rest).take(piece);
+                self.write_at_once(&mut piece).await?;
+                if piece.has_remaining() {
+                    return Ok(());
+                }
+            }
+            pace.send(rest.remaining()).await;
+        }
+        self.write_at_once(rest).await?;
+        self.stream.flush().await
+    }
+
+    /// As fast as the other side takes it.
+    async fn write_at_once(&mut self, rest: &mut impl Buf) -> io::Result<()> {
         let Self { stream, ahead } = self;
-        let sent: io::Result<()> = poll_fn(|cx| {
+        poll_fn(|cx| {
             while rest.has_remaining() {
                 match poll_write_buf(Pin::new(&mut *stream), cx, rest) {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
@@ -250,9 +271,7 @@ impl Connection {
             }
             Poll::Ready(Ok(()))
         })
-        .await;
-        sent?;
-        self.stream.flush().await
+        .await
     }
 
     /// The head of the answer.

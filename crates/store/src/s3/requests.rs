@@ -16,9 +16,10 @@ use super::convert::{
     malformed, object_meta, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
 };
 use super::direct::{About, Came, RequestHeaders};
-use super::{S3Store, time_limit};
+use super::{Patience, S3Store, time_limit};
 use crate::ChecksumAlgorithm;
 use crate::body::{Body, Source};
+use crate::budget::Pace;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{Fetched, ObjectStore, Result};
@@ -88,6 +89,7 @@ struct Watched {
     bucket: String,
     key: String,
     body: Came,
+    pace: Pace,
     /// Bytes that were announced, and have not come yet.
     left: u64,
     /// How long was waited for bytes, and how many came, since that was last looked at.
@@ -104,6 +106,7 @@ impl Watched {
 #[async_trait]
 impl Source for Watched {
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
+        let at_most = self.pace.piece().map_or(at_most, |piece| at_most.min(piece));
         let since = Instant::now();
         match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
             Err(_) => Err(self.broken("the body stalled")),
@@ -120,6 +123,7 @@ impl Source for Watched {
                     }
                     (self.waited, self.came) = (Duration::ZERO, 0);
                 }
+                self.pace.received(came).await;
                 Ok(came)
             }
             Ok(Err(error)) => Err(self.broken(&chain(&error))),
@@ -276,6 +280,7 @@ impl ObjectStore for S3Store {
             bucket: bucket.to_owned(),
             key: key.to_owned(),
             body,
+            pace: self.pace.clone(),
             left: expected,
             waited: Duration::ZERO,
             came: 0,
@@ -287,7 +292,7 @@ impl ObjectStore for S3Store {
         let (bucket, key) = (object.bucket.as_str(), object.key.as_str());
         let about = About { operation: "PutObject", bucket, key };
         let answer = self
-            .in_region("PutObject", bucket, Some(key), time_limit(body.len() as u64), async |regional| {
+            .in_region("PutObject", bucket, Some(key), Patience::to_send(body.len() as u64), async |regional| {
                 let Some(home) = regional.direct.home(bucket, key).await else {
                     return Box::pin(put_by_sdk(&regional.client, about, object, &body)).await;
                 };
@@ -448,7 +453,7 @@ impl ObjectStore for S3Store {
     ) -> Result<Copied> {
         let about = About { operation: "UploadPart", bucket, key };
         let answer = self
-            .in_region("UploadPart", bucket, Some(key), time_limit(body.len() as u64), async |regional| {
+            .in_region("UploadPart", bucket, Some(key), Patience::to_send(body.len() as u64), async |regional| {
                 let Some(home) = regional.direct.home(bucket, key).await else {
                     return Box::pin(put_part_by_sdk(&regional.client, about, upload_id, part, &body, digests)).await;
                 };
@@ -593,9 +598,10 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
+    use crate::budget::{Budget, BudgetLimits};
 
     /// Read a body of `size` bytes of which `at_a_time` come each second, and do something else for `pause` seconds between reads.
-    async fn read(size: u64, at_a_time: usize, pause: u64) -> Result<u64> {
+    async fn read(size: u64, at_a_time: usize, pause: u64, pace: Pace) -> Result<u64> {
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         tokio::spawn(async move {
             let mut left = usize::try_from(size).unwrap();
@@ -606,7 +612,7 @@ mod tests {
         });
         let body = Came::Sdk(Box::pin(ours));
         let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
-        let mut watched = Watched { bucket, key, body, left: size, waited: Duration::ZERO, came: 0 };
+        let mut watched = Watched { bucket, key, body, pace, left: size, waited: Duration::ZERO, came: 0 };
         let (mut all, mut into) = (0, Vec::new());
         while all < size {
             into.clear();
@@ -619,13 +625,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_trickles_is_given_up_and_a_slow_one_is_not() {
-        assert_eq!(read(300_000, 2000, 0).await.unwrap(), 300_000);
-        assert_eq!(read(60, 1, 0).await.unwrap(), 60, "little is left of it");
+        let free = Pace::default;
+        assert_eq!(read(300_000, 2000, 0, free()).await.unwrap(), 300_000);
+        assert_eq!(read(60, 1, 0, free()).await.unwrap(), 60, "little is left of it");
         assert_eq!(
-            read(6000, 10, 60).await.unwrap(),
+            read(6000, 10, 60, free()).await.unwrap(),
             6000,
             "what the reader does meanwhile is not the service's fault"
         );
-        assert_eq!(read(1 << 20, 10, 0).await.unwrap_err().code, code::TRUNCATED);
+        assert_eq!(read(1 << 20, 10, 0, free()).await.unwrap_err().code, code::TRUNCATED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_comes_at_the_pace_of_the_limit_however_slow_that_is() {
+        let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
+        let start = Instant::now();
+
+        assert_eq!(read(20_000, 1 << 20, 0, budget.pace()).await.unwrap(), 20_000);
+
+        // What came last is counted, and waited for by what comes next.
+        let seconds = start.elapsed().as_secs();
+        assert!((158..=201).contains(&seconds), "{seconds} s");
     }
 }

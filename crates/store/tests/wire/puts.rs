@@ -3,15 +3,19 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
-use seqferry_store::{Attributes, ChecksumAlgorithm, Digests, ErrorClass, ObjectStore as _, PutObject};
+use seqferry_store::{
+    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, Digests, ErrorClass, ObjectStore as _, PutObject, S3Store,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::direct::{assert_signed, essence, sdk_at, sources};
 use crate::server::{Reply, Then, Wire, error_body};
-use crate::store_at;
+use crate::{options_for, store_at};
 
 /// What a body can be sent with.
 fn digests() -> Vec<Digests> {
@@ -227,4 +231,59 @@ async fn a_connection_that_ends_amid_a_body_is_an_error_to_try_again() {
     let error = store.put("bucket", "key", Bytes::from(vec![1; 64 << 20]), &Attributes::default()).await.unwrap_err();
 
     assert_eq!((error.code.as_str(), error.class), (code::CONNECTION_FAILED, ErrorClass::Retry), "{error:?}");
+}
+
+/// Takes a body of so many bytes, tells of the first of them, and answers once all have come.
+fn patient(size: usize) -> (String, UnboundedReceiver<()>) {
+    let (tell, told) = unbounded_channel();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        let mut body = vec![0; size];
+        stream.read_exact(&mut body[..1]).unwrap();
+        tell.send(()).unwrap();
+        stream.read_exact(&mut body[1..]).unwrap();
+        assert!(body.iter().all(|byte| *byte == 1));
+        stream.write_all(b"HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 0\r\n\r\n").unwrap();
+    });
+    (format!("http://{address}"), told)
+}
+
+#[tokio::test]
+async fn a_body_is_sent_at_the_pace_of_the_limit() {
+    const SIZE: usize = 400_000;
+    let (url, _told) = patient(SIZE);
+    let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1_000_000), ..BudgetLimits::default() });
+    let store = S3Store::paced(options_for(&url), budget.pace()).await;
+    let start = Instant::now();
+
+    store.put("bucket", "key", Bytes::from(vec![1; SIZE]), &Attributes::default()).await.unwrap();
+
+    // No sooner than the limit allows, but for the last piece and what a late clock is allowed to make up for.
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(300), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_body_on_its_way_goes_at_once_when_the_limit_is_lifted() {
+    const SIZE: usize = 400_000;
+    let (url, mut told) = patient(SIZE);
+    let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
+    let store = S3Store::paced(options_for(&url), budget.pace()).await;
+    let body = Bytes::from(vec![1; SIZE]);
+    let sending = tokio::spawn(async move { store.put("bucket", "key", body, &Attributes::default()).await });
+
+    told.recv().await.unwrap();
+    assert!(!sending.is_finished());
+    budget.retune(None, Some(None));
+
+    // It would have been an hour.
+    sending.await.unwrap().unwrap();
 }
