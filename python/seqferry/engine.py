@@ -57,6 +57,12 @@ def _translated() -> Generator[None]:
         yield
     except _native.EngineError as failure:
         raise StorageError(*failure.args) from None
+    except BaseException as panic:
+        # A fault of ours, which must not pass those by who handle failures: it is no Exception.
+        if type(panic).__name__ == "PanicException":
+            message = f"The engine failed by a fault of its own, which is worth a report: {panic}"
+            raise StorageError(message, "person", "Panicked", job_wide=True) from panic
+        raise
 
 
 def _endpoint(place: Location) -> _native.Endpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -69,7 +70,7 @@ def target(text: str, name: str | None) -> tuple[str, str]:
     _check(text)
     is_folder = name is None or text.endswith("/") or os.path.isdir(text)
     if not is_folder:
-        if os.path.exists(text) and not os.path.isfile(text):
+        if (os.path.exists(text) and not os.path.isfile(text)) or _is_of_the_system(text):
             raise UsageError(
                 f"'{text}' is a device, pipe or socket, which is not replaced by a file; write - for standard output."
             )
@@ -78,6 +79,15 @@ def target(text: str, name: str | None) -> tuple[str, str]:
     if os.path.lexists(text.rstrip("/") or "/") and not os.path.isdir(text):
         raise UsageError(f"'{text}' is no folder, and what is copied needs one; choose another target.")
     return _real(text), name or ""
+
+
+def _is_of_the_system(path: str) -> bool:
+    """Whether it stands for a device or an open file, as /dev/stdout does, though that may be a file just now."""
+    places = [os.path.join(os.path.realpath(os.path.dirname(path) or "."), "")]
+    if os.path.islink(path):
+        places.append(os.readlink(path))
+    shared_memory = "/dev/shm/"  # noqa: S108 - an ordinary file system
+    return any(place.startswith(("/dev/", "/proc/")) and not place.startswith(shared_memory) for place in places)
 
 
 def refusal(key: str, size: int) -> tuple[str, str] | None:
@@ -127,9 +137,20 @@ def check_target(folder: str) -> None:
     there = _nearest(folder)
     if not os.path.isdir(there):
         raise _unusable(folder, "NotAFolder", f"{there} is no folder", "Choose another target")
+    # What is there is looked for in the folder before anything is written to it.
+    if there == folder and not os.access(there, os.R_OK):
+        raise _unusable(folder, "AccessDenied", "this user may not read it", "Allow it, or choose another target")
     if not os.access(there, os.W_OK | os.X_OK):
         why = f"this user may not write to {there}, or it is mounted read-only"
         raise _unusable(folder, "AccessDenied", why, "Allow it, or choose another target")
+
+
+def check_there(folder: str, *, is_target: bool) -> None:
+    """Raise StorageError when a folder that was in use cannot be used any more."""
+    if not os.path.isdir(folder):
+        advice = "If it is on a disk that is not mounted, mount it; then resume again"
+        raise _unusable(folder, "NoSuchFolder", "it is not there any more", advice)
+    (check_target if is_target else check_source)(folder)
 
 
 def make(folder: str) -> None:
@@ -141,7 +162,8 @@ def make(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as why:
-        raise _unusable(folder, "NoSuchFolder", f"it cannot be made: {why.strerror or why}", "Make it") from None
+        advice = "Choose a shorter name" if why.errno == errno.ENAMETOOLONG else "Make it, or choose another"
+        raise _unusable(folder, "NoSuchFolder", f"it cannot be made: {why.strerror or why}", advice) from None
 
 
 def free_bytes(folder: str) -> int:
@@ -194,6 +216,13 @@ def _check(text: str) -> None:
         raise UsageError("- means standard input or output, and only cp takes it; for a file of that name write ./-.")
     if text == "":
         raise UsageError("A path is empty; write . for the folder you are in.")
+    if not os.path.isabs(text):
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            raise UsageError(
+                "The folder that this command runs in is not there any more; change to one that is."
+            ) from None
     if "\0" in text:
         raise UsageError("A path holds a NUL byte, which no name of a file has.")
     try:

@@ -219,6 +219,16 @@ class Service:
         """
         sources.check(self.engine, spec)
 
+    def check_folders(self, status: Status) -> None:
+        """See that the folders of a transfer that has begun are there, before going on ends it for want of them.
+
+        Raises:
+            StorageError: a folder is not there, or cannot be used.
+        """
+        for place, is_target in ((status.spec.source, False), (status.spec.target, True)):
+            if place.disk and not status.ended and status.state != "cancelling" and (status.planned or not is_target):
+                local.check_there(place.bucket, is_target=is_target)
+
     def preview(self, spec: TransferSpec) -> Iterator[PlannedCopy]:
         """What a transfer would look at, object by object, in no order and bounded memory; nothing is written.
 
@@ -247,9 +257,13 @@ class Service:
 
     def removed(self, transfer_id: str) -> int:
         """How many objects at the target were removed because the source has none of their name."""
-        return len(
-            {key for event in self.events(transfer_id) if event.kind == "removing" for key in event.data["keys"]}
-        )
+        removed = set[str]()
+        for event in self.events(transfer_id):
+            if event.kind == "removing":
+                removed.update(event.data["keys"])
+            elif event.kind == "not_removed":
+                removed.difference_update(event.data["keys"])
+        return len(removed)
 
     def free_space(self, spec: TransferSpec) -> int | None:
         """Bytes that may still be written at the target; None where nobody can tell, as of S3."""

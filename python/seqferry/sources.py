@@ -90,11 +90,13 @@ def extras(
     spec: TransferSpec,
     own: str,
     unknown: Callable[[list[str]], list[str]] = lambda keys: keys,
+    refused: list[str] | None = None,
 ) -> Iterator[list[str]]:
     """Pages of the keys below the target prefix that the source has not, each looked up there.
 
     On a disk those of files (and links, where links are kept), none that a link leads to, and nothing in ``own``, the
     folder of our records. ``unknown`` tells which keys of the source are to be looked up: not what was copied just now.
+    ``refused`` gets some of the names that could not be looked at.
     """
     target = replace(spec.target, symlinks="keep" if spec.target.symlinks == "keep" else "skip")
     for page in engine.list(target):
@@ -103,6 +105,10 @@ def extras(
             for info in page
             if info.refusal is None and not is_own(spec.target, info.key, own)
         }
+        if refused is not None and len(refused) < _NAMED_AT_MOST:
+            refused += [
+                spec.target.at(info.key) for info in page if info.refusal and info.refusal[0] not in local.LEFT_OUT
+            ]
         # What has come to the source since it was listed is not gone from it.
         for keys in _chunks(unknown(list(there))):
             found = engine.head(spec.source, keys)

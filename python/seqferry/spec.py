@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, cast, get_args
+from urllib.parse import urlsplit
 
 from seqferry import endpoints, local
 from seqferry.errors import UsageError
@@ -368,6 +370,7 @@ def _check_text(spec: TransferSpec) -> None:
         _check_utf8(f"The {side} endpoint URL", place.endpoint_url)
         _check_utf8(f"The {side} region", place.region)
         _check_utf8(f"The {side} profile", place.profile)
+        check_place(place)
     _check_utf8("--storage-class", spec.storage_class)
 
 
@@ -386,6 +389,21 @@ def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{option} '{_shown(word)}' is not known; choose one of {', '.join(choices)}.")
 
 
+def check_place(place: Location) -> None:
+    """Raise UsageError when the place's endpoint or region cannot be one."""
+    _check_endpoint(place.endpoint_url)
+    if place.region is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", place.region):
+        raise UsageError(f"'{_shown(place.region).strip()}' is not a region; write for example eu-central-1.")
+
+
+def _has_a_port(url: str) -> bool:
+    """Or none at all."""
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
+
+
 def _check_endpoint(url: str | None) -> None:
     if url is None:
         return
@@ -394,7 +412,8 @@ def _check_endpoint(url: str | None) -> None:
         raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.")
     scheme, separator, rest = url.partition("://")
     host = rest.split("/", 1)[0]
-    if not separator or scheme not in ("http", "https") or not host or any(c.isspace() for c in url):
+    is_address = separator and scheme in ("http", "https") and host and not any(c.isspace() or c in "?#" for c in url)
+    if not is_address or not _has_a_port(url):
         raise UsageError(
             f"'{_shown(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
         )

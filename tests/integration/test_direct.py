@@ -15,12 +15,14 @@ from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 from seqferry import planning
 from seqferry import spec as specs
 from seqferry.config import Settings
+from seqferry.db.tables import object_
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.worker import Worker
 from seqferry.workflows import batch as of_batch
 from seqferry.workflows import direct
 from seqferry.workflows import transfer as of_transfer
+from seqferry.workflows.runtime import Runtime
 from support.processes import Running
 from support.proxy import Proxy, held
 from support.servers import S3Server
@@ -331,6 +333,25 @@ def test_a_cancel_stops_it_and_leaves_no_upload(
     assert (status.state, status.totals.cancelled) == ("cancelled", 1)
     assert open_uploads(s3server, buckets[1]) == []
     assert _queued(own) == set()
+
+
+def test_uploads_that_an_outage_has_left_are_aborted_once_the_storage_is_back(
+    own: Service, proxy: Proxy, s3server: S3Server, buckets: tuple[str, str], rng: random.Random
+) -> None:
+    fill(s3server, buckets[0], {"run/big": MULTIPART}, rng)
+    with held(proxy, "UploadPartCopy", part=3), Worker.start(own.settings, own, queue=False) as worker:
+        transfer_id = worker.submit(_spec(proxy.server, buckets), actor="ada")
+        proxy.wait_held(count=1)
+        worker.stop(timeout=2)
+    assert open_uploads(s3server, buckets[1]) == ["run/big"]
+    # As it stands when neither the part nor the abort came through.
+    with own.database.write() as connection:
+        connection.execute(object_.update().values(state="failed", error_class="retry", error_code="ConnectionFailed"))
+    runtime = Runtime(own.database, own.queue, own.engine, own.settings.state_dir, "executor", "attendant")
+
+    of_batch.abort_cut_off(runtime, transfer_id)
+
+    assert open_uploads(s3server, buckets[1]) == []
 
 
 def test_a_transfer_that_cannot_be_planned_fails_as_with_the_queue(own: Service, s3server: S3Server) -> None:

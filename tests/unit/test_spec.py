@@ -404,6 +404,9 @@ def test_a_spec_of_an_earlier_version_can_be_read(here: Path) -> None:
         ({"copy_threshold": -1}, "--copy-threshold"),
         ({"copy_threshold": 5 * 2**30 + 1}, "--copy-threshold"),
         ({"endpoint_url": "127.0.0.1:9000"}, "endpoint URL"),
+        ({"endpoint_url": "http://127.0.0.1:99999"}, "endpoint URL"),
+        ({"endpoint_url": "http://127.0.0.1:9000?x=1"}, "endpoint URL"),
+        ({"region": "eu west\n"}, "not a region"),
         ({"endpoint_url": "ftp://host"}, "endpoint URL"),
     ],
 )
@@ -523,3 +526,20 @@ def test_what_follows_the_prefix_is_kept_whatever_it_is(prefix: str, rest: str, 
     spec = build_mirror_spec("a", prefix, None, "b", target)
 
     assert target_key(spec, prefix + rest) == target + rest
+
+
+@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/null"])
+def test_what_stands_for_a_device_or_an_open_file_is_no_target(path: str) -> None:
+    with pytest.raises(UsageError, match="write - for standard output"):
+        build_spec("s3://a/x", path, allow_local=True)
+
+
+def test_a_working_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    for source, target in (("s3://a/x", "file"), (".", "s3://a/")):
+        with pytest.raises(UsageError, match="is not there any more"):
+            build_spec(source, target, allow_local=True)

@@ -1,6 +1,7 @@
 //! The process-wide engine: one runtime, one budget, one store per endpoint and identity.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::stream::{StreamExt as _, TryStreamExt as _};
@@ -185,17 +186,25 @@ impl Engine {
         let done = py.detach(|| {
             self.runtime.block_on(async {
                 let requests = self.requests(&endpoint.0, RetryPolicy::default()).await;
+                let failed = AtomicBool::new(false);
                 let delete = |key: String| {
-                    let requests = requests.clone();
+                    let (requests, failed) = (requests.clone(), &failed);
                     async move {
-                        requests
+                        // After a failure no other is begun, and those under way come to their end: it can be told what is gone.
+                        if failed.load(Ordering::Relaxed) {
+                            return Ok(());
+                        }
+                        let deleted = requests
                             .call(Call::write("DeleteObject", bucket), &Tries::default(), async |store| {
                                 store.delete(bucket, &key).await
                             })
-                            .await
+                            .await;
+                        failed.fetch_or(deleted.is_err(), Ordering::Relaxed);
+                        deleted
                     }
                 };
-                futures::stream::iter(keys).map(delete).buffer_unordered(DELETES).try_collect::<Vec<()>>().await
+                let ended: Vec<_> = futures::stream::iter(keys).map(delete).buffer_unordered(DELETES).collect().await;
+                ended.into_iter().collect::<Result<Vec<()>, Interrupted>>()
             })
         });
         done.map(|_| ()).map_err(|error| interrupted(&error))

@@ -273,6 +273,13 @@ impl State {
         Ok(object)
     }
 
+    fn may_be_written(&self, operation: &'static str, bucket: &str, key: &str, if_absent: bool) -> Result<()> {
+        if if_absent && self.buckets.get(bucket).is_some_and(|objects| objects.contains_key(key)) {
+            return Err(StoreError::new(operation, bucket, Some(key), "PreconditionFailed", Some(412)));
+        }
+        Ok(())
+    }
+
     fn write(&mut self, operation: &'static str, bucket: &str, key: &str, object: Object) -> Result<Written> {
         let written = Written { etag: object.etag.clone(), version_id: None, checksum: object.checksum.clone() };
         self.buckets
@@ -444,7 +451,9 @@ impl ObjectStore for MemoryStore {
             tags: object.tags.clone(),
             storage_class: object.storage_class.clone(),
         };
-        self.state().write("PutObject", &object.bucket, &object.key, made)
+        let mut state = self.state();
+        state.may_be_written("PutObject", &object.bucket, &object.key, object.if_absent)?;
+        state.write("PutObject", &object.bucket, &object.key, made)
     }
 
     async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
@@ -611,6 +620,7 @@ impl ObjectStore for MemoryStore {
             return bad("BadDigest");
         }
         let request = open.request.clone();
+        state.may_be_written(operation, bucket, key, upload.if_absent)?;
         state.uploads.remove(&upload.upload_id);
         let object = Object {
             etag: format!("{}-{}", md5_hex(&digests), lengths.len()),

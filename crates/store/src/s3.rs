@@ -163,10 +163,8 @@ impl S3Store {
         loop {
             // As of now: the limit may have changed since the request began.
             let most = patience.limit.saturating_add(self.pace.patience(patience.paced));
-            if spent >= most {
-                return Err(spent);
-            }
-            match tokio::time::timeout(most - spent, &mut request).await {
+            let Some(left) = most.checked_sub(spent).filter(|left| !left.is_zero()) else { return Err(spent) };
+            match tokio::time::timeout(left, &mut request).await {
                 Ok(answer) => return Ok(answer),
                 Err(_) => spent = most,
             }
@@ -245,7 +243,7 @@ mod tests {
         // 100 s by itself, and others pass beside it.
         assert!(store.within(Patience::to_send(100_000), takes(300)).await.is_ok());
         assert!(store.within(Patience::to_send(100_000), takes(1000)).await.is_err());
-        assert!(store.within(Duration::from_secs(60).into(), takes(61)).await.is_err());
+        assert!(store.within(Duration::from_mins(1).into(), takes(61)).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -254,7 +252,7 @@ mod tests {
         let store = S3Store::paced(EndpointOptions::default(), budget.pace()).await;
         let request = async {
             budget.retune(None, Some(Some(1000)));
-            tokio::time::sleep(Duration::from_secs(300)).await;
+            tokio::time::sleep(Duration::from_mins(5)).await;
         };
 
         assert!(store.within(Patience::to_send(100_000), request).await.is_ok());

@@ -205,6 +205,8 @@ pub struct PutObject {
     pub storage_class: Option<String>,
     /// What its bytes must be.
     pub digests: Digests,
+    /// Only if there is no object of this key: else `PreconditionFailed`. Some services pass over that.
+    pub if_absent: bool,
 }
 
 /// Answer of a part that was copied or sent.
@@ -289,6 +291,8 @@ pub struct CompleteUpload {
     pub checksum: Option<ChecksumAlgorithm>,
     /// Expected checksum over the full object: a service that can checks it before the object exists.
     pub whole: Option<Checksum>,
+    /// As of [`PutObject`].
+    pub if_absent: bool,
 }
 
 /// An unfinished multipart upload.

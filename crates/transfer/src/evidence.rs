@@ -335,6 +335,16 @@ impl<'a> From<&'a ObjectMeta> for Side<'a> {
     }
 }
 
+fn unhex(digest: &str) -> Option<Vec<u8>> {
+    let pairs = digest.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
+/// What the `ETag` of an object begins with that has one part with this digest.
+fn of_part(digest: &[u8]) -> String {
+    hex(&Digester::of(DigestAlgorithm::Md5, digest))
+}
+
 /// What two sides say about each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -376,6 +386,15 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
     let digests = is_digest(source.etag) && is_digest(target.etag)
         || etag_parts(source.etag).is_some() && etag_parts(source.etag) == etag_parts(target.etag);
     if digests && source.etag == target.etag {
+        return Verdict::Proven(Verified::Etag);
+    }
+    // One part has the digest of a whole object's digest.
+    let of_one_part = |whole: &str, parts: &str| {
+        is_digest(whole)
+            && etag_parts(parts) == Some(1)
+            && unhex(whole).is_some_and(|digest| parts.starts_with(&of_part(&digest)))
+    };
+    if of_one_part(source.etag, target.etag) || of_one_part(target.etag, source.etag) {
         return Verdict::Proven(Verified::Etag);
     }
     let comparable = is_digest(source.etag) && is_digest(target.etag) || same_boundaries && digests;

@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seqferry_store::{ListPage, ListRequest, ListedObject};
+use seqferry_store::{ListPage, ListRequest, ListedObject, StoreError};
 use tokio::sync::mpsc;
 
 use crate::requests::{Call, Interrupted, Requests, Tries};
@@ -54,7 +54,9 @@ pub fn list(requests: Requests, listing: Listing) -> mpsc::Receiver<Page> {
     };
     tokio::spawn(async move {
         let walk = Arc::new(walk);
-        if let Err(interrupted) = Arc::clone(&walk).all().await {
+        // In a task of its own: were it to panic, what has come must not pass for all there is.
+        let ended = tokio::spawn(Arc::clone(&walk).all()).await.unwrap_or_else(|_| Err(walk.broken()));
+        if let Err(interrupted) = ended {
             // A receiver that has gone wants no reason.
             let _gone = walk.pages.send(Err(interrupted)).await;
         }
@@ -92,6 +94,11 @@ struct Runs {
 }
 
 impl Walk {
+    fn broken(&self) -> Interrupted {
+        let error = StoreError::new("ListObjectsV2", &self.listing.bucket, None, "Panicked", None);
+        error.with_message("the listing has failed by a fault of its own").into()
+    }
+
     async fn page(&self, request: ListRequest) -> Result<ListPage, Interrupted> {
         let call = Call::read("ListObjectsV2", &self.listing.bucket);
         self.requests.call(call, &self.tries, async |store| store.list(&request).await).await
@@ -147,8 +154,7 @@ impl Walk {
                 }
                 Some(Ok(Ok((_, Next::Met)))) => {}
                 Some(Ok(Err(interrupted))) => return Err(interrupted),
-                // A task of ours neither panics nor is aborted.
-                Some(Err(_)) => return Err(Interrupted::Cancelled),
+                Some(Err(_)) => return Err(self.broken()),
             }
         }
     }

@@ -45,6 +45,8 @@ pub struct Quirks {
     refused_sums: AtomicU8,
     /// Parts are answered without the checksum that came with them: the service has never heard of it. Way round: MD5 as well.
     silent_sums: AtomicBool,
+    /// Writes that are to replace nothing are refused for that wish. Way round: the look before.
+    refused_conditions: AtomicBool,
     /// Source connections (by their quirks' address) and buckets that this service cannot copy from. Way round: streaming.
     uncopyable: std::sync::Mutex<HashSet<(usize, String)>>,
 }
@@ -126,6 +128,16 @@ impl Quirks {
     /// A part was answered without the checksum that came with it.
     pub fn learn_silent_sums(&self) {
         self.silent_sums.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether writes that are to replace nothing are known to be refused for that wish.
+    pub fn refuses_conditions(&self) -> bool {
+        self.refused_conditions.load(Ordering::Relaxed)
+    }
+
+    /// They are.
+    pub fn learn_refused_conditions(&self) {
+        self.refused_conditions.store(true, Ordering::Relaxed);
     }
 
     /// Whether this service is known to be unable to copy from a bucket of that connection.

@@ -728,3 +728,51 @@ async fn random_faults(apart: Apart) {
     }
     assert_eq!(apart.to.open_uploads().await, 0, "seed {seed}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_to_the_target_meanwhile_is_not_replaced_where_nothing_is_to_be() {
+    for (size, refuses) in [(50, false), (300, false), (50, true), (300, true)] {
+        for (if_exists, expected) in [(IfExists::Skip, State::Skipped), (IfExists::Fail, State::Failed)] {
+            let apart = Apart::new();
+            let item = apart.from.object(1, "k", &bytes(1, size)).await;
+            let memory = Arc::clone(&apart.to.memory);
+            let theirs = Fault::Hook(Hook(Arc::new(move || {
+                let memory = Arc::clone(&memory);
+                Box::pin(async move {
+                    memory.put(TARGET, "copy/k", Bytes::from_static(b"theirs"), &Attributes::default()).await.unwrap();
+                })
+            })));
+            // When the target was looked at, and the bytes are on their way.
+            apart.from.store.rule(Rule::once("GetObject", theirs));
+            if refuses {
+                // A service that knows no such wish: what is written then has been looked for once more.
+                let operation = if size == 50 { "PutObject" } else { "CompleteMultipartUpload" };
+                apart.to.store.rule(Rule::once(operation, Fault::Fail("NotImplemented", 501)));
+            }
+
+            let outcomes = apart.run(Policy { if_exists, ..streaming() }, vec![item]).await;
+
+            let outcome = &outcomes[&1];
+            assert_eq!(outcome.state, expected, "{outcome:?}");
+            if let Some(failure) = &outcome.failure {
+                assert_eq!(failure.code, "TargetExists");
+            }
+            assert_eq!(apart.to.read(TARGET, "copy/k").await, Some(b"theirs".to_vec()));
+            assert_eq!(apart.to.open_uploads().await, 0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_object_made_of_parts_is_known_again() {
+    for part_size in [40, 80] {
+        let apart = Apart::of(memory().without_checksums(), memory().without_checksums());
+        let item = upload(&apart.from, 1, None, &bytes(1, 80), part_size).await;
+
+        let first = apart.run(streaming(), vec![item.clone()]).await;
+        let second = apart.run(Policy { if_exists: IfExists::Same, ..streaming() }, vec![item]).await;
+
+        assert_eq!(first[&1].state, State::Done, "{first:?}");
+        assert_eq!((second[&1].state, second[&1].verified), (State::Skipped, Verified::Etag), "{second:?}");
+    }
+}

@@ -186,6 +186,10 @@ def publish(result: dict[str, Any], folder: Path) -> tuple[list[Path], str | Non
         ConfigError: they cannot be written.
     """
     try:
+        for earlier in folder.glob("*.png"):
+            # Plots of another run would pass for those of this one.
+            if earlier.name.startswith(("speed-", "cpu-", "threads-")):
+                earlier.unlink()
         written = [folder / "report.json"]
         written[0].write_text(json.dumps(result, indent=1, allow_nan=False) + "\n")
         drawn, missing = plots.draw(result)

@@ -272,7 +272,8 @@ def connect(bucket: str, prefix: str, *, endpoint_url: str | None, profile: str 
     try:
         answer = client.head_bucket(Bucket=bucket)
     except _errors() as error:
-        raise StorageError(f"HeadBucket s3://{bucket}: {_head_said(error)}", operation="HeadBucket") from None
+        said = f"HeadBucket s3://{bucket}: {_head_said(error)}"
+        raise StorageError(said, "person", operation="HeadBucket") from None
     used = str(client.meta.endpoint_url)
     _check_endpoint(used)
     on_aws = is_aws(used)

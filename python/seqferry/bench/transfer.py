@@ -236,6 +236,9 @@ def run(
             outcome.interrupted = True
         except SeqferryError as error:
             outcome.error = error
+        except BrokenPipeError:
+            # Whoever was told has gone.
+            outcome.interrupted = True
         except OSError as error:
             outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -161,17 +162,17 @@ def transfer(
     folder = output or Path(prepared.storage.place.prefix.rstrip("/").rpartition("/")[2])
     compare.make_output_folder(folder)
     outcome, result = prepared.run(work_folder=work_folder, keep=keep, tell=show)
-    if not (as_json or quiet):
-        _print(result)
-    if outcome.left is not None:
-        display.say(f"seqferry: {text.printable(outcome.left)}")
     files: list[Path] = []
     try:
         files, missing = compare.publish(result, folder) if outcome.runs else ([], None)
     finally:
-        # Measured is measured, also where the files cannot be written.
+        # Measured is measured: shown where the files cannot be written, and written where nobody can be shown.
         if as_json:
             display.emit("report", files=[str(path) for path in files], report=result)
+        elif not quiet:
+            _print(result)
+        if outcome.left is not None:
+            display.say(f"seqferry: {text.printable(outcome.left)}")
     for line in (missing, *(f"wrote {text.printable(str(path))}" for path in files)):
         if line is not None:
             show.say(line)
@@ -217,7 +218,9 @@ def _print(result: dict[str, Any]) -> None:
 
     from seqferry.bench import table
 
-    console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH, highlight=False, markup=False, emoji=False)
+    # Lines that are too long for a terminal are broken by it: rather that than names and figures cut short.
+    width = max(_PLAIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _PLAIN_WIDTH
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
     for case, head, rows in table.cases(result):
         _table(console, case, head, rows)
     if result["results"]:

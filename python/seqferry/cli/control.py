@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seqferry.cli import display, exits, options
+from seqferry.cli import display, options
 from seqferry.cli.session import actor, open_session
 from seqferry.models import ENDED_TRANSFER_STATES
 
@@ -28,6 +28,7 @@ def resume(
         memory=memory,
     ) as session:
         found = session.service.status(transfer)
+        session.service.check_folders(found)
         code = session.see_through(found.id)
         if found.state in ENDED_TRANSFER_STATES and found.state != "done":
             display.say(
@@ -49,6 +50,4 @@ def cancel(
         found = session.service.status(transfer)
         session.service.cancel(found.id, actor=actor())
         # The worker aborts open uploads; without one anywhere, this process is it.
-        code = session.see_through(found.id)
-        end = session.service.status(found.id)
-        return exits.OK if end.state == "cancelled" else code
+        return session.see_through(found.id, wanted="cancelled")

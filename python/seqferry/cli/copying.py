@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
@@ -240,7 +241,7 @@ def _preview(session: Session, spec: TransferSpec) -> int:
                     left_out=planned.left_out,
                 )
             else:
-                display.say(text.printable(planned.refusal))
+                display.say(text.printable(f"{spec.source.at(planned.source_key)}: {planned.refusal}"))
             continue
         objects += 1
         total += planned.size
@@ -254,14 +255,19 @@ def _preview(session: Session, spec: TransferSpec) -> int:
     kept = None
     if spec.delete and not met:
         kept = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
-    for key in session.service.preview_removal(spec) if kept is None else ():
-        removed += 1
-        if spec.max_delete is not None and removed > spec.max_delete:
+    elif spec.delete and refused:
+        kept = "Nothing is removed when not all can arrive."
+    unwanted = session.service.preview_removal(spec) if kept is None else iter(())
+    if spec.max_delete is not None:
+        first = list(itertools.islice(unwanted, spec.max_delete + 1))
+        unwanted = iter(first)
+        if len(first) > spec.max_delete:
             kept = (
                 f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source: none is removed then."
             )
-            removed = 0
-            break
+            unwanted = iter(())
+    for key in unwanted:
+        removed += 1
         if session.as_json:
             display.emit("planned_removal", target_key=key)
         elif not session.quiet:

@@ -105,6 +105,10 @@ class Attendant:
         """When we last tried, another process held the state folder."""
         return self._busy
 
+    def goes_on_without(self, status: Status) -> bool:
+        """Whether somebody works at the transfer besides this process."""
+        return self._busy or status.live.workers > (0 if self._worker is None else 1)
+
     def submit(self, spec: TransferSpec, actor: str) -> str:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
         self._become(queue=False)
@@ -168,7 +172,9 @@ def follow(service: Service, transfer_id: str, show: Display, watch: Watch, atte
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
                 show.note("Stopping (a second Ctrl-C ends at once) ...")
-                raise Interrupted(going_on=status.live.workers > 0 if attendant is None else attendant.other_works)
+                raise Interrupted(
+                    going_on=status.live.workers > 0 if attendant is None else attendant.goes_on_without(status)
+                )
     finally:
         show.close()
         if attendant is not None:

@@ -11,7 +11,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 from seqferry.config import Settings
 from seqferry.models import Location
-from seqferry.spec import parse_uri
+from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
     from seqferry.engine import ObjectInfo
@@ -36,18 +36,23 @@ def ls(
     location = Location(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
+    check_place(location)
     settings = Settings.load()
     # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
     # the state folder nor the database.
     from seqferry.engine import Engine
 
     engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
+    # Told at once, where a listing would try again and again.
+    engine.check_bucket(location)
     objects = (each for page in engine.list(location) for each in page)
     entries: Iterable[ObjectInfo | str] = objects if recursive else _one_level(objects, key)
     shown = 0
     for entry in _in_order(entries):
         shown += 1
         _show(entry, key, recursive=recursive, as_json=as_json)
+    if not shown:
+        display.say(text.printable(f"Nothing is at {location.uri}."))
     return exits.OK if shown else exits.NOTHING
 
 

@@ -27,6 +27,7 @@ class Session:
 
     Attributes:
         state_dir: as given by ``--state-dir``, so that the commands we suggest find the same state.
+        limits: options that were given and hold for this process only.
     """
 
     settings: Settings
@@ -35,6 +36,7 @@ class Session:
     quiet: bool
     progress: bool
     state_dir: str | None
+    limits: tuple[str, ...] = ()
 
     def display(self) -> Display:
         return display.choose(as_json=self.as_json, quiet=self.quiet, progress=self.progress)
@@ -50,27 +52,53 @@ class Session:
             transfer_id = attendant.submit(spec, actor())
             show = self.display()
             show.submitted(transfer_id)
-            return self._see_through(transfer_id, show, watch, attendant)
+            if attendant.other_works and self.limits:
+                show.note(
+                    f"Another process does the work, within limits of its own: {', '.join(self.limits)} of no effect."
+                )
+            code = self._see_through(transfer_id, show, watch, attendant)
+        if not (self.quiet or self.as_json or attendant.other_works):
+            self._tell_of_others(transfer_id)
+        return code
 
-    def see_through(self, transfer_id: str, *, work: bool = True) -> int:
-        """Follow a transfer that was submitted before, to its end, and report it; returns the exit code."""
+    def _tell_of_others(self, transfer_id: str) -> None:
+        """This process may have begun others that were recorded before."""
+        if not self.service.database.is_sqlite:
+            return
+        for other in self.service.transfers():
+            if not other.ended and other.id != transfer_id:
+                display.say(
+                    f"Unfinished as well: {other.id} ({other.state}); go on with: {self.command('resume', other.id)}"
+                )
+
+    def see_through(self, transfer_id: str, *, work: bool = True, wanted: str = "done") -> int:
+        """Follow a transfer that was submitted before, to its end, and report it; returns the exit code.
+
+        Args: ``wanted`` is the state that it is meant to end in.
+        """
         with follow.interruptible() as watch:
             attendant = follow.Attendant(self.settings, self.service, watch) if work else None
-            return self._see_through(transfer_id, self.display(), watch, attendant)
+            return self._see_through(transfer_id, self.display(), watch, attendant, wanted)
 
     def _see_through(
-        self, transfer_id: str, show: Display, watch: follow.Watch, attendant: follow.Attendant | None
+        self,
+        transfer_id: str,
+        show: Display,
+        watch: follow.Watch,
+        attendant: follow.Attendant | None,
+        wanted: str = "done",
     ) -> int:
         try:
             end = follow.follow(self.service, transfer_id, show, watch, attendant)
         except follow.Interrupted as interruption:
             return self._interrupted(transfer_id, going_on=interruption.going_on)
-        return self.report_end(end)
+        return self.report_end(end, wanted)
 
-    def report_end(self, status: Status) -> int:
+    def report_end(self, status: Status, wanted: str = "done") -> int:
         """The summary of a transfer that has ended; returns the exit code."""
         result = self.result(status)
-        code = exits.of_transfer(status, result.failures)
+        is_as_wanted = status.state == wanted == "cancelled"
+        code = exits.OK if is_as_wanted else exits.of_transfer(status, result.failures)
         if self.as_json:
             if result.failures:
                 self.emit_objects(status.id, state="failed")
@@ -148,7 +176,8 @@ def open_session(
     with opened as service:
         if checked is not None:
             checked.result()
-        yield Session(loaded, service, as_json, quiet, progress, state_dir)
+        limits = tuple(f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None)
+        yield Session(loaded, service, as_json, quiet, progress, state_dir, limits)
 
 
 def actor() -> str:

@@ -63,7 +63,7 @@ def _recent(session: Session, limit: int) -> None:
             (
                 each.id,
                 each.state,
-                f"{totals.ended}/{totals.objects}{'' if each.planned or each.ended else '+'}",
+                f"{totals.ended - totals.cancelled}/{totals.objects}{'' if each.planned or each.ended else '+'}",
                 str(totals.failed),
                 text.size(totals.bytes),
                 text.timestamp(each.created_at),

@@ -165,6 +165,14 @@ def _object_row(planned: Planned, at: float) -> bulk.Row:
     return (*found, "skipped" if planned.left_out else "failed", at, "object", code, "plan", message)
 
 
+def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
+    """How many objects are at the target, markers of folders aside."""
+    arrived = object_.c.state.in_(("done", "skipped")) & object_.c.error_code.is_(None)
+    of_transfer = object_.c.transfer_id == transfer_id
+    query = sa.select(sa.func.count()).where(of_transfer, arrived, sa.not_(object_.c.source_key.endswith("/")))
+    return connection.execute(query).scalar_one()
+
+
 def not_among(connection: sa.Connection, transfer_id: str, source_keys: Sequence[str]) -> set[str]:
     """Those of the keys that the transfer has no object of."""
     return set(source_keys) - bulk.known_keys(connection, transfer_id, source_keys)
@@ -235,6 +243,19 @@ def lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
 
 def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
     """The batch's objects that have not ended, at most 1,000."""
+    return _for_the_engine(connection, sa.and_(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES)))
+
+
+def cut_off(connection: sa.Connection, transfer_id: str, limit: int) -> list[OpenObject]:
+    """Objects that had an upload when they failed because the storage could not be reached or was too busy."""
+    passing = object_.c.error_class.in_(("retry", "throttle"))
+    of_transfer = (object_.c.transfer_id == transfer_id) & (object_.c.state == "failed")
+    return _for_the_engine(connection, of_transfer & passing & object_.c.upload_id.is_not(None), limit)
+
+
+def _for_the_engine(
+    connection: sa.Connection, which: sa.ColumnElement[bool], limit: int | None = None
+) -> list[OpenObject]:
     rows = connection.execute(
         sa.select(
             object_.c.id,
@@ -246,8 +267,9 @@ def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
             object_.c.upload_id,
             object_.c.part_size,
         )
-        .where(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES))
+        .where(which)
         .order_by(object_.c.id)
+        .limit(limit)
     )
     return [
         # By position: taking a thousand rows apart by name takes longer than reading them.

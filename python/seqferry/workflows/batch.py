@@ -28,6 +28,10 @@ _WAIT_SECONDS: Final = 0.5
 _CLEAN_SECONDS: Final = 60.0
 """How long aborting the uploads of a batch may take; what is left then is left to the bucket's lifecycle rule."""
 
+_CUT_OFF_AT_MOST: Final = 1000
+_CUT_OFF_SECONDS: Final = 10.0
+"""For uploads that are left when a transfer ends: how many are aborted, and how long that may take."""
+
 _BARREN_RUNS: Final = 30
 """A batch that was cut off so often in a row before it moved a byte is what kills its workers, and is given up. Many,
 since a batch that merely shares its workers with such a one is cut off as often."""
@@ -231,6 +235,35 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
         log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, why)
     # When this process stops in the middle of it, the next run of the batch does it over.
     runtime.check()
+
+
+def abort_cut_off(runtime: Runtime, transfer_id: str) -> None:
+    """Abort uploads that could not be aborted when their objects failed, since the storage was away: it may be back.
+
+    Best effort, and not for long: who is told of an upload that stays open was told when its object failed.
+    """
+    with runtime.database.read() as connection:
+        left = objects.cut_off(connection, transfer_id, _CUT_OFF_AT_MOST)
+        row = transfers.row_of(connection, transfer_id)
+    if not left or row is None:
+        return
+    deadline = time.monotonic() + _CUT_OFF_SECONDS
+    try:
+        items = [_item(one, target_absent=False) for one in left]
+        job = runtime.engine.start(
+            specs.from_json(row.spec),
+            items,
+            transfer=transfer_id,
+            resumed=True,
+            since=row.created_at,
+            only_clean=True,
+        )
+        while not job.finished() and time.monotonic() < deadline:
+            runtime.check()
+            job.wait(_WAIT_SECONDS)
+        job.cancel(False)
+    except StorageError as why:
+        log.warning("open uploads of transfer %s could not be aborted: %s", transfer_id, why)
 
 
 def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:

@@ -20,6 +20,7 @@ from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.runtime import Runtime
 
 _ATTEMPTS: Final = 4
+_NAMED_AT_MOST: Final = 3
 
 
 def remove_extras(runtime: Runtime, transfer_id: str) -> None:
@@ -60,6 +61,11 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
 
 
 def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
+    if (unseen := _arrived_unseen(runtime, transfer_id, spec)) > 0:
+        why = f"{unseen} of the objects that have arrived are not listed at {spec.target.uri} under their names"
+        advice = "The storage may have changed their names, or somebody has removed them. Nothing was removed."
+        _stop(runtime, transfer_id, "NamesChanged", f"{why}. {advice}")
+        return
     if spec.max_delete is not None:
         found = 0
         for keys in _extras(runtime, transfer_id, spec):
@@ -69,24 +75,64 @@ def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
                 advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
                 _stop(runtime, transfer_id, "TooManyToDelete", f"{why}. {advice}")
                 return
-    for keys in _extras(runtime, transfer_id, spec):
+    refused: list[str] = []
+    for keys in _extras(runtime, transfer_id, spec, refused):
         with runtime.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
         if row is None or not _goes_on(row):
             return
         _note(runtime, transfer_id, "removing", {"keys": keys})
-        runtime.engine.delete(spec.target, keys)
+        try:
+            runtime.engine.delete(spec.target, keys)
+        except StorageError:
+            _note(runtime, transfer_id, "not_removed", {"keys": _still_there(runtime, spec, keys)})
+            raise
+    if refused:
+        places = ", ".join(refused[:_NAMED_AT_MOST]) + (" and more" if len(refused) > _NAMED_AT_MOST else "")
+        why = f"What is in {places} could not be looked at, so that nothing was removed there."
+        _stop(runtime, transfer_id, "NotLookedAt", f"{why} Allow it, then run the same command again.")
 
 
-def _extras(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> Iterator[list[str]]:
-    """Keys at the target of which neither the transfer nor the source has an object, page by page."""
+def _still_there(runtime: Runtime, spec: TransferSpec, keys: list[str]) -> list[str]:
+    """Those of the keys that were not removed, as far as can be told."""
+    try:
+        return [key for key, info in zip(keys, runtime.engine.head(spec.target, keys), strict=True) if info is not None]
+    except StorageError:
+        return keys
+
+
+def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> int:
+    """How many objects have arrived and are not listed at the target under their names.
+
+    Some storages change names (a backslash to a slash): what was just copied would pass for what the source has not.
+    Markers of folders are not listed by all of them, and on a disk not as objects.
+    """
+    if spec.target.disk:
+        return 0
+    with runtime.database.read() as connection:
+        missing = objects.count_arrived(connection, transfer_id)
+    for page in runtime.engine.list(spec.target):
+        runtime.check()
+        keys = list({specs.source_key(spec, info.key) for info in page if not info.key.endswith("/")})
+        with runtime.database.read() as connection:
+            missing -= len(keys) - len(objects.not_among(connection, transfer_id, keys))
+    return max(missing, 0)
+
+
+def _extras(
+    runtime: Runtime, transfer_id: str, spec: TransferSpec, refused: list[str] | None = None
+) -> Iterator[list[str]]:
+    """Keys at the target of which neither the transfer nor the source has an object, page by page.
+
+    ``refused`` gets some of the folders that could not be looked into.
+    """
 
     def unknown(keys: list[str]) -> list[str]:
         runtime.check()
         with runtime.database.read() as connection:
             return sorted(objects.not_among(connection, transfer_id, keys))
 
-    yield from filter(None, sources.extras(runtime.engine, spec, str(runtime.state_dir), unknown))
+    yield from filter(None, sources.extras(runtime.engine, spec, str(runtime.state_dir), unknown, refused))
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:

@@ -21,7 +21,7 @@ from seqferry.engine import ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows import removal
-from seqferry.workflows.batch import end_failed
+from seqferry.workflows.batch import abort_cut_off, end_failed
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
@@ -93,6 +93,7 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
 def close(runtime: Runtime, transfer_id: str) -> None:
     """Remove what is to be removed, and give the transfer its final state; done once, however often it is called."""
     removal.remove_extras(runtime, transfer_id)
+    abort_cut_off(runtime, transfer_id)
     with runtime.database.write() as connection:
         transfers.finish(connection, transfer_id, time.time(), runtime.actor)
         row = transfers.row_of(connection, transfer_id)

@@ -287,6 +287,83 @@ def test_a_folder_that_may_not_be_written_to_fails_its_files_only(
     assert list(closed.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_looked_into_is_told_when_others_are_removed(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, ordinary: tuple[str, ...], tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    mover.within = ordinary
+    s3server.client().put_object(Bucket=bucket, Key="in/a", Body=b"x")
+    closed = tmp_path / "target/closed"
+    closed.mkdir(parents=True)
+    (closed / "file").touch()
+    (tmp_path / "target/old").touch()
+    closed.chmod(0)
+    try:
+        code, summary, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/target", "--delete", verb="sync")
+    finally:
+        closed.chmod(0o755)
+
+    assert (code, summary["error_code"], summary["removed"]) == (1, "NotLookedAt", 1), err
+    assert sorted(path.name for path in (tmp_path / "target").iterdir()) == ["a", "closed"]
+
+
+def test_a_folder_that_is_gone_for_a_while_ends_no_transfer(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket = make_bucket(s3server)
+    body = rng.randbytes(12 * MIB)
+    s3server.client().put_object(Bucket=bucket, Key="in/file", Body=body)
+    with Proxy(s3server) as proxy:
+        mover = make_mover(proxy.server)
+        held = proxy.rule("GetObject", hold("request"), after=1)
+        running = mover.start("cp", f"s3://{bucket}/in/", f"{tmp_path}/disk/target", *SMALL_PARTS)
+        running.wait_for_output("transfer ")
+        transfer_id = running.stderr.split()[1]
+        proxy.wait_held(held)
+        running.kill()
+        proxy.remove_rule(held)
+        (tmp_path / "disk").rename(tmp_path / "unmounted")
+
+        away = mover.start("resume", transfer_id)
+        assert away.wait() == 1
+        assert "not there any more" in away.stderr
+        (tmp_path / "unmounted").rename(tmp_path / "disk")
+        back = mover.start("resume", transfer_id)
+
+        assert back.wait() == 0, str(back)
+    assert (tmp_path / "disk/target/file").read_bytes() == body
+
+
+def test_an_empty_folder_stays_one_that_files_can_come_to(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, ordinary: tuple[str, ...], tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    mover.within = ordinary
+    s3server.client().put_object(Bucket=bucket, Key="in/d/", Metadata={"mode": "40555"})
+    code, _, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/target")
+    assert code == 0, err
+    assert (tmp_path / "target/d").stat().st_mode & 0o777 == 0o755
+
+    s3server.client().put_object(Bucket=bucket, Key="in/d/file", Body=b"x")
+    code, _, err = mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/target")
+
+    assert code == 0, err
+    assert (tmp_path / "target/d/file").read_bytes() == b"x"
+
+
+def test_a_link_that_becomes_a_file_is_not_for_everybody_to_write_to(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/link").symlink_to("elsewhere")
+    assert mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/", "--symlinks", "keep")[0] == 0
+
+    assert mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/target")[0] == 0
+
+    assert (tmp_path / "target/link").stat().st_mode & 0o022 == 0
+
+
 def test_what_is_no_file_is_not_replaced_and_links_count_as_being_there(
     s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
 ) -> None:

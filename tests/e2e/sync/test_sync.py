@@ -89,6 +89,32 @@ def test_nothing_is_removed_when_not_all_has_arrived(places: Places, proxy: Prox
     assert places.arrived() == ["in/b", "in/d/c", "in/d/old", "in/old", "inner", "other/x"]
 
 
+def test_what_could_not_be_removed_is_not_counted_as_removed(places: Places, proxy: Proxy) -> None:
+    proxy.rule("DeleteObject", access_denied(), key_is="in/old")
+
+    code, summary = places.sync("--delete")
+
+    assert (code, summary["error_code"], summary["removed"]) == (1, "AccessDenied", 1)
+    assert places.arrived() == ["in/a", "in/b", "in/d/c", "in/old", "inner", "other/x"]
+
+
+def test_what_the_storage_has_under_another_name_is_not_removed(
+    versitygw: S3Server, seaweedfs: S3Server, make_bucket: Callable[..., str], make_mover: Callable[[S3Server], Mover]
+) -> None:
+    source, target = make_bucket(versitygw), make_bucket(seaweedfs)
+    for key in ("run/back\\slash", "run/plain"):
+        versitygw.client().put_object(Bucket=source, Key=key, Body=b"x")
+    seaweedfs.client().put_object(Bucket=target, Key="in/old", Body=b"x")
+    endpoints = ("--source-endpoint-url", versitygw.endpoint_url, "--target-endpoint-url", seaweedfs.endpoint_url)
+
+    code, summary, err = make_mover(versitygw).copy(
+        f"s3://{source}/run", f"s3://{target}/in", *endpoints, "--delete", verb="sync"
+    )
+
+    assert (code, summary["error_code"], summary["removed"]) == (1, "NamesChanged", 0), err
+    assert sorted(keys(seaweedfs, target)) == ["in/back/slash", "in/old", "in/plain"]
+
+
 def test_an_empty_source_empties_nothing(places: Places) -> None:
     for name in ("run/a", "run/b", "run/d/c"):
         places.server.client().delete_object(Bucket=places.source, Key=name)
@@ -145,6 +171,13 @@ def test_a_dry_run_says_what_would_not_be_removed(places: Places) -> None:
     assert planned.wait() == 1
     assert "refused" in planned.stderr
     assert "(dry run) remove" not in planned.stdout
+
+    # One that cannot arrive: its key would be too long at the target.
+    places.put(places.source, "run/" + "long/" * 200 + "x")
+    planned = places.mover.start("sync", uris[0], uris[1] + "/below/longer/and/longer", "--delete", "--dry-run")
+    assert planned.wait() == 1
+    assert "Nothing is removed when not all can arrive." in planned.stderr
+    assert "long/long" in planned.stderr
 
 
 def test_an_object_that_is_overwritten_in_the_second_of_its_download_is_noticed(places: Places, tmp_path: Path) -> None:

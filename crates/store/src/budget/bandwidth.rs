@@ -21,8 +21,8 @@ const INSTANT: f64 = 1e-6;
 const LATE: f64 = 0.05;
 /// Nobody waits longer without looking again: times beyond what a clock can tell are reached in steps.
 const LOOK: f64 = 3600.0;
-/// Bytes that pass in one piece: those of so much time, and at least and at most so many.
-const PIECE: Duration = Duration::from_millis(20);
+/// What may pass in a second passes in so many pieces, of at least and at most so many bytes.
+const PIECES: u64 = 50;
 const SMALLEST_PIECE: u64 = 4 << 10;
 const LARGEST_PIECE: u64 = 1 << 20;
 /// Bytes under a limit may take so many times as long as they would by themselves: others pass meanwhile.
@@ -144,8 +144,8 @@ impl Pace {
 
     /// How many bytes may pass at once; None without a limit.
     pub(crate) fn piece(&self) -> Option<usize> {
-        let rate = self.0[0].rate()? as f64;
-        Some(((rate * PIECE.as_secs_f64()) as u64).clamp(SMALLEST_PIECE, LARGEST_PIECE) as usize)
+        let piece = (self.0[0].rate()? / PIECES).clamp(SMALLEST_PIECE, LARGEST_PIECE);
+        Some(usize::try_from(piece).unwrap_or(usize::MAX))
     }
 
     /// Wait until so many bytes may be sent.

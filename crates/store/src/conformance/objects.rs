@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
 use crate::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::error::ErrorClass;
-use crate::types::{Attributes, CopySource, ObjectMeta, Range};
+use crate::types::{Attributes, CopySource, Digests, ObjectMeta, PutObject, Range};
 
 async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
     bench.store.head(bench.bucket, key, None, None).await.unwrap_or_else(|error| panic!("head {key:?}: {error}"))
@@ -21,6 +21,25 @@ pub(super) async fn what_is_put_is_read_back(bench: &Bench<'_>) {
         assert_eq!(written.etag, head(bench, &key).await.etag, "{size}");
         assert_eq!(bench.get(&key).await, body, "{size}");
     }
+}
+
+pub(super) async fn a_write_that_is_to_replace_nothing_replaces_nothing(bench: &Bench<'_>) {
+    let (key, body) = (bench.key("object"), bench.bytes("body", 100));
+    let object = PutObject {
+        bucket: bench.bucket.to_owned(),
+        key: key.clone(),
+        digests: Digests::crc64nvme(&body),
+        if_absent: true,
+        ..PutObject::default()
+    };
+    bench.store.put_object(&object, body.clone()).await.expect("nothing was there");
+
+    let other = bench.bytes("other", 100);
+    let object = PutObject { digests: Digests::crc64nvme(&other), ..object };
+    let error = bench.store.put_object(&object, other).await.expect_err("something is there");
+
+    assert_eq!(error.class, ErrorClass::Precondition);
+    assert_eq!(bench.get(&key).await, body);
 }
 
 pub(super) async fn facts_are_told_by_head(bench: &Bench<'_>) {

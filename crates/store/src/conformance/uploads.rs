@@ -57,7 +57,28 @@ fn completion(bench: &Bench<'_>, key: &str, id: &str, parts: Vec<CompletedPart>,
         size: body.iter().map(|part| part.len() as u64).sum(),
         checksum: Some(ALGORITHM),
         whole: Some(whole),
+        if_absent: false,
     }
+}
+
+pub(super) async fn a_completion_that_is_to_replace_nothing_replaces_nothing(bench: &Bench<'_>) {
+    let (key, body) = (bench.key("object"), [bench.bytes("part", 100)]);
+    for there in [false, true] {
+        let id = create(bench, &key).await;
+        let part = send(bench, &key, &id, 1, &body[0]).await;
+        let completion = CompleteUpload { if_absent: true, ..completion(bench, &key, &id, vec![part], &body) };
+
+        let completed = bench.store.complete_upload(&completion).await;
+
+        if there {
+            assert_eq!(completed.expect_err("something is there").class, ErrorClass::Precondition);
+            abort(bench, &key, &id).await;
+        } else {
+            completed.expect("nothing was there");
+            bench.put(&key).await;
+        }
+    }
+    assert_ne!(bench.get(&key).await, body[0], "what had come meanwhile");
 }
 
 /// Make an object out of sent parts.

@@ -106,10 +106,12 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn of(attributes: &Attributes) -> Self {
         let mode = attributes.metadata.get(MODE).and_then(|text| read_mode(text));
+        let kind = mode.filter(|mode| *mode > 0o7777).map(FileType::from_raw_mode);
         Self {
             mtime: attributes.metadata.get(MTIME).and_then(|text| read_mtime(text)),
-            permissions: mode.map(|mode| mode & 0o777),
-            kind: mode.filter(|mode| *mode > 0o7777).map(FileType::from_raw_mode),
+            // Those of a link say nothing: everybody may do everything with it.
+            permissions: mode.filter(|_| kind != Some(FileType::Symlink)).map(|mode| mode & 0o777),
+            kind,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::DiskOptions;
@@ -237,9 +237,20 @@ impl Folders {
         }
     }
 
-    /// Put a finished file in its place. Where names are folded, only in a place of just this spelling.
-    pub(super) fn rename(&self, folder: &OwnedFd, from: &str, to: &str) -> Result<()> {
-        let rename = || rustix::fs::renameat(folder, from, folder, to).map_err(Fail::of_write);
+    /// Put a finished file in its place, with `if_absent` only where nothing is. Where names are folded, only in a place of just
+    /// this spelling.
+    pub(super) fn rename(&self, folder: &OwnedFd, from: &str, to: &str, if_absent: bool) -> Result<()> {
+        let rename = || {
+            if if_absent {
+                rename_to_nothing(folder, from, to)
+            } else {
+                Ok(rustix::fs::renameat(folder, from, folder, to)?)
+            }
+            .map_err(|errno| match errno {
+                Errno::EXIST => Fail::new("PreconditionFailed", format!("{to} has come there meanwhile")),
+                other => Fail::of_write(other),
+            })
+        };
         if !self.folds(folder) {
             self.is_free(folder, to)?;
             return rename();
@@ -287,6 +298,20 @@ impl Folders {
             folding.insert(id, folds);
         }
         folds.unwrap_or(false)
+    }
+}
+
+fn rename_to_nothing(folder: &OwnedFd, from: &str, to: &str) -> std::result::Result<(), Errno> {
+    match rustix::fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        // Not offered by this file system. A look before is not the same, and the best there is.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            match rustix::fs::statat(folder, to, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EXIST),
+                Err(Errno::NOENT) => rustix::fs::renameat(folder, from, folder, to),
+                Err(errno) => Err(errno),
+            }
+        }
+        other => other,
     }
 }
 

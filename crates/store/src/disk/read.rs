@@ -105,8 +105,11 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>)
         return Ok(Fetched { meta: meta(&stat, ""), body: Body::of_chunks(whole(Bytes::new(), range)?) });
     };
     let file = match open(&folder, name, disk.options.symlinks) {
-        Err(_) if disk.options.symlinks == Symlinks::Keep => {
+        Err(fail) if disk.options.symlinks == Symlinks::Keep => {
             let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if file_type(&stat) != FileType::Symlink {
+                return Err(fail);
+            }
             pinned(&Pin::of(&stat), source)?;
             let text = rustix::fs::readlinkat(&folder, name, Vec::new())?;
             return Ok(Fetched {

@@ -291,7 +291,7 @@ impl Uploads {
                     }
                 };
                 state.append(&Line::Done(pin.etag(), crc64)).map_err(Fail::of_write)?;
-                match folders.rename(&open.folder, &Unfinished::Parts.name(&open.id), &name) {
+                match folders.rename(&open.folder, &Unfinished::Parts.name(&open.id), &name, request.if_absent) {
                     Ok(()) => {}
                     // Somebody else has aborted it, or completed it.
                     Err(fail) if fail.code == code::FOLDER_VANISHED => {

@@ -175,7 +175,11 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole])
         .collect();
     let at_work: Vec<Result<_>> = at_work
         .into_iter()
-        .map(|one| one.and_then(|(at, begun)| Ok((at, begun.named(folders, &reached[at].handle)?))))
+        .zip(group)
+        .map(|(one, whole)| {
+            let (at, sure) = one?;
+            Ok((at, sure.named(folders, &reached[at].handle, whole.object.if_absent)?))
+        })
         .collect();
     let mut synced = vec![None; reached.len()];
     at_work
@@ -228,6 +232,8 @@ fn begin<'a>(
     let Some(name) = name else {
         // One that holds something has times and permissions that somebody gave it.
         if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
+            // Files may be on their way to it.
+            let wanted = Wanted { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };
             dress(&folder.handle, &wanted).map_err(Fail::of_write)?;
             return Ok(Begun::Folder(&folder.handle));
         }
@@ -260,9 +266,9 @@ impl<'a> Begun<'a> {
 }
 
 impl Sure<'_> {
-    fn named(self, folders: &Folders, folder: &OwnedFd) -> Result<Pin> {
+    fn named(self, folders: &Folders, folder: &OwnedFd, if_absent: bool) -> Result<Pin> {
         if let Some((temporary, _locked, name)) = self.unnamed {
-            folders.rename(folder, &temporary.name, name)?;
+            folders.rename(folder, &temporary.name, name, if_absent)?;
             temporary.finished();
         }
         Ok(self.pin)

@@ -241,6 +241,7 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
                 "Give these credentials s3:GetObjectTagging on the source, then copy the object again."
             }
             "ListObjectsV2" | "HeadBucket" => "Give these credentials s3:ListBucket on the bucket.",
+            "DeleteObject" => "Give these credentials s3:DeleteObject on the target, then run the same command again.",
             _ => {
                 "Give these credentials s3:GetObject and s3:GetObjectTagging on the source, s3:PutObject and s3:PutObjectTagging on the target, s3:ListBucket on both (and the KMS key's rights), then run the same command again."
             }

@@ -122,7 +122,7 @@ impl Base {
             trust.also(bundle);
         }
         let endpoint = options.endpoint_url.clone().or_else(|| configured_endpoint(&sdk));
-        let region = sdk.region().map_or_else(|| "us-east-1".to_owned(), ToString::to_string);
+        let region = sdk.region().map_or("us-east-1", |region| region.as_ref().trim()).to_owned();
         let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(KeptCredentials::new);
         let mut params = Params::builder()
             .set_use_fips(sdk.use_fips())

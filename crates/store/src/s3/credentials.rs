@@ -63,6 +63,7 @@ impl KeptCredentials {
         let loaded = tokio::time::timeout(LOADING, self.shared.chain.provide_credentials())
             .await
             .unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LOADING)));
+        let loaded = loaded.and_then(writable);
         let mut kept = self.shared.kept.write().unwrap_or_else(PoisonError::into_inner);
         let credentials = match (loaded, kept.as_ref()) {
             (Ok(credentials), _) => credentials,
@@ -79,6 +80,23 @@ impl KeptCredentials {
         let loaded = Kept { credentials, ask_again_at };
         *kept = Some(loaded.clone());
         Ok(loaded)
+    }
+}
+
+/// Credentials as they can be written into a request: what signs panics at others.
+fn writable(credentials: Credentials) -> Result<Credentials, CredentialsError> {
+    let parts = [
+        ("access key id", Some(credentials.access_key_id())),
+        ("secret access key", Some(credentials.secret_access_key())),
+        ("session token", credentials.session_token()),
+    ];
+    let fits = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    let odd = parts.into_iter().find(|(_, text)| !text.is_none_or(fits)).map(|(name, _)| name);
+    match odd {
+        None => Ok(credentials),
+        Some(name) => Err(CredentialsError::invalid_configuration(format!(
+            "the {name} holds a blank, a line break or another character that none has"
+        ))),
     }
 }
 
@@ -142,6 +160,22 @@ mod tests {
 
             assert!(all.iter().all(|one| one.as_ref().unwrap().access_key_id() == "AKID1"));
             assert_eq!((for_sdk.access_key_id(), asked.load(Ordering::SeqCst)), ("AKID1", 1));
+        }
+    }
+
+    #[test]
+    fn credentials_that_no_request_can_hold_are_refused_without_being_told() {
+        let credentials =
+            |id, secret, token: Option<&str>| Credentials::new(id, secret, token.map(str::to_owned), None, "test");
+
+        assert!(writable(credentials("AKID", "sec/ret+=", Some("token=="))).is_ok());
+        for odd in [
+            credentials("AKID\n", "s", None),
+            credentials("AKID", "s\r", None),
+            credentials("AKID", "s", Some("t\u{e4}")),
+        ] {
+            let error = crate::s3::convert::whole(&writable(odd).unwrap_err());
+            assert!(error.contains("line break") && !error.contains("AKID"), "{error}");
         }
     }
 

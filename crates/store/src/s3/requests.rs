@@ -78,6 +78,7 @@ fn object_headers(object: &PutObject) -> RequestHeaders {
     headers.add("x-amz-website-redirect-location", attributes.website_redirect.clone());
     headers.add("x-amz-tagging", tagging(&object.tags));
     headers.add("x-amz-storage-class", object.storage_class.clone());
+    headers.add("if-none-match", object.if_absent.then(|| "*".to_owned()));
     for (name, value) in &attributes.metadata {
         headers.add(format!("x-amz-meta-{}", name.to_ascii_lowercase()), Some(value.clone()));
     }
@@ -513,6 +514,7 @@ impl ObjectStore for S3Store {
                     .key(key)
                     .upload_id(&upload.upload_id)
                     .multipart_upload(completed.clone())
+                    .set_if_none_match(upload.if_absent.then(|| "*".to_owned()))
                     .mpu_object_size(i64::try_from(upload.size).unwrap_or(i64::MAX))
                     .set_checksum_crc64_nvme(whole(ChecksumAlgorithm::Crc64Nvme))
                     .set_checksum_crc32_c(whole(ChecksumAlgorithm::Crc32C))

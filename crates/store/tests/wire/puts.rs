@@ -62,6 +62,7 @@ async fn objects_are_sent_as_the_sdk_would_send_them() {
             tags: if turn % 3 == 0 { vec![("a b".to_owned(), "c=d&e".to_owned())] } else { Vec::new() },
             storage_class: (turn % 2 == 0).then(|| "STANDARD_IA".to_owned()),
             digests: digests.clone(),
+            if_absent: turn % 4 == 1,
         };
         store.put_object(&object, Bytes::from("body")).await.unwrap();
         let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);
@@ -77,6 +78,7 @@ async fn objects_are_sent_as_the_sdk_would_send_them() {
             .set_metadata(Some(attributes.metadata.into_iter().collect()))
             .set_tagging((turn % 3 == 0).then(|| "a%20b=c%3Dd%26e".to_owned()))
             .set_storage_class(object.storage_class.as_deref().map(Into::into))
+            .set_if_none_match((turn % 4 == 1).then(|| "*".to_owned()))
             .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
             .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
             .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))

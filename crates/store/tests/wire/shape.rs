@@ -338,6 +338,7 @@ async fn completion_tells_size_and_checksums() {
         size: 12_345,
         checksum: Some(ChecksumAlgorithm::Crc64Nvme),
         whole: Some(Checksum::read(ChecksumAlgorithm::Crc64Nvme, "CCCCCCCCCCC=", Some(false))),
+        if_absent: true,
     };
 
     assert_eq!(store.complete_upload(&upload).await.unwrap().etag, "e-1");
@@ -345,6 +346,7 @@ async fn completion_tells_size_and_checksums() {
     let request = last(&server);
     assert_eq!(request.query().split('&').find(|pair| pair.starts_with("uploadId")), Some("uploadId=up%20load%2B1"));
     assert_eq!(request.header("x-amz-mp-object-size"), Some("12345"));
+    assert_eq!(request.header("if-none-match"), Some("*"));
     assert_eq!(request.header("x-amz-checksum-crc64nvme"), Some("CCCCCCCCCCC="));
     let body = String::from_utf8(request.body).unwrap();
     for wanted in ["<PartNumber>1</PartNumber>", "<PartNumber>3</PartNumber>", "AAAAAAAAAAA=", "BBBBBBBBBBB="] {

@@ -362,6 +362,7 @@ impl<'a, J: Journal> Object<'a, J> {
             size: self.item.size,
             checksum: route.checksum.map(|(algorithm, _)| algorithm),
             whole: route.whole.clone(),
+            if_absent: self.if_absent(),
         };
         let completed = self
             .target
@@ -378,6 +379,12 @@ impl<'a, J: Journal> Object<'a, J> {
                     Some(written) => Ok(written),
                     None => Err(Trouble::Again(self.upload_lost(&error))),
                 }
+            }
+            Err(Interrupted::Failed(error))
+                if request.if_absent
+                    && let Some(trouble) = self.refused_condition(&error) =>
+            {
+                Err(trouble)
             }
             // Some services want part checksums that they never told.
             Err(Interrupted::Failed(error))

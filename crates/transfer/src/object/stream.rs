@@ -19,9 +19,10 @@ use seqferry_store::{
 
 use super::disk::time_text;
 use super::md5::MD5;
-use super::{Copy, Journal, Object, Trouble};
+use super::{Copy, IfExists, Journal, Object, Trouble};
 use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
+use crate::plan::etag_parts;
 use crate::quirks::Sums;
 use crate::requests::{Call, Interrupted};
 use reading::{Piece, Reader, is_pinned};
@@ -63,6 +64,35 @@ impl<J: Journal> Object<'_, J> {
     pub(super) fn streams_at_once(&self) -> bool {
         let memory = self.source.budget().memory_limit();
         evidence::streams_at_once(self.item.size, self.policy.wishes, &self.policy.limits, memory)
+            && !self.has_parts_to_keep()
+    }
+
+    /// Whether the source's `ETag` rests on its parts: the target's can be compared with it, now and later, if it has the same.
+    fn has_parts_to_keep(&self) -> bool {
+        let wishes = self.policy.wishes;
+        wishes.part_size.is_none()
+            && wishes.copy_threshold.is_none()
+            && !self.has_disk()
+            && etag_parts(&self.item.etag).is_some_and(|parts| parts > 1)
+    }
+
+    /// Whether nothing may be at the target that was not there when it was looked at.
+    pub(super) fn if_absent(&self) -> bool {
+        matches!(self.policy.if_exists, IfExists::Skip | IfExists::Fail) && !self.target.quirks().refuses_conditions()
+    }
+
+    /// A write that was to replace nothing was refused for that: something is there now, or the service knows no such wish.
+    pub(super) fn refused_condition(&self, error: &StoreError) -> Option<Trouble> {
+        let unknown =
+            error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains("if-none-match");
+        if unknown {
+            self.target.quirks().learn_refused_conditions();
+        } else if error.class != ErrorClass::Precondition {
+            return None;
+        }
+        // Which is it, and whose, is seen at the next look.
+        let failure = ObjectFailure { class: FailureClass::Exists, ..error.clone().into() };
+        Some(Trouble::Again(failure))
     }
 
     /// A copy was refused: whether the bytes can be had in another way, which is then remembered.
@@ -162,6 +192,7 @@ impl<J: Journal> Object<'_, J> {
                     .map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm))))),
                 md5: md5.then(|| base64(&piece.digest(DigestAlgorithm::Md5))),
             },
+            if_absent: self.if_absent(),
         };
         let call = Call::write("PutObject", &object.bucket).bytes(size);
         let written = self
@@ -170,7 +201,10 @@ impl<J: Journal> Object<'_, J> {
             .await;
         let written = match written {
             Ok(written) => written,
-            Err(Interrupted::Failed(error)) => return Err(self.refused_write(error, algorithm)),
+            Err(Interrupted::Failed(error)) => {
+                let refused = if object.if_absent { self.refused_condition(&error) } else { None };
+                return Err(refused.unwrap_or_else(|| self.refused_write(error, algorithm)));
+            }
             Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
         };
         self.active.add(size);
