@@ -11,9 +11,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import IO, Final, Self
+
+_WHEN_TOLD: Final = """
+import os, sys
+if os.read(0, 1):
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Becomes another program when it is told to; whoever should tell it has gone when its input ends."""
 
 _ADD: Final = "+"
 _DROP: Final = "-"
@@ -36,6 +45,30 @@ class Guard:
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
+
+    def start(
+        self, command: Sequence[str], *, log: IO[bytes], env: dict[str, str], cwd: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """A process that is added before it is anything: killed at any moment, this one leaves none that is not known.
+
+        Its input is empty, its outputs go to ``log``, and it has a group of its own: Ctrl-C is for us, and we end it.
+        """
+        process = subprocess.Popen(  # noqa: S603 - our own command lines
+            [sys.executable, "-I", "-S", "-c", _WHEN_TOLD, *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        self.add(process.pid)
+        assert process.stdin is not None
+        # It may have been killed meanwhile.
+        with suppress(BrokenPipeError):
+            process.stdin.write(b"!")
+            process.stdin.close()
+        return process
 
     def add(self, what: int | Path) -> None:
         """Of a process its number, of a folder its path, of files a pattern of their paths."""

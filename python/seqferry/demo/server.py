@@ -129,18 +129,13 @@ class SeaweedFS:
             "-master.telemetry=false",
         ]
         with (self._folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command line
+            self._process = self._guard.start(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                log=log,
                 cwd=self._folder,
                 # It writes sockets and caches to these places as well.
                 env={**os.environ, "WEED_S3_SSE_KEY": "demo", "HOME": str(self._folder), "TMPDIR": str(self._folder)},
-                # Its own group: Ctrl-C is for us, and we end it.
-                start_new_session=True,
             )
-        self._guard.add(self._process.pid)
 
     def _is_up(self) -> bool:
         """Wait until it answers; False when it ended by itself, as it does when a port was taken meanwhile."""

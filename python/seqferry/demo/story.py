@@ -288,17 +288,8 @@ class _Story:
         command = [sys.executable, "-m", "seqferry", "worker", "--max-requests", str(MAX_REQUESTS)]
         ours = {name: value for name, value in os.environ.items() if not name.startswith("SEQFERRY_")}
         with self._log.open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 - our own command line
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**ours, "SEQFERRY_STATE_DIR": str(self._state)},
-                # Its own group: Ctrl-C is for us, and we end it.
-                start_new_session=True,
-            )
+            process = self._guard.start(command, log=log, env={**ours, "SEQFERRY_STATE_DIR": str(self._state)})
         try:
-            self._guard.add(process.pid)
             yield process
         finally:
             if process.poll() is None:
