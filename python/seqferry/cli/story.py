@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def demo(
     scale: Annotated[
         float,
-        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.1, max=20, help="Size of the delivery; 1 is 1 GB."),
+        typer.Option("--scale", envvar="SEQFERRY_SCALE", min=0.05, max=20, help="Size of the delivery; 1 is 1 GB."),
     ] = 1.0,
     no_progress: options.NoProgress = False,
 ) -> int:

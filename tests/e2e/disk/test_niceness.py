@@ -98,7 +98,7 @@ def test_a_limited_upload_leaves_the_rest_of_a_link_to_others(
     said = f"{seconds:.1f} s: {passed / MB:.1f} MB passed, {by_others / MB:.1f} MB of them of others"
     # All of it, but for what had come before the count began; and at no time faster than the limit allows: parts do not
     # go at once, each of which is 2.5 s of the limit. Headers and what is sent again: a tenth.
-    assert ours >= 0.7 * SIZE, said
+    assert ours >= 0.8 * SIZE, said
     assert ours <= 1.1 * LIMIT * seconds + MIB, said
     assert passed <= 1.1 * LINK * seconds + LINK, f"the link is not shaped: {said}"
     # Most of what we leave is used: 18 MB/s are to be had.

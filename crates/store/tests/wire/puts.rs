@@ -1,7 +1,7 @@
 //! PUTs with bodies, which are sent without the SDK, beside what the SDK would send.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -189,6 +189,16 @@ async fn puts_share_a_connection_and_none_is_sent_twice() {
     assert_eq!(server.connections(), 2);
 }
 
+/// Read up to where a body begins.
+fn read_head(stream: &mut TcpStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.extend(byte);
+    }
+}
+
 /// Answers when the head of a request is there, and reads no body. The connection ends with what is returned beside the address.
 fn hasty(answer: String) -> (String, Sender<()>) {
     let (leave, left) = channel::<()>();
@@ -196,12 +206,7 @@ fn hasty(answer: String) -> (String, Sender<()>) {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            head.extend(byte);
-        }
+        read_head(&mut stream);
         stream.write_all(answer.as_bytes()).unwrap();
         let _until_it_is_dropped = left.recv();
     });
@@ -242,12 +247,7 @@ fn patient(size: usize) -> (String, UnboundedReceiver<()>) {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            head.extend(byte);
-        }
+        read_head(&mut stream);
         let mut body = vec![0; size];
         stream.read_exact(&mut body[..1]).unwrap();
         tell.send(()).unwrap();
