@@ -87,26 +87,11 @@ LONG_LINES = frozenset(
     {
         "CHANGELOG.md",
         "README.md",
-        "docs/adr/20261121-control-plane-workflows.md",
-        "docs/adr/20261121-copies-without-the-sdk.md",
-        "docs/adr/20261121-evidence-and-boundaries.md",
-        "docs/adr/20261121-listing-by-chained-runs.md",
-        "docs/adr/20261121-results-written-together.md",
-        "docs/adr/20261121-small-transfers-without-the-queue.md",
-        "docs/adr/20261121-streaming.md",
-        "docs/adr/20261122-connections.md",
-        "docs/adr/20261122-downloads.md",
-        "docs/adr/20261123-small-files-in-groups.md",
         "docs/architecture.md",
-        "docs/bench-transfer.md",
-        "docs/benchmarks.md",
         "docs/compatibility.md",
         "docs/configuration.md",
-        "docs/governor.md",
-        "docs/performance.md",
         "docs/security.md",
         "docs/semantics.md",
-        "docs/simulator.md",
     }
 )
 
