@@ -6,6 +6,8 @@
     ├── NotFoundError         no such transfer                                              exit code 1
     ├── ConflictError         the transfer is in a state that does not allow the act        exit code 1
     ├── WorkerBusyError       another worker holds the state folder (SQLite)                exit code 1
+    ├── PolicyError           the server's policy or the client's role does not allow it    exit code 1
+    ├── OverloadError         the server is busy, or the storage did not answer it in time  exit code 1
     └── StorageError          the storage said no, or could not be reached                  exit code 1
 
 Every message is one sentence or two for a person: the operation, the thing it was about, the cause, the next step.
@@ -45,6 +47,14 @@ class ConflictError(SeqferryError):
 
 class WorkerBusyError(SeqferryError):
     code = "worker_busy"
+
+
+class PolicyError(SeqferryError):
+    code = "not_allowed"
+
+
+class OverloadError(SeqferryError):
+    code = "busy"
 
 
 class StorageError(SeqferryError):

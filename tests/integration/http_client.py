@@ -6,27 +6,45 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
-import uvicorn
 from fastapi import FastAPI
 
+from seqferry import tokens
+from seqferry.api import create_app
+from seqferry.api.connections import server
+from seqferry.service import Service
 from support.waiting import eventually
 
 
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
 @contextmanager
-def http(app: FastAPI) -> Iterator[httpx.Client]:
-    """A client of ``app``, served on a free port of loopback until the end of the block."""
+def http_of(service: Service, **options: Any) -> Iterator[httpx.Client]:
+    """A client with the token of the state folder, of the application over ``service``."""
+    folder = service.settings.state_dir
+    token = tokens.owner_token(folder)
+    store = tokens.TokenStore(folder, service.settings.token)
+    with http(create_app(service.settings, service, store, **options), token) as client:
+        yield client
+
+
+@contextmanager
+def http(app: FastAPI, token: str | None = None) -> Iterator[httpx.Client]:
+    """A client of ``app``, served as ``serve`` does on a free port of loopback until the end of the block."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=5))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        running = server(app)
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            eventually(lambda: server.started, what="the HTTP server")
+            eventually(lambda: running.started, what="the HTTP server")
             address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            with httpx.Client(base_url=address, timeout=60, trust_env=False) as client:
+            with httpx.Client(base_url=address, timeout=60, trust_env=False, headers=token and bearer(token)) as client:
                 yield client
         finally:
-            server.should_exit = True
+            running.should_exit = True
             thread.join(30)
             assert not thread.is_alive()

@@ -11,10 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from control import ANY_SPEC, until_ended
-from http_client import http
+from http_client import http_of
 from mirror import SMALL, digests, fill
 
-from seqferry.api import create_app
 from seqferry.config import Settings
 from seqferry.service import Service
 from seqferry.spec import build_mirror_spec
@@ -44,7 +43,7 @@ def storage(s3server: S3Server, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def client(own: Service, start_worker: Callable[[Service], Worker], storage: S3Server) -> Iterator[httpx.Client]:
     start_worker(own)
-    with http(create_app(own.settings, own)) as made:
+    with http_of(own) as made:
         yield made
 
 
@@ -227,7 +226,7 @@ def test_a_missing_bucket_is_told_by_start(client: httpx.Client, own: Service, b
 def test_a_status_is_not_given_before_the_source_is_listed(own: Service) -> None:
     transfer_id = own.submit(ANY_SPEC, actor="ada")
 
-    with http(create_app(own.settings, own, planning_timeout=0.2)) as client:
+    with http_of(own, planning_timeout=0.2) as client:
         answer = client.get(f"/transfer_status/{transfer_id}")
 
     assert answer.status_code == 503
@@ -256,9 +255,9 @@ def test_crashing_is_there_only_when_it_was_allowed(own: Service, monkeypatch: p
     ended: list[int] = []
     monkeypatch.setattr(os, "_exit", ended.append)
 
-    with http(create_app(own.settings, own)) as client:
+    with http_of(own) as client:
         assert client.post("/crash_application").status_code == 404
-    with http(create_app(own.settings, own, allow_crash=True)) as client:
+    with http_of(own, allow_crash=True) as client:
         client.post("/crash_application")
 
     assert ended == [1]

@@ -9,16 +9,18 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 
 import httpx
 import pytest
 from control import ANY_SPEC, until_ended
+from http_client import bearer
 from mirror import SMALL, digests, fill
 
+from seqferry import tokens
 from seqferry.api.server import check_exposure, serve
 from seqferry.config import Settings
-from seqferry.errors import ConfigError, WorkerBusyError
+from seqferry.errors import ConfigError, UsageError, WorkerBusyError
 from seqferry.service import Service
 from seqferry.spec import build_spec
 from seqferry.worker import Worker
@@ -29,31 +31,59 @@ from support.waiting import eventually
 _SERVE = """
 import sys
 from pathlib import Path
+from seqferry import tokens
 from seqferry.api.server import serve
 from seqferry.config import Settings
-settings = Settings.load({}, state_dir=Path(sys.argv[1]), token=sys.argv[2] or None)
-serve(settings, port=0, allow_crash=True, ready=lambda url: print(f"listening on {url} .", flush=True))
+settings = Settings.load(state_dir=Path(sys.argv[1]))
+ready = lambda url: print(f"listening on {url} .", flush=True)
+serve(settings, port=0, allow_crash=True, ready=ready, no_token=sys.argv[2:] == ["--no-token"])
 """
+TOKEN = "hunter2-hunter2-hunter2"
 
 
 @contextmanager
-def _serving(settings: Settings) -> Iterator[tuple[Running, str]]:
-    with Running([sys.executable, "-c", _SERVE, str(settings.state_dir), settings.token or ""]) as process:
+def _serving(settings: Settings, *options: str, token: str = "") -> Iterator[tuple[Running, str]]:
+    command = [sys.executable, "-c", _SERVE, str(settings.state_dir), *options]
+    with Running(command, environment={"SEQFERRY_TOKEN": token}) as process:
         yield process, process.wait_for_output(" .").split()[2]
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
-def test_beyond_loopback_a_token_is_needed(sqlite_settings: Settings, host: str) -> None:
-    with pytest.raises(ConfigError, match="SEQFERRY_TOKEN"):
-        serve(sqlite_settings, host, 0)
+@contextmanager
+def _client(settings: Settings, url: str) -> Iterator[httpx.Client]:
+    """With the token that the server has made."""
+    headers = bearer(tokens.owner_file(settings.state_dir).read_text().strip())
+    with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
+        yield client
 
-    check_exposure(Settings(state_dir=sqlite_settings.state_dir, token="t"), host)
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
+def test_beyond_loopback_it_does_not_start_without_tokens(sqlite_settings: Settings, host: str) -> None:
+    with pytest.raises(ConfigError, match="--no-token"):
+        serve(sqlite_settings, host, 0, no_token=True)
+
+    check_exposure(sqlite_settings, host, no_token=False)
     assert not sqlite_settings.state_dir.exists()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
-def test_on_loopback_none_is_needed(sqlite_settings: Settings, host: str) -> None:
-    check_exposure(sqlite_settings, host)
+def test_on_loopback_it_may_start_without_tokens(sqlite_settings: Settings, host: str) -> None:
+    check_exposure(sqlite_settings, host, no_token=True)
+
+
+@pytest.mark.parametrize("token", ["hunter2", "0123456789abcde", "0123456789 abcdef", "0123456789\u00e4bcdef"])
+def test_a_token_that_is_short_or_cannot_be_sent_is_refused_and_not_shown(
+    sqlite_settings: Settings, token: str
+) -> None:
+    with pytest.raises(UsageError, match="SEQFERRY_TOKEN") as refused:
+        serve(replace(sqlite_settings, token=token), port=0)
+
+    assert token not in refused.value.message
+    assert not sqlite_settings.state_dir.exists()
+
+
+def test_a_token_and_no_token_contradict_each_other(sqlite_settings: Settings) -> None:
+    with pytest.raises(UsageError, match="contradict"):
+        serve(replace(sqlite_settings, token=TOKEN), port=0, no_token=True)
 
 
 def test_an_address_in_use_is_named(sqlite_settings: Settings) -> None:
@@ -73,12 +103,12 @@ def test_it_works_and_ends_cleanly_when_asked(
 ) -> None:
     source, target = make_bucket(s3server), make_bucket(s3server)
     fill(s3server, source, {f"run/{number}": SMALL for number in range(5)}, rng)
-    with _serving(sqlite_settings) as (process, url):
+    with _serving(sqlite_settings) as (process, url), _client(sqlite_settings, url) as client:
         body = {"source": f"s3://{source}/run/", "target": f"s3://{target}", "endpoint_url": s3server.endpoint_url}
-        transfer_id = httpx.post(f"{url}/api/v1/transfers", json=body, trust_env=False).json()["id"]
+        transfer_id = client.post("/api/v1/transfers", json=body).json()["id"]
 
         def state() -> bool:
-            answer = httpx.get(f"{url}/api/v1/transfers/{transfer_id}", trust_env=False)
+            answer = client.get(f"/api/v1/transfers/{transfer_id}")
             return answer.json()["state"] == "done"
 
         eventually(state, what="the transfer")
@@ -97,8 +127,8 @@ def test_a_crash_loses_nothing(sqlite_settings: Settings, s3server: S3Server, ma
     with _serving(sqlite_settings) as (process, url), Service.open(sqlite_settings) as service:
         spec = build_spec(f"s3://{source}/run/", f"s3://{target}", endpoint_url=s3server.endpoint_url)
         transfer_id = service.submit(spec, actor="ada")
-        with pytest.raises(httpx.TransportError):
-            httpx.post(f"{url}/crash_application", trust_env=False)
+        with _client(sqlite_settings, url) as client, pytest.raises(httpx.TransportError):
+            client.post("/crash_application")
         assert process.wait(20) == 1
 
     with _serving(sqlite_settings), Service.open(sqlite_settings) as service:
@@ -106,7 +136,7 @@ def test_a_crash_loses_nothing(sqlite_settings: Settings, s3server: S3Server, ma
 
 
 def test_without_a_token_only_local_names_are_answered(sqlite_settings: Settings) -> None:
-    with _serving(sqlite_settings) as (_, url):
+    with _serving(sqlite_settings, "--no-token") as (_, url):
         port = url.rsplit(":", 1)[1]
         for host in (f"127.0.0.1:{port}", f"localhost:{port}", "LOCALHOST", "[::1]:80"):
             assert httpx.get(f"{url}/healthz", headers={"Host": host}, trust_env=False).status_code == 200
@@ -116,7 +146,7 @@ def test_without_a_token_only_local_names_are_answered(sqlite_settings: Settings
 
 
 def test_without_a_token_no_page_of_another_site_can_change_anything(sqlite_settings: Settings) -> None:
-    with _serving(sqlite_settings) as (_, url), Service.open(sqlite_settings) as service:
+    with _serving(sqlite_settings, "--no-token") as (_, url), Service.open(sqlite_settings) as service:
         transfer_id = service.submit(ANY_SPEC, actor="ada")
         paths = (f"/api/v1/transfers/{transfer_id}/cancel", f"/cancel/{transfer_id}", "/start_transfer")
         port = url.rsplit(":", 1)[1]
@@ -138,15 +168,27 @@ def test_without_a_token_no_page_of_another_site_can_change_anything(sqlite_sett
         assert httpx.post(f"{url}{paths[0]}", headers={"Origin": url}, trust_env=False).status_code != 403
 
 
-def test_the_token_is_seen_nowhere(sqlite_settings: Settings, tmp_path: Path) -> None:
-    settings = Settings(state_dir=sqlite_settings.state_dir, token="hunter2hunter2")
-    with _serving(settings) as (process, url):
+def test_without_a_token_it_says_what_that_means(sqlite_settings: Settings) -> None:
+    with _serving(sqlite_settings, "--no-token") as (process, url):
+        assert httpx.get(f"{url}/api/v1/transfers", trust_env=False).status_code == 200
+        assert "every user and program of this machine" in process.stderr
+        assert not tokens.owner_file(sqlite_settings.state_dir).exists()
+
+
+def test_tokens_are_seen_nowhere(sqlite_settings: Settings) -> None:
+    with _serving(sqlite_settings, token=TOKEN) as (process, url):
+        made = tokens.owner_file(sqlite_settings.state_dir).read_text().strip()
+        named = tokens.add(sqlite_settings.state_dir, "guest", "read")
         assert httpx.get(f"{url}/api/v1/transfers", trust_env=False).status_code == 401
-        allowed = {"Authorization": "Bearer hunter2hunter2"}
-        assert httpx.get(f"{url}/api/v1/transfers", headers=allowed, trust_env=False).status_code == 200
+        for token in (TOKEN, made):
+            answer = httpx.get(f"{url}/api/v1/transfers", headers=bearer(token), trust_env=False)
+            assert answer.status_code == 200
         process.signal(signal.SIGTERM)
         process.wait(20)
-        assert "hunter2" not in process.stdout + process.stderr
-    for file in settings.state_dir.rglob("*"):
-        assert b"hunter2" not in file.read_bytes(), file
+        assert not [token for token in (TOKEN, made, named) if token in process.stdout + process.stderr]
+    for file in sqlite_settings.state_dir.rglob("*"):
+        held = file.read_bytes()
+        assert TOKEN.encode() not in held, file
+        assert named.encode() not in held, file
+        assert made.encode() not in held or file == tokens.owner_file(sqlite_settings.state_dir), file
     assert os.environ.get("SEQFERRY_TOKEN") is None

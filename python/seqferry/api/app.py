@@ -8,22 +8,31 @@ from fastapi import Depends, FastAPI
 
 from seqferry.api import problems
 from seqferry.api.body import BodyLimit
-from seqferry.api.deps import Context, require_token
+from seqferry.api.deps import DOCUMENTED, Context, require_admin
+from seqferry.api.guard import Guard
+from seqferry.api.readiness import Readiness
 from seqferry.api.routes import health, mirror, transfers
 from seqferry.config import Settings
 from seqferry.engine import version
 from seqferry.service import Service
+from seqferry.tokens import TokenStore
 
 PLANNING_SECONDS: Final = 600.0
 """How long the S3Mirror routes wait for the listing: a million objects take about a minute."""
 
 
 def create_app(
-    settings: Settings, service: Service, *, allow_crash: bool = False, planning_timeout: float = PLANNING_SECONDS
+    settings: Settings,
+    service: Service,
+    tokens: TokenStore | None,
+    *,
+    allow_crash: bool = False,
+    planning_timeout: float = PLANNING_SECONDS,
 ) -> FastAPI:
     """The application over an open service; the caller keeps the service open and closes it.
 
     Args:
+        tokens: those that clients may present; None lets in everybody.
         allow_crash: add ``POST /crash_application``, which ends the process as a crash would.
         planning_timeout: seconds that the S3Mirror routes wait for the listing of the source.
     """
@@ -35,13 +44,18 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.context = Context(settings=settings, service=service, planning_timeout=planning_timeout)
+    app.state.context = Context(
+        settings=settings,
+        service=service,
+        planning_timeout=planning_timeout,
+        readiness=Readiness(lambda: service.transfers(limit=1)),
+    )
     problems.install(app)
     app.add_middleware(BodyLimit)
+    app.add_middleware(Guard, tokens=tokens)  # added last, so that it comes first
     app.include_router(health.router)
-    guarded = [Depends(require_token)]
-    app.include_router(transfers.router, dependencies=guarded)
-    app.include_router(mirror.router, dependencies=guarded)
+    app.include_router(transfers.router, dependencies=[DOCUMENTED])
+    app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:
-        app.include_router(mirror.crash_router, dependencies=guarded)
+        app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])
     return app

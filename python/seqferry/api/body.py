@@ -1,64 +1,151 @@
-"""The limit on what a client may send: bodies are read into memory as a whole."""
+"""The limits on what a client may send: bodies are read into memory as a whole, and parsed there."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seqferry.api.guard import has_body
 from seqferry.api.problems import problem
+from seqferry.spec import MAX_KEYS
 
-MAX_BODY: Final = 64 * 1024 * 1024
-"""Bytes: as many as the longest list of keys (``spec.MAX_KEYS``) takes when they are of 600 bytes each."""
+_MIB: Final = 1024 * 1024
+
+_SILENCE_SECONDS: Final = 20.0
+_WHOLE_SECONDS: Final = 300.0
+"""64 MiB at 2 Mbit/s."""
+
+_LARGE_AT_ONCE: Final = 2
+_LARGE_WAIT_SECONDS: Final = 10.0
+
+_SCANNED_AT_ONCE: Final = 256 * 1024
+"""A longer body is scanned in a thread: this many bytes take about a millisecond."""
+
+# Possessive: a string of any length is passed without a state to go back to.
+_TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,]', re.DOTALL)
 
 
-class _TooLargeError(Exception):
-    pass
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Bytes of a body; and of its JSON the texts, commas and opening brackets, each of which may become an object."""
+
+    size: int
+    values: int
+
+
+USUAL: Final = Limit(_MIB, 10_000)
+LARGER: Final[Mapping[str, Limit]] = {
+    # The longest list of keys when they are of 600 bytes each, with its commas and some room.
+    "/start_transfer": Limit(64 * _MIB, 2 * MAX_KEYS + 1000),
+}
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, code: str, detail: str) -> None:
+        super().__init__(status, code, detail)
+        self.status, self.code, self.detail = status, code, detail
 
 
 class BodyLimit:
-    """Answers 413 to a longer body, by its announced length or as soon as more has come in."""
+    """Reads the body before the application does; answers itself when it is too much or comes too slowly.
+
+    Few large bodies are held at once, from their first byte until their request is answered.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or not has_body(scope):
             await self._app(scope, receive, send)
             return
-        if _announced(scope) > MAX_BODY:
-            await _refuse(scope, receive, send)
+        limit = LARGER.get(scope["path"], USUAL)
+        announced = _announced(scope)
+        try:
+            if announced is not None and announced > limit.size:
+                raise _too_large(limit)
+            async with self._turn(large=min(announced or limit.size, limit.size) > USUAL.size):
+                body = await _read(receive, limit)
+                if await _too_many_values(body, limit.values):
+                    detail = f"The body holds more than the {limit.values:,} values that are taken."
+                    raise _RefusedError(413, "too_large", detail)
+                await self._app(scope, _replayed(body, receive), send)
+        except _RefusedError as why:
+            headers = {"Retry-After": "5"} if why.status == 503 else None
+            await problem(why.status, why.detail, why.code, headers)(scope, receive, send)
+
+    @asynccontextmanager
+    async def _turn(self, *, large: bool) -> AsyncGenerator[None]:
+        if not large:
+            yield
             return
-        answering = False
-        come_in = 0
-
-        async def counted() -> Message:
-            nonlocal come_in
-            message = await receive()
-            come_in += len(message.get("body", b""))
-            if come_in > MAX_BODY:
-                raise _TooLargeError
-            return message
-
-        async def unless_too_large(message: Message) -> None:
-            nonlocal answering
-            # What the application says to a body that it could not read to its end is not the reason.
-            if answering or come_in <= MAX_BODY:
-                answering = True
-                await send(message)
-
-        with suppress(_TooLargeError):
-            await self._app(scope, counted, unless_too_large)
-        if not answering:
-            await _refuse(scope, receive, send)
+        try:
+            await asyncio.wait_for(self._large.acquire(), _LARGE_WAIT_SECONDS)
+        except TimeoutError:
+            detail = f"{_LARGE_AT_ONCE} requests with large bodies are under way; try again later."
+            raise _RefusedError(503, "busy", detail) from None
+        try:
+            yield
+        finally:
+            self._large.release()
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    detail = f"The body is larger than the {MAX_BODY // 1024**2} MiB that are taken. Name fewer keys at once."
-    await problem(413, detail, "too_large")(scope, receive, send)
+async def _read(receive: Receive, limit: Limit) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_WHOLE_SECONDS):
+            while True:
+                message = await asyncio.wait_for(receive(), _SILENCE_SECONDS)
+                if message["type"] == "http.disconnect":
+                    raise _RefusedError(400, "bad_request", "The connection ended within the body.")
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > limit.size:
+                    raise _too_large(limit)
+                if not message.get("more_body", False):
+                    return b"".join(pieces)
+    except TimeoutError:
+        raise _RefusedError(408, "request_timeout", "The body came too slowly.") from None
 
 
-def _announced(scope: Scope) -> int:
-    text = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-    return int(text) if text.isdigit() else 0
+def _too_large(limit: Limit) -> _RefusedError:
+    detail = f"The body is larger than the {limit.size // _MIB} MiB that are taken."
+    more = " Name fewer keys at once." if limit is not USUAL else ""
+    return _RefusedError(413, "too_large", detail + more)
+
+
+async def _too_many_values(body: bytes, most: int) -> bool:
+    if len(body) <= _SCANNED_AT_ONCE:
+        return _has_more_values(body, most)
+    return await asyncio.to_thread(_has_more_values, body, most)
+
+
+def _has_more_values(body: bytes, most: int) -> bool:
+    return any(number >= most for number, _ in enumerate(_TOKEN.finditer(body)))
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body as one message, then what the connection has to say."""
+    left: list[bytes] = [body]
+
+    async def replay() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return replay
+
+
+def _announced(scope: Scope) -> int | None:
+    """The length in the header; None when there is none, as for a body in chunks."""
+    headers = dict(scope["headers"])
+    text = headers.get(b"content-length", b"")
+    return int(text) if text.isdigit() and b"transfer-encoding" not in headers else None

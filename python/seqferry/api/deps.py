@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import hmac
 import uuid
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import Depends, HTTPException, Request, status
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import Depends, HTTPException, Request, Security, status
+from fastapi.security import HTTPBearer
 
+from seqferry.api.guard import role_needed
+from seqferry.api.readiness import Readiness
 from seqferry.config import Settings
-from seqferry.errors import NotFoundError
+from seqferry.errors import NotFoundError, PolicyError
 from seqferry.service import Service
+from seqferry.tokens import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class Context:
     settings: Settings
     service: Service
     planning_timeout: float
+    readiness: Readiness
 
 
 def _context(request: Request) -> Context:
@@ -36,12 +39,19 @@ def _service(context: ContextDep) -> Service:
 ServiceDep = Annotated[Service, Depends(_service)]
 
 
-def _actor(request: Request) -> str:
-    return f"http {request.client.host}" if request.client is not None else "http"
+def _identity(request: Request) -> Identity:
+    return request.scope["state"]["identity"]
+
+
+IdentityDep = Annotated[Identity, Depends(_identity)]
+
+
+def _actor(identity: IdentityDep) -> str:
+    return f"http {identity.name}".rstrip()
 
 
 ActorDep = Annotated[str, Depends(_actor)]
-"""Who asks, for the record of events."""
+"""Who asks, for the record of events: the name of the token."""
 
 
 def _full_id(transfer_id: str) -> str:
@@ -58,17 +68,34 @@ def _full_id(transfer_id: str) -> str:
 
 FullIdDep = Annotated[str, Depends(_full_id)]
 
-_bearer = HTTPBearer(auto_error=False, description="The token that the server was started with (SEQFERRY_TOKEN).")
 
+def _changeable_id(transfer_id: FullIdDep, service: ServiceDep, identity: IdentityDep, actor: ActorDep) -> str:
+    """For what changes a transfer: a client of the role ``submit`` may change its own, one of ``admin`` all.
 
-def require_token(context: ContextDep, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
-    """Let nobody in without the token, when the server has one."""
-    token = context.settings.token
-    if token is None:
-        return
-    if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
-        raise HTTPException(
-            status.HTTP_401_UNAUTHORIZED,
-            "A token is needed: send it as 'Authorization: Bearer <token>'.",
-            headers={"WWW-Authenticate": "Bearer"},
+    Raises:
+        NotFoundError: there is none.
+        PolicyError: another client, or a person at the command line, has started it.
+    """
+    if not identity.may("admin") and service.status(transfer_id).created_by != actor:
+        raise PolicyError(
+            f"Transfer {transfer_id} was not started with the token '{identity.name}', and its role "
+            f"'{identity.role}' allows changes to its own transfers only."
         )
+    return transfer_id
+
+
+ChangeableIdDep = Annotated[str, Depends(_changeable_id)]
+
+DOCUMENTED: Final = Security(
+    HTTPBearer(
+        auto_error=False,
+        description="The token in the file 'token' of the server's state folder, SEQFERRY_TOKEN, or a named token "
+        "(`seqferry token add`).",
+    )
+)
+"""Names the token in the description of the API. What checks it is ``guard.Guard``, before the body is read."""
+
+
+def require_admin(identity: IdentityDep) -> None:
+    if not identity.may("admin"):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, role_needed(identity, "admin"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -17,6 +18,8 @@ from seqferry.errors import (
     ConfigError,
     ConflictError,
     NotFoundError,
+    OverloadError,
+    PolicyError,
     SeqferryError,
     StorageError,
     UsageError,
@@ -31,8 +34,17 @@ _STATUS: Final[Mapping[type[SeqferryError], int]] = {
     ConflictError: 409,
     ConfigError: 503,
     WorkerBusyError: 503,
+    OverloadError: 503,
+    PolicyError: 403,
     StorageError: 502,
 }
+
+_MOST_ERRORS: Final = 20
+_MOST_ECHOED: Final = 200
+"""Characters of what a client, or a storage of the client's choice, has sent: enough to see which of them is meant."""
+
+_MOST_DETAIL: Final = 2000
+_LONG_WORD: Final = re.compile(rf"\S{{{_MOST_ECHOED + 1},}}")
 
 
 class _Problem(JSONResponse):
@@ -49,12 +61,18 @@ def problem(
     """A problem document. ``code`` is stable and machine-readable, ``detail`` is for a person."""
     content: dict[str, Any] = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status}
     if detail is not None:
-        content["detail"] = detail
+        content["detail"] = shortened(detail)
     return _Problem(
         content | {"code": code} | more,
         status_code=status,
         headers=dict(headers) if headers else None,
     )
+
+
+def shortened(text: str) -> str:
+    """``text`` in a length that is fit for an answer, with its long words (keys, addresses) cut."""
+    cut = _LONG_WORD.sub(lambda word: f"{word[0][:_MOST_ECHOED]}...", text[: 2 * _MOST_DETAIL])
+    return cut if len(text) <= 2 * _MOST_DETAIL and len(cut) <= _MOST_DETAIL else f"{cut[:_MOST_DETAIL]}..."
 
 
 def install(app: FastAPI) -> None:
@@ -84,11 +102,19 @@ async def _seqferry_error(_request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
+    found = error.errors()
     errors = [
-        {"where": ".".join(str(part) for part in one["loc"]), "message": str(one["msg"])} for one in error.errors()
+        {"where": _cut(".".join(str(part) for part in one["loc"])), "message": _cut(str(one["msg"]))}
+        for one in found[:_MOST_ERRORS]
     ]
-    detail = "; ".join(f"{one['where']}: {one['message']}" for one in errors)
-    return problem(422, f"The request is not valid: {detail}.", "invalid_request", errors=errors)
+    shown = "; ".join(f"{one['where']}: {one['message']}" for one in errors)
+    more = f"; and {len(found) - _MOST_ERRORS} more" if len(found) > _MOST_ERRORS else ""
+    detail = f"The request is not valid: {shown}{more}."
+    return problem(422, detail, "invalid_request", errors=errors)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_ECHOED else f"{text[:_MOST_ECHOED]}..."
 
 
 async def _http_error(_request: Request, error: Exception) -> JSONResponse:

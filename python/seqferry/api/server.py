@@ -7,38 +7,43 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from seqferry import tokens
+from seqferry.api import connections
 from seqferry.api.app import create_app
 from seqferry.api.problems import problem
+from seqferry.api.tls import Tls
 from seqferry.config import Settings
-from seqferry.errors import ConfigError
+from seqferry.errors import ConfigError, UsageError
 from seqferry.service import Service
 from seqferry.worker import Worker
 
 log: Final = logging.getLogger("seqferry.serve")
 
-_GRACE_SECONDS: Final = 5
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def check_exposure(settings: Settings, host: str) -> None:
-    """Refuse to be reachable from elsewhere without a token.
+def check_exposure(settings: Settings, host: str, *, no_token: bool) -> None:
+    """Refuse a token that is easy to guess, and to be without tokens where other machines can connect.
 
     Raises:
-        ConfigError: ``host`` is not this machine alone, and no token is set.
+        ConfigError: ``host`` is not this machine alone, and no token would be asked for.
+        UsageError: SEQFERRY_TOKEN is too short, or set although no token is to be asked for.
     """
-    if settings.token is None and not is_loopback(host):
+    if no_token and not is_loopback(host):
         raise ConfigError(
-            f"Listening on {host} would let everybody on the network start transfers. "
-            "Set SEQFERRY_TOKEN to a secret that clients must send, or listen on 127.0.0.1."
+            f"Listening on {host} with --no-token would let everybody on the network start transfers. "
+            "Leave --no-token out, or listen on 127.0.0.1."
         )
+    if no_token and settings.token is not None:
+        raise UsageError("--no-token and SEQFERRY_TOKEN contradict each other; leave one of them out.")
+    if settings.token is not None:
+        tokens.check_environment_token(settings.token)
 
 
 def is_loopback(host: str) -> bool:
@@ -56,33 +61,62 @@ def serve(
     port: int = 8080,
     allow_crash: bool = False,
     ready: Callable[[str], None] | None = None,
+    *,
+    no_token: bool = False,
+    tls: Tls | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then let the worker leave its work resumable. A second signal ends at once.
 
     Args:
         port: 0 lets the system choose one.
         ready: called with the address once it accepts connections.
+        no_token: let every process of this machine in, whoever runs it.
+        tls: speak HTTPS with this certificate.
 
     Raises:
-        ConfigError: no token for a public address, the address cannot be used, or neither state folder nor database.
+        ConfigError: no token for a public address, or address, certificate, state folder or database cannot be used.
+        UsageError: SEQFERRY_TOKEN is too short.
         WorkerBusyError: another worker holds the state folder.
     """
-    check_exposure(settings, host)
+    check_exposure(settings, host, no_token=no_token)
+    context = None if tls is None else tls.context()
     listener = _listen(host, port)
     try:
         with Service.open(settings) as service:
+            store = None if no_token else _token_store(settings)
+            _say_exposure(host, no_token=no_token, encrypted=tls is not None)
             worker = Worker.start(settings, service)
             try:
-                app: ASGIApp = create_app(settings, service, allow_crash=allow_crash)
-                if settings.token is None:
+                app: ASGIApp = create_app(settings, service, store, allow_crash=allow_crash)
+                if no_token:
                     app = _OnlyLocal(app)
-                _run(app, listener, ready)
+                _run(connections.server(app, tls=context), listener, ready)
             finally:
                 if not worker.stop():
                     logging.shutdown()
                     os._exit(0)
     finally:
         listener.close()
+
+
+def _token_store(settings: Settings) -> tokens.TokenStore:
+    tokens.owner_token(settings.state_dir)
+    log.info("clients need a token; this machine's is in %s", tokens.owner_file(settings.state_dir))
+    return tokens.TokenStore(settings.state_dir, settings.token)
+
+
+def _say_exposure(host: str, *, no_token: bool, encrypted: bool) -> None:
+    if no_token:
+        log.warning(
+            "--no-token: every user and program of this machine can start and cancel transfers here, with this "
+            "process's access to storage"
+        )
+    if not encrypted and not is_loopback(host):
+        log.warning(
+            "listening on %s without TLS: tokens and names of objects pass the network readable by others; put a proxy "
+            "that speaks TLS before this server, or give --tls-cert and --tls-key",
+            host,
+        )
 
 
 class _OnlyLocal:
@@ -125,19 +159,7 @@ def _host(scope: Scope) -> str:
     return given.partition(":")[0]
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to us: uvicorn would raise them again at the end, before the worker has left."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
-def _run(app: ASGIApp, listener: socket.socket, ready: Callable[[str], None] | None) -> None:
-    server = _Server(
-        uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS)
-    )
-
+def _run(server: connections.Server, listener: socket.socket, ready: Callable[[str], None] | None) -> None:
     def ask(number: int, _frame: FrameType | None) -> None:
         if server.should_exit:
             os._exit(128 + number)
@@ -146,7 +168,8 @@ def _run(app: ASGIApp, listener: socket.socket, ready: Callable[[str], None] | N
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         host, port = listener.getsockname()[:2]
-        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "http" if server.config.ssl_context_factory is None else "https"
+        url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         log.info("listening on %s", url)
         if ready is not None:
             # The socket listens already: connections wait in its queue until the loop runs.

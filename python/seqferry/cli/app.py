@@ -38,6 +38,7 @@ _COMMANDS: Final = {
     "ls": "seqferry.cli.listing",
     "serve": "seqferry.cli.serving",
     "worker": "seqferry.cli.serving",
+    "token": "seqferry.cli.access",
     "bench": "seqferry.cli.bench",
     "demo": "seqferry.cli.story",
 }

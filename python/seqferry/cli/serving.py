@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from seqferry.cli import exits, options
 from seqferry.config import Settings
+from seqferry.errors import UsageError
 
 
 def serve(
@@ -18,7 +20,7 @@ def serve(
         typer.Option(
             "--host",
             envvar="SEQFERRY_HOST",
-            help="Address to listen on. Beyond loopback, SEQFERRY_TOKEN must be set.",
+            help="Address to listen on.",
         ),
     ] = "127.0.0.1",
     port: Annotated[
@@ -32,19 +34,53 @@ def serve(
             help="Offer POST /crash_application, which kills this process. For tests only.",
         ),
     ] = False,
+    no_token: Annotated[
+        bool,
+        typer.Option(
+            "--no-token",
+            envvar="SEQFERRY_NO_TOKEN",
+            help="Ask for no token: all users of this machine may start transfers with your credentials.",
+        ),
+    ] = False,
+    tls_cert: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-cert",
+            envvar="SEQFERRY_TLS_CERT",
+            metavar="FILE",
+            help="Speak HTTPS with this certificate (PEM, with those of its issuers).",
+        ),
+    ] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option(
+            "--tls-key", envvar="SEQFERRY_TLS_KEY", metavar="FILE", help="Key of --tls-cert (PEM, no passphrase)."
+        ),
+    ] = None,
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
     memory: options.Memory = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Run the HTTP API and a worker until Ctrl-C."""
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("--tls-cert and --tls-key belong together; give both or none.")
     settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth, memory=memory)
     # Imported here: FastAPI and DBOS take longer to import than `seqferry status` may take as a whole.
     from seqferry.api.server import serve as run
+    from seqferry.api.tls import Tls
 
     _log_to_stderr()
     # The address on stdout: with --port 0 a script learns it from there.
-    run(settings, host=host, port=port, allow_crash=allow_crash, ready=_print_address)
+    run(
+        settings,
+        host=host,
+        port=port,
+        allow_crash=allow_crash,
+        ready=_print_address,
+        no_token=no_token,
+        tls=Tls(Path(tls_cert), Path(tls_key)) if tls_cert and tls_key else None,
+    )
     return exits.OK
 
 

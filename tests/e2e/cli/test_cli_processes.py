@@ -23,7 +23,9 @@ def test_serve_does_the_work_and_cp_only_follows(cli: Cli, seaweedfs_places: Pla
 
     ran = cli.run("cp", *seaweedfs_places.uris)
     transfer_id = ran.err.split()[1]
-    with urllib.request.urlopen(f"{url}/api/v1/transfers/{transfer_id}", timeout=10) as answer:
+    request = urllib.request.Request(f"{url}/api/v1/transfers/{transfer_id}")
+    request.add_header("Authorization", f"Bearer {(cli.state / 'token').read_text().strip()}")
+    with urllib.request.urlopen(request, timeout=10) as answer:
         told = json.load(answer)
 
     assert ran.code == 0, ran.err
@@ -33,11 +35,42 @@ def test_serve_does_the_work_and_cp_only_follows(cli: Cli, seaweedfs_places: Pla
     assert serving.wait(30) == 0
 
 
-def test_serve_beyond_loopback_needs_a_token(cli: Cli) -> None:
-    ran = cli.run("serve", "--host", "0.0.0.0", "--port", "0")
+def test_serve_beyond_loopback_needs_tokens(cli: Cli) -> None:
+    ran = cli.run("serve", "--host", "0.0.0.0", "--port", "0", "--no-token")
 
     assert ran.code == 1
-    assert "SEQFERRY_TOKEN" in ran.err.splitlines()[-1]
+    assert "--no-token" in ran.err.splitlines()[-1]
+    assert ran.out == ""
+
+
+def test_tokens_are_made_listed_and_removed(cli: Cli) -> None:
+    added = cli.run("token", "add", "robot", "--role", "submit", "--expires", "90d")
+    again = cli.run("token", "add", "robot")
+    cli.run("token", "add", "viewer")
+    listed = cli.run("token", "list")
+
+    assert re.fullmatch(r"sfy_[\w-]{43}\n", added.out)
+    assert again.code == 1
+    assert "seqferry token remove robot" in again.err
+    assert [line.split()[:2] for line in listed.out.splitlines()] == [
+        ["NAME", "ROLE"],
+        ["robot", "submit"],
+        ["viewer", "read"],
+    ]
+    assert added.out.strip() not in listed.out + (cli.state / "tokens.json").read_text()
+    assert (cli.state / "tokens.json").stat().st_mode & 0o777 == 0o600
+    assert cli.run("token", "remove", "robot").code == 0
+    assert cli.run("token", "remove", "robot").code == 1
+    assert len(cli.run("token", "list").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [["a b"], ["local"], ["env"], ["x", "--role", "king"], ["x", "--expires", "soon"], ["x" * 65]]
+)
+def test_what_cannot_be_a_token_is_a_usage_error(cli: Cli, wrong: list[str]) -> None:
+    ran = cli.run("token", "add", *wrong)
+
+    assert ran.code == 2
     assert ran.out == ""
 
 

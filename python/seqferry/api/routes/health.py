@@ -1,20 +1,33 @@
-"""Is the process up, and can it do its work? Open to everybody: answers hold nothing of anybody's."""
+"""Is the process up, and can it do its work? Open to everybody: without a token answers hold nothing of anybody's.
+
+Neither waits for a thread of the pool that other requests share.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Any
 
-from seqferry.api.deps import ServiceDep
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from seqferry.api.deps import ContextDep
+from seqferry.api.problems import problem
 
 router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz", summary="The process is up")
-def healthz() -> dict[str, str]:
+async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", summary="The database answers")
-def readyz(service: ServiceDep) -> dict[str, str]:
-    service.transfers(limit=1)
+@router.get("/readyz", summary="The database answers; with a token also which one, or why not", response_model=None)
+async def readyz(request: Request, context: ContextDep) -> dict[str, Any] | JSONResponse:
+    trouble = await context.readiness.trouble()
+    with_details = "identity" in request.scope.get("state", {})
+    if trouble is not None:
+        detail = trouble if with_details else "The server cannot do its work now; ask with a token for the reason."
+        return problem(503, detail, "config", {"Retry-After": "5"})
+    if with_details:
+        return {"status": "ready", "database": context.settings.database_label}
     return {"status": "ready"}

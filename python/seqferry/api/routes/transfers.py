@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response, status
 
-from seqferry.api.deps import ActorDep, FullIdDep, ServiceDep
+from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep
 from seqferry.api.schemas import ObjectOut, ObjectPage, Submitted, TransferOut, TransferPage, TransferRequest
 from seqferry.errors import UsageError
 from seqferry.models import ObjectState
@@ -59,7 +59,7 @@ def list_objects(
 
 
 @router.post("/{transfer_id}/cancel", status_code=status.HTTP_202_ACCEPTED, summary="Stop a transfer")
-def cancel(transfer_id: FullIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
+def cancel(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
     return TransferOut.of(service.cancel(transfer_id, actor=actor))
 
 

@@ -1,0 +1,203 @@
+"""Connections of the server: how many, and how long one may wait without asking for anything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, cast
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+log: Final = logging.getLogger("seqferry.serve")
+
+MAX_CONNECTIONS: Final = 512
+"""Each is a file that the worker in this process cannot open."""
+
+HEADER_SECONDS: Final = 10.0
+"""From the first byte of a request, or from the connection, until its headers are whole."""
+
+_KEEP_ALIVE_SECONDS: Final = 15
+_HEADER_BYTES: Final = 32 * 1024
+_HANDSHAKE_SECONDS: Final = 10.0
+_GRACE_SECONDS: Final = 5
+_RETRY_ACCEPT_SECONDS: Final = 0.1
+
+
+class _Connection(H11Protocol):
+    """HTTP/1.1 that is closed when the headers of a request do not come in time."""
+
+    def __init__(self, gone: asyncio.Future[None], **options: Any) -> None:
+        """Args: ``gone`` is resolved when the connection is closed; ``options`` are uvicorn's."""
+        super().__init__(**options)
+        self._gone = gone
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_headers()
+
+    def data_received(self, data: bytes) -> None:
+        if self._deadline is None and not self.answers:
+            self._expect_headers()
+        super().data_received(data)
+        if self.answers:
+            self._stop_expecting()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.answers:  # the next request was there already
+            self._stop_expecting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_expecting()
+        super().connection_lost(exc)
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    @property
+    def answers(self) -> bool:
+        """Whether a request is under way."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # declared without the None that it begins with
+        return cycle is not None and not cycle.response_complete
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a request with a known token is under way."""
+        return self.answers and "identity" in self.scope.get("state", {})
+
+    def close(self) -> None:
+        self.transport.abort()
+
+    def _expect_headers(self) -> None:
+        self._stop_expecting()
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self.close)
+
+    def _stop_expecting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class Server(uvicorn.Server):
+    """Accepts connections itself, so that those in a TLS handshake are counted as well.
+
+    With ``MAX_CONNECTIONS`` open, a new one takes the place of the oldest that has no request with a token under way.
+    Leaves signals to the caller: uvicorn would raise them again at the end, before the worker has left.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._accepting: list[asyncio.Task[None]] = []
+        # In the order in which they came.
+        self._open: dict[asyncio.Task[None], _Connection | None] = {}
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        self.servers = []
+        for listener in sockets or []:
+            listener.setblocking(False)
+            self._accepting.append(asyncio.create_task(self._accept(listener)))
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        for task, connection in list(self._open.items()):
+            if connection is None:
+                task.cancel()
+        await super().shutdown(sockets)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if len(self._open) >= MAX_CONNECTIONS and not self._evict():
+                await asyncio.sleep(_RETRY_ACCEPT_SECONDS)
+                continue
+            try:
+                accepted, _ = await loop.sock_accept(listener)
+            except OSError as why:
+                # No files left, or the client is gone already: neither is a reason to stop listening.
+                log.warning("cannot accept a connection: %s", why.strerror or why)
+                await asyncio.sleep(_RETRY_ACCEPT_SECONDS)
+                continue
+            task = asyncio.create_task(self._serve_connection(accepted))
+            self._open[task] = None
+            task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._open.pop(task, None)
+
+    async def _serve_connection(self, accepted: socket.socket) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        gone = loop.create_future()
+
+        def protocol() -> _Connection:
+            return _Connection(gone, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        context: ssl.SSLContext | None = self.config.ssl
+        handshake = None if context is None else _HANDSHAKE_SECONDS
+        # Clients that break off a handshake, or speak no TLS.
+        with suppress(OSError, ssl.SSLError, TimeoutError):
+            _, made = await loop.connect_accepted_socket(
+                protocol, accepted, ssl=context, ssl_handshake_timeout=handshake
+            )
+            self._open[task] = made
+            await gone
+
+    def _evict(self) -> bool:
+        for task, connection in self._open.items():
+            if connection is None:
+                task.cancel()
+            elif not connection.is_trusted:
+                connection.close()
+            else:
+                continue
+            self._forget(task)
+            return True
+        return False
+
+
+def server(
+    app: ASGIApp,
+    *,
+    trusted_proxies: tuple[str, ...] = (),
+    tls: ssl.SSLContext | None = None,
+) -> Server:
+    """A server for ``app`` with all bounds in place; run it with the sockets to listen on."""
+
+    def context(_config: uvicorn.Config, _default: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+        assert tls is not None
+        return tls
+
+    return Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            # What X-Forwarded-For says counts from these addresses only: then the rightmost that is not among them.
+            proxy_headers=bool(trusted_proxies),
+            forwarded_allow_ips=list(trusted_proxies),
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            h11_max_incomplete_event_size=_HEADER_BYTES,
+            ssl_context_factory=None if tls is None else context,
+        )
+    )

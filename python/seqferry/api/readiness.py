@@ -1,0 +1,56 @@
+"""Whether the database answers, asked by one thread however many clients want to know."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from seqferry.errors import SeqferryError
+
+_KEPT_SECONDS: Final = 1.0
+_WAIT_SECONDS: Final = 3.0
+
+
+class Readiness:
+    """Answers from the last look for a second, then looks again, with a thread of its own and one at a time."""
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        """Args: ``look`` raises SeqferryError when the database cannot be used; it may take long."""
+        self._look = look
+        self._trouble: str | None = None
+        self._looked_at = -_KEPT_SECONDS
+        self._looking: asyncio.Future[None] | None = None
+
+    async def trouble(self) -> str | None:
+        """Why the database cannot be used, for those with a token; None when it can."""
+        if self._looking is None:
+            if time.monotonic() - self._looked_at < _KEPT_SECONDS:
+                return self._trouble
+            self._begin()
+        assert self._looking is not None
+        done, _ = await asyncio.wait({self._looking}, timeout=_WAIT_SECONDS)
+        return self._trouble if done else f"The database has not answered within {_WAIT_SECONDS:g} seconds."
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        ended = self._looking = loop.create_future()
+
+        def end(trouble: str | None) -> None:
+            self._trouble, self._looked_at, self._looking = trouble, time.monotonic(), None
+            ended.set_result(None)
+
+        def look() -> None:
+            trouble = None
+            try:
+                self._look()
+            except SeqferryError as why:
+                trouble = why.message
+            except Exception as why:  # noqa: BLE001 - whatever it is, the database was of no use
+                trouble = f"The database cannot be used: {type(why).__name__}."
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(end, trouble)
+
+        threading.Thread(target=look, name="seqferry-ready", daemon=True).start()

@@ -1,0 +1,95 @@
+"""``seqferry token``: who may use the HTTP API."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Annotated, Final, cast
+
+import typer
+
+from seqferry import tokens
+from seqferry.cli import display, exits, options
+from seqferry.config import Settings
+
+token = typer.Typer(help="Make, list and remove tokens of HTTP clients.", rich_markup_mode=None)
+
+
+_SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+@token.callback()
+def _group() -> None:
+    """Make, list and remove tokens of HTTP clients."""
+
+
+def _duration(written: str) -> float:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})([mhdw])", written)
+    if match is None:
+        raise typer.BadParameter(f"'{written}' is not a duration; write for example 90d, 12h or 30m.")
+    return float(int(match[1]) * _SECONDS[match[2]])
+
+
+@token.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the client; it stands in the record of events.")],
+    role: Annotated[
+        str,
+        typer.Option(
+            "--role",
+            envvar="SEQFERRY_ROLE",
+            metavar="|".join(tokens.ROLES),
+            help="read: look at all transfers. submit: also start transfers, and cancel its own. admin: everything.",
+        ),
+    ] = "read",
+    expires: Annotated[
+        float | None,
+        typer.Option(
+            "--expires",
+            envvar="SEQFERRY_EXPIRES",
+            metavar="TIME",
+            parser=_duration,
+            help="Not valid any more after this time, as 90d, 12h or 30m. Default: never.",
+        ),
+    ] = None,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Make a token and print it. It is shown this once; only a digest of it is stored."""
+    settings = Settings.load(state_dir=state_dir)
+    settings.prepare_state_dir()
+    expires_at = None if expires is None else time.time() + expires
+    print(tokens.add(settings.state_dir, name, cast("tokens.Role", role), expires_at))
+    until = "" if expires_at is None else f" until {_time(expires_at)}"
+    display.say(f"Token '{name}' with the role '{role}' is valid{until}. Keep it now: it cannot be shown again.")
+    return exits.OK
+
+
+@token.command("list")
+def list_(state_dir: options.StateDir = None) -> int:
+    """List the named tokens: name, role, when each was made, and when it expires."""
+    settings = Settings.load(state_dir=state_dir)
+    rows = [("NAME", "ROLE", "CREATED", "EXPIRES")]
+    now = time.time()
+    for one in tokens.listed(settings.state_dir):
+        expires = "never" if one.expires_at is None else _time(one.expires_at)
+        rows.append((one.name, one.role, _time(one.created_at), "expired" if one.expired(now) else expires))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return exits.OK
+
+
+@token.command()
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that was given to `token add`.")],
+    state_dir: options.StateDir = None,
+) -> int:
+    """Remove a token. A running server refuses it within a second."""
+    settings = Settings.load(state_dir=state_dir)
+    tokens.remove(settings.state_dir, name)
+    return exits.OK
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
