@@ -1,4 +1,4 @@
-"""Settings: read once at the entry point, then passed down. The only reader of the environment.
+"""Settings: read once at the entry point, then passed down. The only reader of the environment and of the file.
 
 Every field has an environment twin ``SEQFERRY_<FIELD>``. ``AWS_*`` variables are not ours: the engine honours them.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from seqferry.errors import ConfigError, UsageError
+from seqferry.policy import Policy
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -142,7 +143,9 @@ class Settings:
         max_requests: S3 requests in flight.
         memory: bytes of buffers.
         max_bandwidth: bytes per second that pass through this process.
-        token: what HTTP clients must present as bearer; None for no check.
+        token: one that HTTP clients may present besides those of the state folder.
+        policy: what clients of a server may ask it for. From the configuration file only, as the next.
+        trusted_proxies: addresses and networks whose word on the address of a client counts.
     """
 
     state_dir: Path
@@ -151,6 +154,8 @@ class Settings:
     memory: int = field(default_factory=default_memory)
     max_bandwidth: Bandwidth = Bandwidth()
     token: str | None = field(default=None, repr=False)
+    policy: Policy = field(default_factory=Policy)
+    trusted_proxies: tuple[str, ...] = ()
 
     @property
     def uses_sqlite(self) -> bool:
@@ -194,7 +199,7 @@ class Settings:
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-        """Read the environment; ``overrides`` (by field name, None and "" mean not given) win over it.
+        """Read environment and configuration file; ``overrides`` (by field name, None and "" mean not given) win.
 
         Raises:
             UsageError: a value makes no sense.
@@ -222,6 +227,7 @@ class Settings:
             memory=value("memory", parse_size, default_memory()),
             max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
             token=value("token", str, None),
+            **_from_file(env),
         )
         if overrides:
             raise TypeError(f"unknown settings: {', '.join(sorted(overrides))}")
@@ -249,6 +255,19 @@ def _default_state_dir(env: Mapping[str, str]) -> str:
     base = env.get("XDG_STATE_HOME", "")
     # The XDG rules say that a relative path there is to be ignored.
     return f"{base}/seqferry" if base.startswith("/") else "~/.local/state/seqferry"
+
+
+def _from_file(env: Mapping[str, str]) -> dict[str, Any]:
+    named = env.get("SEQFERRY_CONFIG", "")
+    base = env.get("XDG_CONFIG_HOME", "")
+    usual = f"{base}/seqferry" if base.startswith("/") else "~/.config/seqferry"
+    path = Path(named or f"{usual}/config.toml").expanduser().absolute()
+    if not named and not path.exists():
+        return {}
+    # For the few who have one.
+    from seqferry import config_file
+
+    return config_file.read(path, required=bool(named))
 
 
 def _count(text: str) -> int:

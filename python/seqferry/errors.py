@@ -9,6 +9,7 @@
     ├── PolicyError           the server's policy or the client's role does not allow it    exit code 1
     ├── OverloadError         the server is busy, or the storage did not answer it in time  exit code 1
     └── StorageError          the storage said no, or could not be reached                  exit code 1
+        └── StorageTimeoutError   it has not answered in the time that a server waits
 
 Every message is one sentence or two for a person: the operation, the thing it was about, the cause, the next step.
 All of them survive pickling (they may cross a DBOS step): one message argument, further facts as attributes set after.
@@ -86,3 +87,7 @@ class StorageError(SeqferryError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class StorageTimeoutError(StorageError):
+    code = "storage_timeout"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from seqferry import tokens
 from seqferry.api import create_app
@@ -33,10 +33,10 @@ def http_of(service: Service, **options: Any) -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def http(app: FastAPI, token: str | None = None) -> Iterator[httpx.Client]:
+def http(app: ASGIApp, token: str | None = None, **options: Any) -> Iterator[httpx.Client]:
     """A client of ``app``, served as ``serve`` does on a free port of loopback until the end of the block."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        running = server(app)
+        running = server(app, **options)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -52,7 +52,9 @@ def test_a_transfer_from_post_to_the_fate_of_each_object(
     make_bucket: Callable[..., str],
     start_worker: Callable[[Service], Worker],
     rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3server.endpoint_url)
     source, target = make_bucket(s3server), make_bucket(s3server)
     fill(s3server, source, {f"run/{number}": SMALL for number in range(7)}, rng)
     start_worker(own)
@@ -189,8 +191,13 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_held(client: httpx.Cli
 
 
 def test_a_bucket_that_does_not_exist_is_400_with_the_bucket(
-    client: httpx.Client, own: Service, s3server: S3Server, make_bucket: Callable[..., str]
+    client: httpx.Client,
+    own: Service,
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3server.endpoint_url)
     body = {
         "source": f"s3://{make_bucket(s3server)}/",
         "target": "s3://no-such-bucket-here/x",
@@ -204,7 +211,8 @@ def test_a_bucket_that_does_not_exist_is_400_with_the_bucket(
     assert own.transfers() == []
 
 
-def test_storage_that_cannot_be_reached_is_502(client: httpx.Client) -> None:
+def test_storage_that_cannot_be_reached_is_502(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     body = {"source": "s3://a/", "target": "s3://b/", "endpoint_url": "http://127.0.0.1:9"}
 
     assert "127.0.0.1:9" in _problem(client.post("/api/v1/transfers", json=body), 502, "storage")["detail"]

@@ -42,9 +42,9 @@ TOKEN = "hunter2-hunter2-hunter2"
 
 
 @contextmanager
-def _serving(settings: Settings, *options: str, token: str = "") -> Iterator[tuple[Running, str]]:
+def _serving(settings: Settings, *options: str, **environment: str) -> Iterator[tuple[Running, str]]:
     command = [sys.executable, "-c", _SERVE, str(settings.state_dir), *options]
-    with Running(command, environment={"SEQFERRY_TOKEN": token}) as process:
+    with Running(command, environment=environment) as process:
         yield process, process.wait_for_output(" .").split()[2]
 
 
@@ -103,8 +103,12 @@ def test_it_works_and_ends_cleanly_when_asked(
 ) -> None:
     source, target = make_bucket(s3server), make_bucket(s3server)
     fill(s3server, source, {f"run/{number}": SMALL for number in range(5)}, rng)
-    with _serving(sqlite_settings) as (process, url), _client(sqlite_settings, url) as client:
-        body = {"source": f"s3://{source}/run/", "target": f"s3://{target}", "endpoint_url": s3server.endpoint_url}
+    storage = s3server.endpoint_url
+    with (
+        _serving(sqlite_settings, AWS_ENDPOINT_URL=storage) as (process, url),
+        _client(sqlite_settings, url) as client,
+    ):
+        body = {"source": f"s3://{source}/run/", "target": f"s3://{target}", "endpoint_url": storage}
         transfer_id = client.post("/api/v1/transfers", json=body).json()["id"]
 
         def state() -> bool:
@@ -176,7 +180,7 @@ def test_without_a_token_it_says_what_that_means(sqlite_settings: Settings) -> N
 
 
 def test_tokens_are_seen_nowhere(sqlite_settings: Settings) -> None:
-    with _serving(sqlite_settings, token=TOKEN) as (process, url):
+    with _serving(sqlite_settings, SEQFERRY_TOKEN=TOKEN) as (process, url):
         made = tokens.owner_file(sqlite_settings.state_dir).read_text().strip()
         named = tokens.add(sqlite_settings.state_dir, "guest", "read")
         assert httpx.get(f"{url}/api/v1/transfers", trust_env=False).status_code == 401

@@ -8,6 +8,7 @@ from fastapi import Depends, FastAPI
 
 from seqferry.api import problems
 from seqferry.api.body import BodyLimit
+from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
@@ -28,6 +29,7 @@ def create_app(
     *,
     allow_crash: bool = False,
     planning_timeout: float = PLANNING_SECONDS,
+    checks: StorageChecks | None = None,
 ) -> FastAPI:
     """The application over an open service; the caller keeps the service open and closes it.
 
@@ -35,6 +37,7 @@ def create_app(
         tokens: those that clients may present; None lets in everybody.
         allow_crash: add ``POST /crash_application``, which ends the process as a crash would.
         planning_timeout: seconds that the S3Mirror routes wait for the listing of the source.
+        checks: looks at storage; usual ones when not given.
     """
     app = FastAPI(
         title="Seqferry",
@@ -49,6 +52,7 @@ def create_app(
         service=service,
         planning_timeout=planning_timeout,
         readiness=Readiness(lambda: service.transfers(limit=1)),
+        checks=checks or StorageChecks(service),
     )
     problems.install(app)
     app.add_middleware(BodyLimit)

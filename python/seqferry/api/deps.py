@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from fastapi import Depends, HTTPException, Request, Security, status
 from fastapi.security import HTTPBearer
 
+from seqferry.api.checks import StorageChecks
 from seqferry.api.guard import role_needed
 from seqferry.api.readiness import Readiness
 from seqferry.config import Settings
@@ -23,6 +24,7 @@ class Context:
     service: Service
     planning_timeout: float
     readiness: Readiness
+    checks: StorageChecks
 
 
 def _context(request: Request) -> Context:

@@ -22,6 +22,7 @@ from seqferry.errors import (
     PolicyError,
     SeqferryError,
     StorageError,
+    StorageTimeoutError,
     UsageError,
     WorkerBusyError,
 )
@@ -37,6 +38,7 @@ _STATUS: Final[Mapping[type[SeqferryError], int]] = {
     OverloadError: 503,
     PolicyError: 403,
     StorageError: 502,
+    StorageTimeoutError: 504,
 }
 
 _MOST_ERRORS: Final = 20

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from seqferry import tokens
 from seqferry.api import connections
 from seqferry.api.app import create_app
+from seqferry.api.checks import StorageChecks
 from seqferry.api.problems import problem
 from seqferry.api.tls import Tls
 from seqferry.config import Settings
@@ -85,14 +86,17 @@ def serve(
         with Service.open(settings) as service:
             store = None if no_token else _token_store(settings)
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)
+            checks = StorageChecks(service)
             worker = Worker.start(settings, service)
             try:
-                app: ASGIApp = create_app(settings, service, store, allow_crash=allow_crash)
+                app: ASGIApp = create_app(settings, service, store, allow_crash=allow_crash, checks=checks)
                 if no_token:
                     app = _OnlyLocal(app)
-                _run(connections.server(app, tls=context), listener, ready)
+                server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
+                _run(server, listener, ready)
             finally:
-                if not worker.stop():
+                # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
+                if not worker.stop() or checks.under_way:
                     logging.shutdown()
                     os._exit(0)
     finally:

@@ -67,12 +67,9 @@ class StartTransfer(BaseModel):
 async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
     """Starts a transfer; answers with its id once the source has been listed."""
     spec = build_mirror_spec(body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix)
-
-    def submit() -> str:
-        context.service.check(spec)
-        return context.service.submit(spec, actor=actor)
-
-    transfer_id = await run_in_threadpool(submit)
+    context.settings.policy.check(spec)
+    await context.checks.check(spec)
+    transfer_id = await run_in_threadpool(context.service.submit, spec, actor=actor)
     _raise_if_unlisted(await _listed(context, transfer_id))
     return transfer_id
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response, status
+from starlette.concurrency import run_in_threadpool
 
-from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep
+from seqferry.api.deps import ActorDep, ChangeableIdDep, ContextDep, ServiceDep
 from seqferry.api.schemas import ObjectOut, ObjectPage, Submitted, TransferOut, TransferPage, TransferRequest
 from seqferry.errors import UsageError
 from seqferry.models import ObjectState
@@ -16,19 +17,21 @@ router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
 
 
 @router.post("", status_code=status.HTTP_202_ACCEPTED, summary="Start a transfer")
-def submit(
+async def submit(
     body: TransferRequest,
-    service: ServiceDep,
+    context: ContextDep,
     actor: ActorDep,
     response: Response,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Submitted:
     """Looks at both buckets, records the transfer and answers at once; the same Idempotency-Key gives the same id."""
+    service = context.service
     spec = build_spec(**body.model_dump())
-    transfer_id = service.submitted(spec, idempotency_key) if idempotency_key else None
+    context.settings.policy.check(spec)
+    transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key) if idempotency_key else None
     if transfer_id is None:
-        service.check(spec)
-        transfer_id = service.submit(spec, actor=actor, idempotency_key=idempotency_key)
+        await context.checks.check(spec)
+        transfer_id = await run_in_threadpool(service.submit, spec, actor=actor, idempotency_key=idempotency_key)
     response.headers["Location"] = f"{router.prefix}/{transfer_id}"
     return Submitted(id=transfer_id)
 

@@ -1,0 +1,92 @@
+"""Looks at storage that requests wait for: few at a time, and none waited for without end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Final
+
+from seqferry import endpoints, policy
+from seqferry.errors import OverloadError, StorageTimeoutError
+from seqferry.models import Location, TransferSpec
+from seqferry.service import Service
+
+AT_ONCE: Final = 8
+SECONDS: Final = 10.0
+"""For both buckets to answer, and for a look to begin while others wait for their storage."""
+
+_KEYS_PER_SECOND: Final = 100.0
+"""Each key that was named is looked up; even far storage answers more of them at a time."""
+
+
+class StorageChecks:
+    """``Service.check`` in threads of its own, so that storage that does not answer takes none from other requests.
+
+    A look that is no longer waited for goes on until the engine gives it up, and counts until then.
+    """
+
+    def __init__(self, service: Service, *, seconds: float = SECONDS) -> None:
+        self._service = service
+        self._seconds = seconds
+        self._free = asyncio.Semaphore(AT_ONCE)
+        self._under_way = 0
+
+    @property
+    def under_way(self) -> int:
+        return self._under_way
+
+    async def check(self, spec: TransferSpec) -> None:
+        """See that a transfer can start.
+
+        Raises:
+            PolicyError: an endpoint leads to an address that is never contacted.
+            UsageError, StorageError: as ``Service.check``.
+            StorageTimeoutError: the storage has not answered in time.
+            OverloadError: too many looks wait for their storage.
+        """
+        try:
+            await asyncio.wait_for(self._free.acquire(), self._seconds)
+        except TimeoutError:
+            raise OverloadError(
+                f"{AT_ONCE} other requests wait for their storage to answer; nothing was started. Try again later."
+            ) from None
+        ended = self._begin(spec)
+        seconds = self._seconds + len(spec.keys or ()) / _KEYS_PER_SECOND
+        done, _ = await asyncio.wait({ended}, timeout=seconds)
+        if not done:
+            places = " or ".join(dict.fromkeys(map(_endpoint, (spec.source, spec.target))))
+            raise StorageTimeoutError(
+                f"HeadBucket: {places} has not answered within {seconds:g} seconds; nothing was started. See that the "
+                "endpoint is right and can be reached from the server, then try again."
+            )
+        if (why := ended.result()) is not None:
+            raise why
+
+    def _begin(self, spec: TransferSpec) -> asyncio.Future[Exception | None]:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[Exception | None] = loop.create_future()
+
+        def end(why: Exception | None) -> None:
+            self._under_way -= 1
+            self._free.release()
+            if not ended.done():
+                ended.set_result(why)
+
+        def look() -> None:
+            outcome = None
+            try:
+                policy.check_addresses(spec)
+                self._service.check(spec)
+            except Exception as why:  # noqa: BLE001 - raised where it is waited for
+                outcome = why
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(end, outcome)
+
+        self._under_way += 1
+        threading.Thread(target=look, name="seqferry-check", daemon=True).start()
+        return ended
+
+
+def _endpoint(place: Location) -> str:
+    found = endpoints.of(place)
+    return found if found is not None and "://" in found else f"AWS (s3://{place.bucket})"

@@ -1,0 +1,154 @@
+"""The configuration file (TOML): its form, and what is wrong with one. Read by ``config`` alone."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+from seqferry.errors import PolicyError, UsageError
+from seqferry.policy import Policy, refuse_address
+
+_MAX_BYTES: Final = 1024 * 1024
+
+
+def read(path: Path, *, required: bool) -> dict[str, Any]:
+    """Fields of ``Settings`` that the file sets; none when there is no file and none is ``required``.
+
+    Raises:
+        UsageError: it cannot be read, or holds something that makes no sense. Names the file and the line.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MAX_BYTES + 1)
+        text = raw.decode()
+    except FileNotFoundError:
+        if not required:
+            return {}
+        raise UsageError(f"There is no configuration file {path}, which SEQFERRY_CONFIG names.") from None
+    except OSError as why:
+        raise UsageError(f"Cannot read the configuration file {path}: {why.strerror or why}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"The configuration file {path} is not valid UTF-8.") from None
+    if len(raw) > _MAX_BYTES:
+        raise UsageError(f"The configuration file {path} is larger than 1 MiB.")
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as why:
+        raise UsageError(f"The configuration file {path} is not valid TOML: {why}.") from None
+    return _fields(path, text, tables)
+
+
+def _fields(path: Path, text: str, tables: dict[str, Any]) -> dict[str, Any]:
+    for name in tables:
+        if name not in _KEYS:
+            raise _unknown(path, text, None, name, _KEYS)
+    server: Any = tables.get("server", {})
+    if not isinstance(server, dict):
+        raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
+    parsed: dict[str, tuple[str, ...]] = {}
+    for key, value in cast("dict[str, Any]", server).items():
+        if key not in _KEYS["server"]:
+            raise _unknown(path, text, "server", key, _KEYS["server"])
+        where = f"{path}, line {_line(text, 'server', key)}: [server] {key}"
+        items = cast("list[Any]", value) if isinstance(value, list) else [None]
+        texts = [one for one in items if isinstance(one, str)]
+        if len(texts) != len(items):
+            raise UsageError(f'{where} is a list of texts; write for example {key} = ["{_EXAMPLES[key]}"].')
+        try:
+            parsed[key] = tuple(_KEYS["server"][key](one) for one in texts)
+        except ValueError as why:
+            raise UsageError(f"{where}: {why}.") from None
+    proxies = parsed.pop("trusted_proxies", ())
+    return {"policy": Policy(**parsed), "trusted_proxies": proxies}
+
+
+def _unknown(path: Path, text: str, table: str | None, key: str, known: Mapping[str, object]) -> UsageError:
+    nearest = difflib.get_close_matches(key, known, 1)
+    hint = f"did you mean '{nearest[0]}'?" if nearest else f"known are: {', '.join(known)}."
+    what = f"the key '{key}' in [{table}]" if table else f"the table or key '{key}'"
+    return UsageError(f"{path}, line {_line(text, table, key)}: {what} is not known; {hint}")
+
+
+def _line(text: str, table: str | None, key: str) -> int:
+    """The line on which a key, or a table, is first written. TOML's parser does not tell."""
+    name = rf"[\"']?{re.escape(key)}[\"']?"
+    current = None
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[+\s*[\"']?([^\]\"'.]+)", line)
+        if header:
+            current = header[1].strip()
+            if table is None and current == key:
+                return number
+        within = current == table and re.match(rf"\s*{name}\s*[=.]", line)
+        dotted = table is not None and re.match(rf"\s*{re.escape(table)}\s*\.\s*{name}\s*=", line)
+        inline = table is not None and re.match(rf"\s*{re.escape(table)}\s*=\s*\{{.*{name}\s*=", line)
+        if within or dotted or inline:
+            return number
+    return 1
+
+
+def _endpoint(text: str) -> str:
+    if "@" in text:
+        raise ValueError("an endpoint URL holds no credentials")
+    parts = urlsplit(text)  # raises for an address without its closing bracket
+    host = parts.hostname
+    if not host or parts.port == 0 or parts.scheme not in ("http", "https") or parts.query or parts.fragment:
+        raise ValueError(f"'{text}' is not an endpoint URL; write for example {_EXAMPLES['endpoints']}")
+    try:
+        refuse_address(host, text)
+    except PolicyError as why:
+        raise ValueError(why.message.rstrip(".")) from None
+    return text
+
+
+def _profile(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the name of a profile is empty")
+    return text
+
+
+def _place(text: str) -> str:
+    bucket, slash, key = text.removeprefix("s3://").partition("/")
+    start = text.removesuffix("*")
+    fits = text.startswith("s3://") and bucket and "*" not in start
+    if fits and not slash and start == text:
+        return f"{text}/"
+    if not fits or (start == text and key and not key.endswith("/")):
+        raise ValueError(
+            f"'{text}' is not a bucket or a prefix; write s3://bucket, s3://bucket/prefix/ or s3://bucket/start*"
+        )
+    return start
+
+
+def _proxy(text: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise ValueError(
+            f"'{text}' is not an IP address or network; write for example 127.0.0.1 or 10.0.0.0/8"
+        ) from None
+    return text
+
+
+_KEYS: Final[Mapping[str, Mapping[str, Callable[[str], str]]]] = {
+    "server": {
+        "endpoints": _endpoint,
+        "profiles": _profile,
+        "read": _place,
+        "write": _place,
+        "trusted_proxies": _proxy,
+    }
+}
+_EXAMPLES: Final = {
+    "endpoints": "https://s3.example.org",
+    "profiles": "lab",
+    "read": "s3://vendor/*",
+    "write": "s3://ours/run42/*",
+    "trusted_proxies": "127.0.0.1",
+}

@@ -1,0 +1,136 @@
+"""The policy of a server: where its clients may send it, and as whom. Commands on this machine are not bound by it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from seqferry import endpoints
+from seqferry.errors import PolicyError
+from seqferry.models import Location, TransferSpec
+
+_REFUSED: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "169.254.0.0/16",  # link-local; the metadata services of AWS, Azure, Google Cloud and others
+        "fe80::/10",  # link-local
+        "fd00:ec2::254/128",  # AWS
+        "fd20:ce::254/128",  # Google Cloud
+        "100.100.100.200/32",  # Alibaba Cloud
+        "168.63.129.16/32",  # Azure
+        "192.0.0.192/32",  # Oracle Cloud
+    )
+)
+"""Never contacted for a client: services there hand out credentials to whatever asks from this machine."""
+
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_ALLOWED: Final = "The operator of the server can allow it in its configuration file ([server] {})."
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Places that clients of the server may name. The endpoint and the identity of its process are always among them.
+
+    Attributes:
+        endpoints: URLs besides the configured one.
+        profiles: AWS profiles besides the configured one.
+        read, write: starts of ``s3://bucket/key`` below which a source, or a target, has to lie.
+    """
+
+    endpoints: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    read: tuple[str, ...] = ("s3://",)
+    write: tuple[str, ...] = ("s3://",)
+
+    def check(self, spec: TransferSpec) -> None:
+        """Refuse what a client may not ask for; contacts nothing and resolves no name.
+
+        Raises:
+            PolicyError: it is not allowed.
+        """
+        for place in (spec.source, spec.target):
+            if place.endpoint_url is not None:
+                self._check_endpoint(place.endpoint_url)
+            own_profile = os.environ.get("AWS_PROFILE")
+            if place.profile is not None and place.profile != own_profile and place.profile not in self.profiles:
+                raise PolicyError(
+                    f"This server does not act with the profile '{place.profile}'. {_ALLOWED.format('profiles')}"
+                )
+        named = [spec.source.key, *(spec.source.key + key for key in spec.keys or ())]
+        _check_below("read", self.read, spec.source, named)
+        _check_below("write", self.write, spec.target, [spec.target.key])
+
+    def _check_endpoint(self, url: str) -> None:
+        refuse_address(_host(url), url)
+        own = endpoints.of(Location(bucket=""))
+        asked = endpoints.of(Location(bucket="", endpoint_url=url))
+        # Hosts of AWS have one spelling, and some of them can be anybody's: those are compared as they were written.
+        if asked is not None and "://" in asked:
+            allowed = asked == own or asked in {endpoints.of(Location("", endpoint_url=one)) for one in self.endpoints}
+        else:
+            allowed = url.lower().rstrip("/") in {one.lower().rstrip("/") for one in self.endpoints}
+        if not allowed:
+            raise PolicyError(
+                f"This server does not contact the endpoint {url}; nothing was sent there. "
+                f"{_ALLOWED.format('endpoints')}"
+            )
+
+
+def check_addresses(spec: TransferSpec) -> None:
+    """Refuse endpoints whose names lead to addresses that are never contacted. Asks the resolver, which may take long.
+
+    Raises:
+        PolicyError: one leads there.
+    """
+    for place in (spec.source, spec.target):
+        url = endpoints.of(place)
+        if place.disk or url is None or "://" not in url:
+            continue
+        host = _host(url)
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            # The engine says what is wrong with the name.
+            continue
+        for *_, address in found:
+            refuse_address(str(address[0]), url)
+
+
+def refuse_address(host: str, url: str) -> None:
+    """Raise PolicyError when ``host`` is an address that is never contacted for a client. Names pass."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+        address = inner or address
+    if any(address in network for network in _REFUSED if network.version == address.version):
+        raise PolicyError(
+            f"The endpoint {url} is a link-local or metadata address, which a server never contacts for a client."
+        )
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _check_below(act: str, allowed: tuple[str, ...], place: Location, keys: list[str]) -> None:
+    if place.disk:
+        return
+    fitting = [start for start in allowed if place.uri.startswith(start)]
+    if not fitting:
+        raise PolicyError(f"This server does not {act} {place.uri} for clients. {_ALLOWED.format(act)}")
+    # A storage that takes keys for paths would lead out of an allowed prefix.
+    whole_bucket = any(place.at("").startswith(start) for start in fitting)
+    if not whole_bucket and any({".", ".."} & set(key.split("/")) for key in keys):
+        raise PolicyError(f"This server does not {act} keys with '.' or '..' between slashes below {fitting[0]}.")

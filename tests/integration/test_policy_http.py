@@ -1,0 +1,121 @@
+"""The policy of a server as its clients meet it, and what it does about storage that does not answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from http_client import http, http_of
+from starlette.types import Receive, Scope, Send
+
+from seqferry.api import checks
+from seqferry.api.checks import StorageChecks
+from seqferry.config import Settings
+from seqferry.policy import Policy
+from seqferry.service import Service
+from support.waiting import eventually
+
+
+@pytest.fixture
+def own(sqlite_settings: Settings) -> Iterator[Service]:
+    with Service.open(sqlite_settings) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"endpoint_url": "{url}"},
+        {"source_endpoint_url": "{url}"},
+        {"target_endpoint_url": "{url}"},
+        {"endpoint_url": "{url}", "no_sign_request": True},
+        {"profile": "boss"},
+        {"endpoint_url": "http://169.254.169.254/latest"},
+    ],
+)
+def test_what_the_policy_does_not_allow_is_403_and_nothing_is_contacted(
+    own: Service, asked: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as storage:
+        url = f"http://127.0.0.1:{storage.getsockname()[1]}"
+        (tmp_path / "config").write_text(f"[profile boss]\nregion = eu-west-1\nendpoint_url = {url}\n")
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+        body = {"source": "s3://a/", "target": "s3://b/"}
+        body |= {name: value.format(url=url) if isinstance(value, str) else value for name, value in asked.items()}
+        with http_of(own) as client:
+            response = client.post("/api/v1/transfers", json=body)
+
+        assert (response.status_code, response.json()["code"]) == (403, "not_allowed")
+        assert own.transfers() == []
+        storage.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            storage.accept()
+
+
+def test_the_routes_of_s3mirror_keep_to_the_policy_as_well(own: Service) -> None:
+    own.settings = replace(own.settings, policy=Policy(read=("s3://vendor/run/",)))  # type: ignore[misc]
+    with http_of(own) as client:
+        body = {"src_bucket": "vendor", "src_prefix": "secret/", "dst_bucket": "ours"}
+        response = client.post("/start_transfer", json=body)
+
+    assert (response.status_code, response.json()["code"]) == (403, "not_allowed")
+    assert "s3://vendor/secret/" in response.json()["detail"]
+
+
+def test_storage_that_does_not_answer_is_given_up_with_its_name_and_holds_up_nothing_else(
+    own: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://storage.example.org:9000")
+    monkeypatch.setattr(checks.policy, "check_addresses", lambda _spec: None)
+    answers = threading.Event()
+    looks = 0
+
+    def check(_spec: object) -> None:
+        nonlocal looks
+        looks += 1
+        answers.wait(60)
+
+    monkeypatch.setattr(own, "check", check)
+    with http_of(own, checks=StorageChecks(own, seconds=0.5)) as client, ThreadPoolExecutor(40) as pool:
+
+        def start(_number: int) -> httpx.Response:
+            return client.post("/api/v1/transfers", json={"source": "s3://a/", "target": "s3://b/"})
+
+        refused = list(pool.map(start, range(40)))
+        assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+        assert client.get("/api/v1/transfers").json() == {"transfers": []}
+        # Those that are not waited for any more count on: no client can have more than these made.
+        assert looks == checks.AT_ONCE
+        answers.set()
+        eventually(lambda: start(0).status_code == 202, what="looks to be possible again")
+
+    named = [one for one in refused if one.status_code == 504]
+    assert len(named) == checks.AT_ONCE
+    assert all("http://storage.example.org:9000" in one.json()["detail"] for one in named)
+    assert {(one.status_code, one.json()["code"]) for one in refused} == {(504, "storage_timeout"), (503, "busy")}
+
+
+@pytest.mark.parametrize(
+    ("proxies", "header", "client"),
+    [
+        ((), "203.0.113.77", "127.0.0.1"),
+        (("10.0.0.1",), "203.0.113.77", "127.0.0.1"),
+        (("127.0.0.1",), "203.0.113.77", "203.0.113.77"),
+        (("127.0.0.0/8",), "198.51.100.1, 203.0.113.77", "203.0.113.77"),
+        (("127.0.0.1", "10.0.0.0/8"), "198.51.100.1, 203.0.113.77, 10.1.1.1", "203.0.113.77"),
+    ],
+)
+def test_only_trusted_proxies_say_where_a_client_is(proxies: tuple[str, ...], header: str, client: str) -> None:
+    async def echo(scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(scope["client"][0]).encode()})
+
+    with http(echo, trusted_proxies=proxies) as asking:
+        assert asking.get("/", headers={"X-Forwarded-For": header}).json() == client

@@ -1,0 +1,85 @@
+"""The configuration file: what it sets, and how a mistake in it is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seqferry.config import Settings
+from seqferry.errors import UsageError
+from seqferry.policy import Policy
+
+
+def _loaded(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    return Settings.load({"SEQFERRY_CONFIG": str(path)})
+
+
+def test_it_sets_the_policy_of_the_server(tmp_path: Path) -> None:
+    settings = _loaded(
+        tmp_path,
+        """
+        [server]
+        endpoints = ["https://s3.example.org", "http://[::1]:9000/s3"]
+        profiles = ["lab"]
+        read = ["s3://vendor", "s3://lab-*"]
+        write = ["s3://ours/run42/", "s3://ours/x/*", "s3://*"]
+        trusted_proxies = ["127.0.0.1", "10.0.0.0/8", "::1"]
+        """,
+    )
+
+    assert settings.policy == Policy(
+        endpoints=("https://s3.example.org", "http://[::1]:9000/s3"),
+        profiles=("lab",),
+        read=("s3://vendor/", "s3://lab-"),
+        write=("s3://ours/run42/", "s3://ours/x/", "s3://"),
+    )
+    assert settings.trusted_proxies == ("127.0.0.1", "10.0.0.0/8", "::1")
+
+
+def test_it_lies_where_the_system_keeps_such_files(tmp_path: Path) -> None:
+    folder = tmp_path / "seqferry"
+    folder.mkdir()
+    (folder / "config.toml").write_text('server.profiles = ["lab"]')
+
+    assert Settings.load({"XDG_CONFIG_HOME": str(tmp_path)}).policy.profiles == ("lab",)
+    assert Settings.load({"XDG_CONFIG_HOME": str(tmp_path / "none")}).policy == Policy()
+
+
+def test_a_file_that_was_named_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no configuration file"):
+        Settings.load({"SEQFERRY_CONFIG": str(tmp_path / "none.toml")})
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ('[server]\nendpoint = ["https://s3.example.org"]', 2, "did you mean 'endpoints'?"),
+        ("[server]\n\n# endpoint\ncolour = 1", 4, "known are: endpoints, profiles, read, write, trusted_proxies"),
+        ('\n[serve]\nread = ["s3://a"]', 2, "did you mean 'server'?"),
+        ('read = ["s3://a"]', 1, "'read' is not known"),
+        ("server = 7", 1, "write [server]"),
+        ('[server]\nread = "s3://a"', 2, "a list of texts"),
+        ("[server]\nread = [1]", 2, "a list of texts"),
+        ('[server]\nprofiles = []\nread = ["vendor"]', 3, "'vendor' is not a bucket or a prefix"),
+        ('[server]\nread = ["s3://vendor/key"]', 2, "not a bucket or a prefix"),
+        ('[server]\nwrite = ["s3://a*b/"]', 2, "not a bucket or a prefix"),
+        ('[server]\nendpoints = ["s3.example.org"]', 2, "not an endpoint URL"),
+        ('[server]\nendpoints = ["http://[::1"]', 2, "IPv6"),
+        ('[server]\nendpoints = ["https://ada:hunter2@s3.example.org"]', 2, "no credentials"),
+        ('[server]\nendpoints = ["http://169.254.169.254"]', 2, "never contacts"),
+        ('[server]\ntrusted_proxies = ["*"]', 2, "not an IP address or network"),
+        ('[server]\ntrusted_proxies = ["10.0.0.1/8"]', 2, "not an IP address or network"),
+        ("[server\n", 1, "not valid TOML"),
+    ],
+)
+def test_a_mistake_is_told_with_file_line_and_remedy(tmp_path: Path, text: str, line: int, told: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        _loaded(tmp_path, text)
+
+    assert str(tmp_path / "config.toml") in refused.value.message
+    assert f"line {line}" in refused.value.message
+    assert told in refused.value.message
+    assert "hunter2" not in refused.value.message
