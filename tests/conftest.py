@@ -18,6 +18,7 @@ from support.proxy import Proxy
 from support.run import MissingToolError, Run, find_tool
 from support.servers import KINDS, S3Server
 from support.sim import Simulator
+from support.syscalls import Syscalls
 
 _OURS = {
     "SEQFERRY_REQUIRE_SERVERS",
@@ -174,6 +175,21 @@ def make_proxy() -> Iterator[Callable[[S3Server], Proxy]]:
 def proxy(s3server: S3Server, make_proxy: Callable[[S3Server], Proxy]) -> Proxy:
     """A recording fault proxy in front of ``s3server``."""
     return make_proxy(s3server)
+
+
+@pytest.fixture
+def syscalls(tmp_path: Path) -> Callable[[], Syscalls]:
+    """``syscalls()``: traces one command."""
+    made = 0
+
+    def make() -> Syscalls:
+        nonlocal made
+        made += 1
+        folder = tmp_path / f"trace{made}"
+        folder.mkdir()
+        return _or_skip(lambda: Syscalls(folder))
+
+    return make
 
 
 @pytest.fixture

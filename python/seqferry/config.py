@@ -5,6 +5,7 @@ Every field has an environment twin ``SEQFERRY_<FIELD>``. ``AWS_*`` variables ar
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tempfile
@@ -14,11 +15,14 @@ from datetime import datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from seqferry import local, private
 from seqferry.errors import ConfigError, UsageError
 from seqferry.policy import Policy
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
+
+log: Final = logging.getLogger("seqferry.config")
 
 MAX_REQUESTS: Final = 10_000
 """Requests in flight at most. S3 takes 3,500 writes per second and prefix, and a part copy of 128 MiB takes 2.4 s:
@@ -235,13 +239,22 @@ class Settings:
         return settings
 
     def prepare_state_dir(self) -> None:
-        """Create the state folder, for its owner only, and see that it can be written.
+        """Create the state folder and its database file, for their owner only, and see that it can be written.
+
+        Files of ours that others may read are narrowed, with one line in the log. A folder that was there is left as
+        it is.
 
         Raises:
             ConfigError: it cannot.
         """
         try:
-            self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.uses_sqlite and not self.sqlite_path.exists():
+                local.make_folders(str(self.state_dir), mode=0o700)
+            else:
+                self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            narrowed = private.narrow(self.state_dir)
+            if self.uses_sqlite:
+                private.create(self.sqlite_path)
             with tempfile.TemporaryFile(dir=self.state_dir):
                 pass
         except OSError as why:
@@ -249,6 +262,14 @@ class Settings:
                 f"Cannot write to the state folder {self.state_dir}: {why.strerror or why}. "
                 "Give a folder that you may write to with --state-dir or SEQFERRY_STATE_DIR."
             ) from None
+        if narrowed:
+            log.warning(
+                "Other users could open %s in the state folder %s; now only its owner can. The folder itself is left "
+                "as it is (mode %03o).",
+                " and ".join(narrowed),
+                self.state_dir,
+                self.state_dir.stat().st_mode & 0o777,
+            )
 
 
 def _default_state_dir(env: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -160,10 +161,42 @@ def make(folder: str) -> None:
         StorageError: it cannot be made.
     """
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_folders(folder)
     except OSError as why:
         advice = "Choose a shorter name" if why.errno == errno.ENAMETOOLONG else "Make it, or choose another"
         raise _unusable(folder, "NoSuchFolder", f"it cannot be made: {why.strerror or why}", advice) from None
+
+
+def make_folders(folder: str, *, mode: int = 0o777) -> None:
+    """Make the folder, with ``mode``, and those above it; their names are on the disk when this returns.
+
+    Raises:
+        OSError: one of them cannot be made, or is no folder.
+    """
+    missing: list[str] = []
+    there = folder
+    while not os.path.isdir(there):
+        missing.append(there)
+        there = os.path.dirname(there)
+    # Also of the one that is there: a process that was killed may have made it and not come to its sync.
+    sync_folder(os.path.dirname(there))
+    for each in reversed(missing):
+        try:
+            os.mkdir(each, mode if each == folder else 0o777)
+        except FileExistsError:
+            if not os.path.isdir(each):
+                raise
+        sync_folder(os.path.dirname(each))
+
+
+def sync_folder(folder: str) -> None:
+    """Bring the names in a folder to the disk, where this user may and the file system can."""
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def free_bytes(folder: str) -> int:

@@ -187,7 +187,7 @@ class Service:
             return events.read(connection, self._resolve(connection, transfer_id), after)
 
     def first_broken_event(self, transfer_id: str) -> int | None:
-        """The first event that was changed or removed after the fact, by its number; None when the record is whole."""
+        """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""
         with self.database.read() as connection:
             return events.first_broken(connection, self._resolve(connection, transfer_id))
 

@@ -30,7 +30,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
 
-from seqferry import names, planning
+from seqferry import names, planning, private
 from seqferry.config import Settings
 from seqferry.db import live, objects, transfers
 from seqferry.db.quiet import quieten_dbos
@@ -402,7 +402,7 @@ class _Reporter:
             return
         self._turn += 1
         database = self._runtime.database
-        with database.write() as connection:
+        with database.write(durable=False) as connection:
             live.report(connection, database, self._runtime.executor_id, reports)
             if self._turn % _SAMPLE_EVERY == 0:
                 live.take_samples(connection, database, self._runtime.executor_id, reports)
@@ -455,6 +455,7 @@ def _lock(state_dir: Path) -> IO[str]:
     """The lock of the one worker of a state folder. The system frees it when the process ends, however it ends."""
     path = state_dir / "worker.lock"
     try:
+        private.create(path)
         file = path.open("a+", encoding="ascii")
     except OSError as why:
         raise ConfigError(

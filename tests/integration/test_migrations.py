@@ -168,10 +168,17 @@ def test_sqlite_keeps_a_write_ahead_log(sqlite_settings: Settings) -> None:
     database = _opened(sqlite_settings)
 
     with database.read() as connection:
-        modes = [connection.exec_driver_sql(f"pragma {name}").scalar() for name in ("journal_mode", "synchronous")]
+        assert connection.exec_driver_sql("pragma journal_mode").scalar() == "wal"
     database.close()
 
-    assert modes == ["wal", 1]
+
+def test_sqlite_syncs_a_transaction_unless_it_may_be_lost(sqlite_settings: Settings) -> None:
+    database = _opened(sqlite_settings)
+
+    for durable in (True, False, True):
+        with database.write(durable=durable) as connection:
+            assert connection.exec_driver_sql("pragma synchronous").scalar() == (2 if durable else 1)
+    database.close()
 
 
 def test_an_unreachable_postgres_is_one_message_without_the_password(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results
 
+from seqferry.config import Settings
 from seqferry.db import objects
 from seqferry.db.objects import Ended
 from seqferry.db.tables import transfer
@@ -15,6 +18,7 @@ from seqferry.errors import ConflictError, NotFoundError, UsageError
 from seqferry.models import Totals
 from seqferry.service import Service
 from seqferry.spec import build_spec
+from seqferry.worker import Worker
 
 OTHER_SPEC = build_spec("s3://vendor/run/", "s3://ours/other/")
 
@@ -23,6 +27,20 @@ def _queued(service: Service) -> list[str]:
     schema = "" if service.database.is_sqlite else "dbos."
     with service.database.read() as connection:
         return list(connection.execute(sa.text(f"select workflow_uuid from {schema}workflow_status")).scalars())
+
+
+def test_all_files_of_a_state_folder_are_private_while_they_are_in_use(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        settings = Settings.load({}, state_dir=tmp_path)
+        with Service.open(settings) as service, Worker.start(settings, service):
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+
+    assert {"seqferry.sqlite-wal", "seqferry.sqlite-shm", "worker.lock", "migrate.lock"} < modes.keys()
+    assert modes == dict.fromkeys(modes, 0o600)
 
 
 def test_a_submitted_transfer_is_on_record_and_on_the_queue(service: Service) -> None:

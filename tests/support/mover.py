@@ -54,8 +54,11 @@ class Mover:
         events = [json.loads(line) for line in running.stdout.splitlines()]
         return code, events[-1] if events else {}, running.stderr
 
+    def settings(self) -> Settings:
+        return Settings.load({"SEQFERRY_STATE_DIR": str(self.state)})
+
     def _service(self) -> Service:
-        return Service.open(Settings.load({"SEQFERRY_STATE_DIR": str(self.state)}))
+        return Service.open(self.settings())
 
     def status(self, transfer_id: str) -> Status:
         with self._service() as service:

@@ -261,4 +261,29 @@ def test_the_state_folder_is_for_its_owner_only(tmp_path: Path) -> None:
     settings.prepare_state_dir()
 
     assert settings.state_dir.stat().st_mode & 0o777 == 0o700
-    assert list(settings.state_dir.iterdir()) == []
+    assert modes(settings.state_dir) == {"seqferry.sqlite": 0o600}
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+def test_files_of_a_state_folder_are_for_their_owner_only_whatever_the_folder_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)  # whatever the umask
+    for name in ("seqferry.sqlite", "seqferry.sqlite-wal", "worker.lock", "notes.txt"):
+        (state / name).touch()
+        (state / name).chmod(0o664)
+
+    for _ in range(2):
+        Settings.load({}, state_dir=state).prepare_state_dir()
+
+    ours = dict.fromkeys(("seqferry.sqlite", "seqferry.sqlite-wal", "worker.lock"), 0o600)
+    assert modes(state) == {**ours, "notes.txt": 0o664}, "what is not ours stays"
+    assert state.stat().st_mode & 0o777 == 0o755
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "seqferry.sqlite-wal and worker.lock" in told
+    assert str(state) in told

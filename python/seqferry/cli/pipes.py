@@ -97,7 +97,10 @@ def _fill(path: Path) -> None:
     part = path.with_suffix(".part")
     with _told(path.parent), part.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
+        file.flush()
+        os.fsync(file.fileno())
     part.rename(path)
+    local.sync_folder(str(path.parent))
 
 
 @contextmanager
@@ -107,10 +110,11 @@ def _folder(session: Session) -> Generator[Path]:
     folder = place / uuid.uuid4().hex
     with ExitStack() as held:
         with _told(place):
-            place.mkdir(mode=0o700, exist_ok=True)
+            local.make_folders(str(place), mode=0o700)
             with _locked(place):  # so that nobody takes the new folder for one that was left
                 _sweep(place)
                 folder.mkdir(mode=0o700)
+                local.sync_folder(str(place))
                 (folder / _LOCK).touch()
                 held.enter_context(_locked(folder / _LOCK))
         try:

@@ -21,6 +21,8 @@ BUSY_TIMEOUT_MS: Final = 30_000
 """How long a writer waits for another on SQLite: far longer than any of our transactions takes."""
 
 _READ: Final = "seqferry_read"
+_NOT_SYNCED: Final = "seqferry_not_synced"
+_LEVEL: Final = "seqferry_synchronous"
 
 _POSTGRES_OPTIONS: Final[Mapping[str, str]] = {
     "connect_timeout": "10",
@@ -77,11 +79,19 @@ class Database:
                 yield connection
 
     @contextmanager
-    def write(self) -> Generator[sa.Connection]:
-        """One transaction, committed at the end. On SQLite it holds the write lock from its start (BEGIN IMMEDIATE)."""
+    def write(self, *, durable: bool = True) -> Generator[sa.Connection]:
+        """One transaction, committed at the end. On SQLite it holds the write lock from its start (BEGIN IMMEDIATE).
+
+        Args:
+            durable: the commit returns when the transaction, and every one before it, is on the disk (SQLite's
+                ``synchronous=FULL``). False only for what is found again after a power cut: the last such commits may
+                be lost, in the order from the newest. On PostgreSQL the server's ``synchronous_commit`` decides.
+        """
         # SQLite has no queue: who finds it locked sleeps up to 0.1 s and looks again. Threads of a process wait here.
-        with self._turn, self._translated(), self.engine.begin() as connection:
-            yield connection
+        with self._turn, self._translated(), self.engine.connect() as connection:
+            connection = connection.execution_options(**{_NOT_SYNCED: not durable})
+            with connection.begin():
+                yield connection
 
     def now(self, connection: sa.Connection) -> float:
         """The time by the one clock that all workers share."""
@@ -171,19 +181,28 @@ def _connect_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    reading = connection.get_execution_options().get(_READ, False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+    options = connection.get_execution_options()
+    if options.get(_READ, False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    level = "NORMAL" if options.get(_NOT_SYNCED, False) else "FULL"
+    if connection.info.get(_LEVEL) != level:  # outside of the transaction: SQLite takes it nowhere else
+        connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+        connection.info[_LEVEL] = level
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _connect_sqlite_for_dbos(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = "IMMEDIATE"
     _pragmas(connection)
+    # Nothing of what DBOS writes by itself is acknowledged to anyone, and lost steps are run again. What is enqueued
+    # goes through our transactions.
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def _pragmas(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA foreign_keys=ON")
-    # Persists in the file. With it, NORMAL loses at most the last commits at a power cut, none at a kill, and
-    # what is lost is found again: objects are looked at in the target before they are copied a second time.
+    # Persists in the file. In it a commit with NORMAL is lost at most by a power cut, never by a kill, and one with
+    # FULL syncs the file of all commits before it as well.
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")

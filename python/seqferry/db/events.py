@@ -1,4 +1,7 @@
-"""The record of acts: per transfer, each event holds the hash of the one before, so that a later change shows."""
+"""The record of acts. Per transfer, each event holds the hash of the one before, which detects accidental edits.
+
+The hashes have no key: they prove nothing against someone who may write to the database.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,8 @@ def read(connection: sa.Connection, transfer_id: str, after: int) -> list[Event]
 def first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
     """The number of the first event that does not fit the one before it or its own hash; None when the chain holds.
 
-    Events cut off at the end cannot be seen from the chain itself; a hash that was handed out earlier shows them.
+    Detects accidental edits. Events cut off at the end cannot be seen from the chain itself; a hash that was handed
+    out earlier shows them.
     """
     expected, previous = 1, FIRST
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == transfer_id).order_by(event.c.number))

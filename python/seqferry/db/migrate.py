@@ -15,6 +15,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from seqferry import private
 from seqferry.config import Settings
 from seqferry.db.database import Database
 from seqferry.db.quiet import quieten_dbos
@@ -108,7 +109,9 @@ def _migrate_dbos(database: Database) -> None:
 @contextmanager
 def _lock(settings: Settings, database: Database) -> Generator[None]:
     if database.is_sqlite:
-        with (settings.state_dir / "migrate.lock").open("w") as file:
+        lock = settings.state_dir / "migrate.lock"
+        private.create(lock)
+        with lock.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     else:

@@ -138,7 +138,7 @@ def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
         if barren and (told or job.progress().bytes_done > 0):
             barren = False
             if not events.ended:  # else it is cleared by what is recorded
-                with runtime.database.write() as connection:
+                with runtime.database.write(durable=False) as connection:
                     objects.clear_barren(connection, run)
         begun = _record(runtime, running, events)
         if running.suspended and begun:
@@ -184,7 +184,7 @@ def _close(
     if failure is not None:
         with runtime.database.write() as connection:
             transfers.request_stop(connection, run.transfer_id, time.time(), runtime.actor, *failure)
-    with runtime.database.write() as connection:
+    with runtime.database.write(durable=False) as connection:
         if objects.close(connection, run, time.time()):
             return
         left = objects.open_objects(connection, run)
@@ -198,7 +198,7 @@ def _close(
         # The job of this run has aborted the uploads of those that it cancelled.
         _clean(runtime, spec, run, [one._replace(upload_id=None) if one.id in cancelled else one for one in left])
     now = time.time()
-    with runtime.database.write() as connection:
+    with runtime.database.write(durable=False) as connection:
         if not objects.owns(connection, run):
             raise Suspended
         objects.end_open(connection, run, Ended(state="cancelled", ended_at=now))

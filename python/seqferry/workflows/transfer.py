@@ -119,7 +119,8 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
         local.make(spec.target.bucket)
     if row.target_absent is None:
         absent = sources.target_is_empty(runtime.engine, spec)
-        with runtime.database.write() as connection:
+        # Not synced, as the rows of the plan below: the begin of a batch syncs what is before it.
+        with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
     planner = Planner(runtime, transfer_id, spec, here)
     missing: list[str] = []
@@ -172,7 +173,7 @@ class Planner:
     def _commit(self) -> bool:
         self._looked_at = time.monotonic()
         groups, self._kept = self._kept, []
-        with self._runtime.database.write() as connection:
+        with self._runtime.database.write(durable=False) as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
@@ -228,7 +229,7 @@ def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) ->
 
 def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
     """End some batches that have not begun; False when there are none."""
-    with runtime.database.write() as connection:
+    with runtime.database.write(durable=False) as connection:
         numbers = objects.cancel_queued(connection, transfer_id, time.time(), _CANCELLED_AT_ONCE)
     if numbers:
         # Only saves the queue the work: run, they would find that they have ended.

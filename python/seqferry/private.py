@@ -1,0 +1,45 @@
+"""Files of the state folder: for their owner only, whatever the folder and the umask allow."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+MODE: Final = 0o600
+
+_NAMES: Final = (
+    "seqferry.sqlite",
+    "seqferry.sqlite-journal",
+    "seqferry.sqlite-shm",
+    "seqferry.sqlite-wal",
+    "migrate.lock",
+    "worker.lock",
+)
+"""Ours in a state folder. All else there is not ours to change: the folder may have been in use before."""
+
+
+def create(path: Path) -> None:
+    """Create an empty private file, unless it is there. SQLite gives its other files the permissions of its first.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE))
+
+
+def narrow(folder: Path) -> list[str]:
+    """Take the permissions of others from our files in a state folder; returns the names of those that had any."""
+    narrowed: list[str] = []
+    for name in _NAMES:
+        path = folder / name
+        # By path, never through an open file: closing one of a database drops the locks that SQLite holds on it.
+        with contextlib.suppress(OSError):
+            found = os.lstat(path)
+            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077 and found.st_uid == os.geteuid():
+                path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+                narrowed.append(name)
+    return narrowed

@@ -1,0 +1,94 @@
+"""What is acknowledged is on the disk: the order of writes, syncs and effects, as strace sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seqferry.service import Service
+from support.mover import SMALL_PARTS, Mover
+from support.sim import Simulator
+from support.syscalls import Syscalls, assert_file_synced, assert_synced_before, first
+
+WAL = r"/seqferry\.sqlite-wal"
+SENDS = "write writev sendto sendmsg"
+
+MakeMover = Callable[[Simulator], Mover]
+
+
+@pytest.fixture
+def simulator(make_simulator: Callable[..., Simulator]) -> Simulator:
+    objects = "keys=run/{i:01}.bam;count=3;size=12MiB"
+    return make_simulator("--instant", "--bucket", f"source={objects}", "--bucket", "target")
+
+
+@pytest.fixture
+def mover(simulator: Simulator, make_mover: MakeMover) -> Mover:
+    return make_mover(simulator)
+
+
+def test_an_id_is_printed_and_a_cancel_confirmed_when_they_are_on_the_disk(
+    mover: Mover, syscalls: Callable[[], Syscalls], tmp_path: Path
+) -> None:
+    trace = syscalls()
+    mover.within = trace.within
+    transfer = mover.submit("s3://source/run/", "s3://target/in/")
+
+    calls = trace.calls()
+    printed = first(calls, "write", rf'^1<.*"{transfer}')
+    assert_synced_before(calls, printed, path=WAL, content=transfer)
+    # Nor is the state folder, which is new, lost with its name.
+    made = first(calls, "mkdir", re.escape(f'"{mover.state}"'))
+    assert_file_synced(calls, after=made, before=printed, path=re.escape(str(mover.state.parent)))
+
+    trace = syscalls()
+    mover.within = trace.within
+    cancelled = mover.start("cancel", transfer)
+    assert cancelled.wait() == 0, cancelled
+
+    calls = trace.calls()
+    said = first(calls, "write", r"^2<.*[Cc]ancelled")
+    assert_synced_before(calls, said, path=WAL, content="cancel_requested")
+
+
+def test_uploads_and_removals_are_on_the_disk_before_the_storage_is_asked(
+    simulator: Simulator, mover: Mover, syscalls: Callable[[], Syscalls]
+) -> None:
+    simulator.client().put_object(Bucket="target", Key="in/extra", Body=b"to be removed")
+    trace = syscalls()
+    mover.within = trace.within
+    running = mover.start("sync", "s3://source/run/", "s3://target/in/", "--delete", *SMALL_PARTS)
+    assert running.wait() == 0, running
+
+    calls = trace.calls()
+    for number in range(3):
+        part = first(calls, SENDS, rf'"PUT /target/in/{number}\.bam\?[^ ]*uploadId=')
+        upload = re.search(r"uploadId=([^& ]+)", part.text)
+        assert upload is not None
+        assert_synced_before(calls, part, path=WAL, content=upload[1])
+    removal = first(calls, SENDS, r'"(DELETE|POST) /target[^ ]*(in/extra|\?delete)')
+    assert_synced_before(calls, removal, path=WAL, content="removing")
+    said = first(calls, "write", r"^2<.*Done: 3 objects")
+    assert_synced_before(calls, said, path=WAL, content=r"\"bytes_done\"")
+    assert simulator.client().list_objects_v2(Bucket="target")["KeyCount"] == 3
+
+
+def test_results_of_objects_share_the_syncs_of_others(
+    make_simulator: Callable[..., Simulator], make_mover: MakeMover, syscalls: Callable[[], Syscalls]
+) -> None:
+    simulator = make_simulator(
+        "--instant", "--bucket", "source=keys=run/{i:04};count=2000;size=1KiB", "--bucket", "target"
+    )
+    mover = make_mover(simulator)
+    with Service.open(mover.settings()):
+        pass  # so that the tables are there
+    trace = syscalls()
+    mover.within = trace.within
+    running = mover.start("cp", "s3://source/run/", "s3://target/in/")
+    assert running.wait() == 0, running
+
+    syncs = [call for call in trace.calls() if call.name in ("fsync", "fdatasync")]
+    assert len(syncs) < 25, "a few for each batch, none for each object"
