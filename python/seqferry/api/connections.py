@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final, cast
 
 import uvicorn
@@ -121,9 +122,6 @@ class Server(uvicorn.Server):
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            if len(self._open) >= MAX_CONNECTIONS and not self._evict():
-                await asyncio.sleep(_RETRY_ACCEPT_SECONDS)
-                continue
             try:
                 accepted, _ = await loop.sock_accept(listener)
             except OSError as why:
@@ -131,12 +129,16 @@ class Server(uvicorn.Server):
                 log.warning("cannot accept a connection: %s", why.strerror or why)
                 await asyncio.sleep(_RETRY_ACCEPT_SECONDS)
                 continue
+            if len(self._open) >= MAX_CONNECTIONS and not self._evict():
+                accepted.close()
+                continue
             task = asyncio.create_task(self._serve_connection(accepted))
             self._open[task] = None
-            task.add_done_callback(self._forget)
+            task.add_done_callback(partial(self._forget, accepted))
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
         self._open.pop(task, None)
+        accepted.close()  # else one that was evicted before it began would stay
 
     async def _serve_connection(self, accepted: socket.socket) -> None:
         task = asyncio.current_task()
@@ -165,7 +167,7 @@ class Server(uvicorn.Server):
                 connection.close()
             else:
                 continue
-            self._forget(task)
+            del self._open[task]
             return True
         return False
 

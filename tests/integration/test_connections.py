@@ -1,0 +1,202 @@
+"""Connections of the server: bounded in number and in time, with TLS and without."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from http_client import http, http_of
+from starlette.types import Receive, Scope, Send
+
+from seqferry.api import body, connections
+from seqferry.api.tls import Tls
+from seqferry.config import Settings
+from seqferry.errors import ConfigError
+from seqferry.service import Service
+
+CERTIFICATES = Path(__file__).parents[1] / "support" / "tls"
+
+
+@pytest.fixture
+def own(sqlite_settings: Settings) -> Iterator[Service]:
+    with Service.open(sqlite_settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(own: Service) -> Iterator[httpx.Client]:
+    with http_of(own) as made:
+        yield made
+
+
+def _connected(client: httpx.Client) -> socket.socket:
+    return socket.create_connection((client.base_url.host, client.base_url.port), timeout=30)
+
+
+def _until_closed(connection: socket.socket) -> bytes:
+    """All that comes until the other side ends the connection; a time-out fails the test."""
+    read = b""
+    try:
+        while piece := connection.recv(65536):
+            read += piece
+    except ConnectionResetError:
+        pass
+    return read
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /he"]
+)
+def test_headers_that_do_not_come_end_the_connection(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    with _connected(client) as connection:
+        connection.sendall(sent)
+
+        read = _until_closed(connection)
+
+    assert read.count(b"HTTP/1.1 200") == sent.count(b"\r\n\r\n")
+
+
+def test_a_request_that_takes_longer_than_headers_may_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
+
+    async def slow(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await connections.asyncio.sleep(1)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"late"})
+
+    with http(slow) as client:
+        assert client.get("/").text == "late"
+        assert client.get("/").text == "late"
+
+
+def test_headers_that_are_too_long_are_refused(client: httpx.Client) -> None:
+    with _connected(client) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000)
+
+        assert b"HTTP/1.1 400" in _until_closed(connection)
+
+
+def test_a_body_that_does_not_come_is_given_up(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "_SILENCE_SECONDS", 0.3)
+    head = [
+        "POST /start_transfer HTTP/1.1",
+        "Host: x",
+        f"Authorization: {client.headers['Authorization']}",
+        "Content-Type: application/json",
+        "Content-Length: 100",
+    ]
+    with _connected(client) as connection:
+        connection.sendall("\r\n".join([*head, "", '{"src_bucket": ']).encode())
+
+        answer = _until_closed(connection)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"application/problem+json" in answer
+
+
+def test_beyond_the_limit_a_new_connection_replaces_the_oldest_that_asks_for_nothing(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)
+    with ExitStack() as stack:
+        idle = [stack.enter_context(_connected(client)) for _ in range(6)]
+        stranger = stack.enter_context(httpx.Client(base_url=client.base_url, trust_env=False))
+
+        assert stranger.get("/healthz").status_code == 200
+
+        assert _until_closed(idle[0]) == b""
+        for connection in idle[2:]:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert _until_closed(connection).startswith(b"HTTP/1.1 200 ")
+
+
+# --- TLS ---
+
+
+def _tls() -> ssl.SSLContext:
+    return Tls(CERTIFICATES / "server.pem", CERTIFICATES / "server.key").context()
+
+
+async def _hello(scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["scheme"].encode()})
+
+
+def test_it_speaks_https_with_a_certificate() -> None:
+    trusted = ssl.create_default_context(cafile=str(CERTIFICATES / "ca.pem"))
+    with http(_hello, tls=_tls()) as plain:
+        address = f"https://127.0.0.1:{plain.base_url.port}"
+        with httpx.Client(base_url=address, verify=trusted, trust_env=False) as client:
+            assert client.get("/").text == "https"
+        with httpx.Client(base_url=address, trust_env=False) as stranger, pytest.raises(httpx.ConnectError):
+            stranger.get("/")
+        with pytest.raises(httpx.TransportError):
+            plain.get("/")
+
+
+def test_a_handshake_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_HANDSHAKE_SECONDS", 0.3)
+    with http(_hello, tls=_tls()) as client, _connected(client) as connection:
+        assert _until_closed(connection) == b""
+
+
+def test_handshakes_count_as_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    trusted = ssl.create_default_context(cafile=str(CERTIFICATES / "ca.pem"))
+    with ExitStack() as stack:
+        plain = stack.enter_context(http(_hello, tls=_tls()))
+        silent = [stack.enter_context(_connected(plain)) for _ in range(4)]
+        address = f"https://127.0.0.1:{plain.base_url.port}"
+        client = stack.enter_context(httpx.Client(base_url=address, verify=trusted, trust_env=False))
+
+        assert client.get("/").text == "https"
+        assert _until_closed(silent[0]) == b""
+
+
+def test_files_that_are_no_certificate_and_key_are_named(tmp_path: Path) -> None:
+    certificate, key, text = CERTIFICATES / "server.pem", CERTIFICATES / "server.key", tmp_path / "text"
+    text.write_text("hello")
+    other = tmp_path / "other.key"
+    locked = tmp_path / "locked.key"
+    openssl = shutil.which("openssl") or pytest.skip("openssl is not installed")
+    for command in (
+        [openssl, "genpkey", "-algorithm", "ed25519", "-out", str(other)],
+        [openssl, "genpkey", "-algorithm", "ed25519", "-aes256", "-pass", "pass:hunter2", "-out", str(locked)],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+
+    for tls, told in (
+        (Tls(tmp_path / "none", key), f"--tls-cert {tmp_path / 'none'}: No such file"),
+        (Tls(certificate, tmp_path / "none"), f"--tls-key {tmp_path / 'none'}: No such file"),
+        (Tls(text, key), "PEM"),
+        (Tls(certificate, text), "PEM"),
+        (Tls(certificate, other), "belong together"),
+        (Tls(certificate, locked), "without a passphrase"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            tls.context()
+        assert told in refused.value.message
+
+
+def test_a_key_that_others_may_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    key = tmp_path / "server.key"
+    key.write_bytes((CERTIFICATES / "server.key").read_bytes())
+    with caplog.at_level(logging.WARNING, "seqferry.serve"):
+        key.chmod(0o600)
+        Tls(CERTIFICATES / "server.pem", key).context()
+        assert caplog.messages == []
+        key.chmod(0o640)
+        Tls(CERTIFICATES / "server.pem", key).context()
+
+    assert str(key) in caplog.text
