@@ -37,7 +37,7 @@ from seqferry.db.quiet import quieten_dbos
 from seqferry.errors import ConfigError, WorkerBusyError
 from seqferry.models import TransferSpec
 from seqferry.service import Service
-from seqferry.workflows import direct
+from seqferry.workflows import direct, liveness
 from seqferry.workflows import transfer as of_transfer
 from seqferry.workflows.runtime import Runtime, Suspended, install
 
@@ -74,6 +74,7 @@ class Worker:
         self._database = service.database
         attendant = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else attendant
+        self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
         self._runtime = Runtime(
             service.database,
             service.queue,
@@ -169,6 +170,8 @@ class Worker:
         try:
             with self._database.write() as connection:
                 live.withdraw(connection, self.executor_id)
+                if drained and not self._database.is_sqlite:
+                    live.give_back(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
             log.warning("could not sign off: %s", why)
         self._held.close()
@@ -385,10 +388,18 @@ class Worker:
 
     def _beat_and_reap(self) -> None:
         self._beat()
+        dead = self._watcher.look(self._signs)
+        dead.pop(self.executor_id, None)
+        if not dead:
+            return
         with self._database.write() as connection:
-            given_back = live.reap(connection)
+            given_back = live.reap(connection, dead)
         if given_back:
             log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(given_back))
+
+    def _signs(self) -> dict[str, live.Sign | None]:
+        with self._database.write() as connection:  # a statement sees what is there when it begins
+            return live.signs(connection)
 
 
 class _Reporter:

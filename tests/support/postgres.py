@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -52,6 +54,20 @@ class Postgres:
             stat = Path(f"/proc/{row[0]}/stat").read_text()
             return int(stat.rpartition(")")[2].split()[1])
 
+    @contextmanager
+    def frozen(self) -> Generator[None]:
+        """Stop the whole server, as a host that hangs: the kernel still takes and acknowledges what is sent."""
+        first = self.pid()
+        stopped = [first, *_children(first)]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in reversed(stopped):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def _execute(self, statement: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement.encode())
@@ -66,6 +82,29 @@ def start(run: Run, *, durable: bool = False, more: Mapping[str, str] | None = N
         support.run.MissingToolError: its binaries are not installed.
     """
     return Postgres(**run.once("postgres", lambda: _start(run, {**({} if durable else _LAX), **(more or {})})))
+
+
+@contextmanager
+def own(run: Run) -> Generator[Postgres]:
+    """A server beside the run's, to be harmed; it ends with the block.
+
+    Raises:
+        support.run.MissingToolError: its binaries are not installed.
+    """
+    postgres = Postgres(**_start(run, _LAX))
+    try:
+        yield postgres
+    finally:
+        os.kill(postgres.pid(), signal.SIGQUIT)
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
 
 
 def _binaries() -> Path:

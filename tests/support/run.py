@@ -96,7 +96,8 @@ class Run:
         """Starts a server that ends with the run. What it prints goes to ``FOLDER.log`` beside its folder."""
         with folder.with_suffix(".log").open("wb") as log, (self.folder / "alive").open("rb", buffering=0) as alive:
             process = subprocess.Popen(
-                ["/bin/sh", str(_SUPERVISE), signal, str(folder), *map(str, command)],
+                # The text, since ``user`` may not be allowed to enter the folder of this checkout.
+                ["/bin/sh", "-c", _SUPERVISE.read_text(), "supervise", signal, str(folder), *map(str, command)],
                 stdin=alive,
                 stdout=log,
                 stderr=subprocess.STDOUT,

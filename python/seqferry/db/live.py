@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -12,10 +13,9 @@ from seqferry import names
 from seqferry.db.database import Database
 from seqferry.db.tables import executor_beat, sample, worker_live
 
-DEAD_AFTER_SECONDS: Final = 10.0
-"""Ten beats: a worker that is silent for longer is taken for dead, and its work is given to others."""
+Sign = tuple[int, Any]
+"""What a worker's last beat has left: a counter, and the time by the database's clock (of old versions only that)."""
 
-FORGET_SECONDS: Final = 86_400.0
 _REAPER_LOCK: Final = 7701
 
 
@@ -71,30 +71,72 @@ def withdraw(connection: sa.Connection, executor_id: str) -> None:
 
 
 def beat(connection: sa.Connection, executor_id: str) -> None:
-    """Say "alive", by the clock of the database. Postgres only."""
-    _upsert(connection, executor_beat, {"executor_id": executor_id}, {"beat_at": sa.func.clock_timestamp()})
+    """Say "alive". Postgres only. The time is for people and for watchers of before: no verdict rests on it."""
+    from sqlalchemy.dialects.postgresql import insert
+
+    now = sa.func.clock_timestamp()
+    connection.execute(
+        insert(executor_beat)
+        .values(executor_id=executor_id, beat_at=now, counter=1)
+        .on_conflict_do_update(
+            index_elements=["executor_id"], set_={"beat_at": now, "counter": executor_beat.c.counter + 1}
+        )
+    )
 
 
-def reap(connection: sa.Connection, dead_after: float = DEAD_AFTER_SECONDS) -> list[str]:
+def signs(connection: sa.Connection) -> dict[str, Sign | None]:
+    """The sign of each worker that has beaten or holds work; None of one that never has beaten. Postgres only."""
+    rows = connection.execute(_SIGNS, {"app": names.APPLICATION})
+    return {row.executor_id: None if row.counter is None else (row.counter, row.beat_at) for row in rows}
+
+
+def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> list[str]:
     """Give the work of dead workers back to the queue; returns the workflow ids. Postgres only, one transaction.
+
+    Only of those that still show the sign they were seen with: a beat that comes first saves its worker, and one that
+    comes later waits for the end of this transaction.
 
     DBOS itself recovers work only when a process starts again under the same executor id, which ours never do. The
     statement does what its recovery does, for workers of any version, and only for rows that the dead one still holds.
     """
-    if not connection.execute(sa.text("select pg_try_advisory_xact_lock(:key)"), {"key": _REAPER_LOCK}).scalar():
+    if not dead or not connection.execute(sa.text("select pg_try_advisory_xact_lock(:key)"), _LOCK).scalar():
         return []
-    dead = list(connection.execute(_DEAD, {"app": names.APPLICATION, "dead_after": dead_after}).scalars())
-    connection.execute(_FORGET, {"old": FORGET_SECONDS})
-    if not dead:
-        return []
-    return list(connection.execute(_REQUEUE, {"app": names.APPLICATION, "dead": dead}).scalars())
+    beats = connection.execute(sa.select(executor_beat).where(executor_beat.c.executor_id.in_(dead)).with_for_update())
+    now = {row.executor_id: (row.counter, row.beat_at) for row in beats}
+    silent = [executor_id for executor_id, sign in dead.items() if now.get(executor_id) == sign]
+    connection.execute(executor_beat.delete().where(executor_beat.c.executor_id.in_(silent)))
+    return give_back(connection, silent)
 
 
-_DEAD: Final = sa.text("""
-    select distinct w.executor_id from dbos.workflow_status w
-    left join executor_beat b on b.executor_id = w.executor_id
-         and b.beat_at > clock_timestamp() - make_interval(secs => :dead_after)
-    where w.status = 'PENDING' and w.application_name = :app and b.executor_id is null
+def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> list[str]:
+    """Put what these workers hold on the queue again; returns the workflow ids."""
+    return list(connection.execute(_REQUEUE, {"app": names.APPLICATION, "dead": list(executor_ids)}).scalars())
+
+
+def exclude_reapers(connection: sa.Connection) -> None:
+    """Until the end of the transaction no worker is taken for dead; waits for a reaper that is at it."""
+    connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), _LOCK)
+
+
+def held(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
+    """Those of the workflows that are this worker's to run. Postgres only."""
+    return set(connection.execute(_HELD, {"ids": list(workflow_ids), "me": executor_id}).scalars())
+
+
+_HELD: Final = sa.text("""
+    select workflow_uuid from dbos.workflow_status
+    where workflow_uuid = any(:ids) and status = 'PENDING' and executor_id = :me
+""")
+
+_LOCK: Final = {"key": _REAPER_LOCK}
+
+_SIGNS: Final = sa.text("""
+    select coalesce(b.executor_id, w.executor_id) as executor_id, b.counter, b.beat_at
+    from (
+        select distinct executor_id from dbos.workflow_status where status = 'PENDING' and application_name = :app
+    ) w
+    full join executor_beat b on b.executor_id = w.executor_id collate "C"
+    where coalesce(b.executor_id, w.executor_id) is not null
 """)
 
 _REQUEUE: Final = sa.text("""
@@ -104,8 +146,6 @@ _REQUEUE: Final = sa.text("""
     where status = 'PENDING' and application_name = :app and executor_id = any(:dead)
     returning workflow_uuid
 """)
-
-_FORGET: Final = sa.text("delete from executor_beat where beat_at < clock_timestamp() - make_interval(secs => :old)")
 
 
 def _upsert(connection: sa.Connection, table: sa.Table, key: dict[str, Any], values: dict[str, Any]) -> None:

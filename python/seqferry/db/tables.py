@@ -162,12 +162,13 @@ worker_live: Final = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
 )
 
-# Postgres only: who is alive, judged by the clock of the database.
+# Postgres only: signs of life. Each beat adds to the counter; watchers look for the change, not at the time.
 executor_beat: Final = sa.Table(
     "executor_beat",
     metadata,
     sa.Column("executor_id", KEY, primary_key=True),
     sa.Column("beat_at", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("counter", sa.BigInteger, nullable=False, server_default="0"),
 )
 
 

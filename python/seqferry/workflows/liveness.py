@@ -1,0 +1,53 @@
+"""Which workers are dead, judged by watching: no clock of another machine is read.
+
+A beat changes a worker's row. A watcher remembers each row and the time, by its own monotonic clock, at which it first
+saw the row as it is. A row that stays the same for long belongs to a dead worker. A watcher that was held up itself (by
+a frozen database, a paused process) cannot tell the others' silence from its own, so it starts over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from seqferry.db.live import Sign
+
+DEAD_AFTER_SECONDS: Final = 10.0
+"""Ten beats: a worker that is seen silent for longer is taken for dead, and its work is given to others."""
+
+GAP_SECONDS: Final = 3.0
+"""Three beats: a watcher that looked less often than this forgets what it saw before."""
+
+
+class Watcher:
+    """What one worker has seen of all. Not safe to use from several threads."""
+
+    def __init__(self, dead_after: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._dead_after: Final = dead_after
+        self._monotonic: Final = monotonic
+        self._seen: dict[str, tuple[Sign | None, float]] = {}
+        self._looked_at: float | None = None
+
+    def look(self, read: Callable[[], Mapping[str, Sign | None]]) -> dict[str, Sign | None]:
+        """Read the signs of all workers; return the dead ones with the sign that they were last seen with.
+
+        To be called after each beat of this worker's own.
+        """
+        before = self._monotonic()
+        signs = read()
+        after = self._monotonic()
+        if self._looked_at is None or after - self._looked_at > GAP_SECONDS:
+            self._seen.clear()
+        self._looked_at = after
+        # Between these two moments the sign was read: a change is dated late and its age is measured early, so that
+        # an unchanged sign is never taken for older than it is.
+        self._seen = {
+            executor_id: known
+            if (known := self._seen.get(executor_id)) is not None and known[0] == sign
+            else (sign, after)
+            for executor_id, sign in signs.items()
+        }
+        return {
+            executor_id: sign for executor_id, (sign, since) in self._seen.items() if before - since >= self._dead_after
+        }
