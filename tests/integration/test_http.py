@@ -88,7 +88,7 @@ def test_a_transfer_from_post_to_the_fate_of_each_object(
         "bytes_done": 7 * SMALL,
     }
     assert status["ended_at"].endswith("Z")
-    assert status["created_by"] == "http local"
+    assert status["created_by"] == "http local from 127.0.0.1"
     assert [one["id"] for one in client.get("/api/v1/transfers").json()["transfers"]] == [transfer_id]
     first = client.get(f"/api/v1/transfers/{transfer_id}/objects", params={"limit": 5}).json()
     rest = client.get(

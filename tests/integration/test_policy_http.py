@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,7 @@ from seqferry.api.checks import StorageChecks
 from seqferry.config import Settings
 from seqferry.policy import Policy
 from seqferry.service import Service
+from seqferry.worker import Worker
 from support.waiting import eventually
 
 
@@ -100,6 +102,48 @@ def test_storage_that_does_not_answer_is_given_up_with_its_name_and_holds_up_not
     assert len(named) == checks.AT_ONCE
     assert all("http://storage.example.org:9000" in one.json()["detail"] for one in named)
     assert {(one.status_code, one.json()["code"]) for one in refused} == {(504, "storage_timeout"), (503, "busy")}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<html><body>" + "inside-of-another-service " * 5000,
+        "<Error><Code>AccessDenied</Code><Message>no " + "inside-of-another-service " * 5000 + "</Message></Error>",
+        "<Error><Code>" + "inside-of-another-service" * 500 + "</Code><Message>no</Message></Error>",
+    ],
+)
+def test_answers_of_a_storage_are_not_handed_on_whole(
+    own: Service, start_worker: Callable[[Service], Worker], monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    class Storage(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.send_response(403)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Storage) as storage:
+        serving = threading.Thread(target=storage.serve_forever)
+        serving.start()
+        try:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{storage.server_address[1]}")
+            start_worker(own)
+            with http_of(own) as client:
+                response = client.post("/start_transfer", json={"src_bucket": "vendor", "dst_bucket": "ours"})
+        finally:
+            storage.shutdown()
+            serving.join()
+
+    assert response.status_code >= 400
+    assert response.headers["content-type"] == "application/problem+json"
+    assert len(response.content) < 2000
 
 
 @pytest.mark.parametrize(

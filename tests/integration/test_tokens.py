@@ -134,8 +134,9 @@ def test_each_role_reaches_its_own_routes_and_no_others(client: httpx.Client, ow
     submit = bearer(tokens.add(folder, "robot", "submit"))
     admin = bearer(tokens.add(folder, "boss", "admin"))
     by_person = own.submit(ANY_SPEC, actor="ada@host")
-    by_other = own.submit(ANY_SPEC, actor="http viewer")
-    by_robot = own.submit(ANY_SPEC, actor="http robot")
+    by_other = own.submit(ANY_SPEC, actor="http viewer from 127.0.0.1")
+    by_namesake = own.submit(ANY_SPEC, actor="http robot2 from 127.0.0.1")
+    by_robot = own.submit(ANY_SPEC, actor="http robot from 127.0.0.1")
     _eventually_known(client, read)
 
     for headers in (read, submit, admin):
@@ -144,7 +145,12 @@ def test_each_role_reaches_its_own_routes_and_no_others(client: httpx.Client, ow
     for path in ("/api/v1/transfers", "/start_transfer", f"/cancel/{by_person}", "/crash_application", "/nowhere"):
         assert "'viewer'" in _refused(client.post(path, headers=read, json={}), 403, "forbidden")
     assert client.post("/api/v1/transfers", headers=submit, json={}).status_code == 422
-    for path in (f"/api/v1/transfers/{by_person}/cancel", f"/cancel/{by_person}", f"/cancel/{by_other}"):
+    for path in (
+        f"/api/v1/transfers/{by_person}/cancel",
+        f"/cancel/{by_person}",
+        f"/cancel/{by_other}",
+        f"/cancel/{by_namesake}",
+    ):
         assert "its own" in _refused(client.post(path, headers=submit), 403, "not_allowed")
     _refused(client.post("/crash_application", headers=submit), 403, "forbidden")
     assert own.status(by_person).state == "queued"
@@ -153,6 +159,7 @@ def test_each_role_reaches_its_own_routes_and_no_others(client: httpx.Client, ow
     assert {one.id: one.state for one in own.transfers()} == {
         by_person: "cancelled",
         by_other: "queued",
+        by_namesake: "queued",
         by_robot: "cancelled",
     }
 
@@ -165,7 +172,7 @@ def test_the_name_of_the_token_is_the_actor(client: httpx.Client, own: Service) 
     client.post(f"/cancel/{transfer_id}", headers={**headers, "X-Forwarded-For": "203.0.113.77"})
 
     cancelled = own.events(transfer_id)[-1]
-    assert (cancelled.kind, cancelled.actor) == ("cancelled", "http lab-7")
+    assert (cancelled.kind, cancelled.actor) == ("cancelled", "http lab-7 from 127.0.0.1")
 
 
 def test_a_running_server_learns_of_tokens_that_come_and_go(client: httpx.Client, own: Service) -> None:

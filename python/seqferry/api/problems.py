@@ -46,6 +46,9 @@ _MOST_ECHOED: Final = 200
 """Characters of what a client, or a storage of the client's choice, has sent: enough to see which of them is meant."""
 
 _MOST_DETAIL: Final = 2000
+_MOST_OF_STORAGE: Final = 600
+"""Characters of a message of the storage, with our operation and advice: its answers may come from anybody."""
+
 _LONG_WORD: Final = re.compile(rf"\S{{{_MOST_ECHOED + 1},}}")
 
 
@@ -71,10 +74,10 @@ def problem(
     )
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int = _MOST_DETAIL) -> str:
     """``text`` in a length that is fit for an answer, with its long words (keys, addresses) cut."""
-    cut = _LONG_WORD.sub(lambda word: f"{word[0][:_MOST_ECHOED]}...", text[: 2 * _MOST_DETAIL])
-    return cut if len(text) <= 2 * _MOST_DETAIL and len(cut) <= _MOST_DETAIL else f"{cut[:_MOST_DETAIL]}..."
+    cut = _LONG_WORD.sub(lambda word: f"{word[0][:_MOST_ECHOED]}...", text[: 2 * most])
+    return cut if len(text) <= 2 * most and len(cut) <= most else f"{cut[:most]}..."
 
 
 def install(app: FastAPI) -> None:
@@ -96,10 +99,14 @@ def status_of(error: SeqferryError) -> int:
 
 async def _seqferry_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SeqferryError)
-    more: dict[str, Any] = {}
-    if isinstance(error, StorageError):
-        more = {"error_class": error.error_class, "error_code": error.error_code, "operation": error.operation}
-    return problem(status_of(error), error.message, error.code, **more)
+    if not isinstance(error, StorageError):
+        return problem(status_of(error), error.message, error.code)
+    more: dict[str, Any] = {
+        "error_class": error.error_class,
+        "error_code": _cut(error.error_code),
+        "operation": error.operation,
+    }
+    return problem(status_of(error), shortened(error.message, _MOST_OF_STORAGE), error.code, **more)
 
 
 async def _invalid(_request: Request, error: Exception) -> JSONResponse:
