@@ -99,8 +99,8 @@ test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tool
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
 
-.PHONY: lint lint-format lint-rust lint-python lint-arrows lint-stubs
-lint: lint-format lint-rust lint-python lint-arrows lint-stubs ## run every static check
+.PHONY: lint lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs
+lint: lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs ## run every static check
 
 lint-format: $(VENV)/.stamp-packages
 	$(CARGO) fmt --all --check
@@ -113,10 +113,19 @@ lint-python: build
 	$(BIN)/ruff check
 	$(BIN)/pyright
 
-# What may depend on what, and under which licences, for Python modules and for crates.
+# What may depend on what, for Python modules and for crates.
 lint-arrows: build
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_crates.py
+
+# Licences, banned crates and sources of crates. Offline once the crates are there.
+lint-crates: $(VENV)/.stamp-packages
+	$(CARGO) fetch --quiet --locked
+	PATH="$(abspath $(BIN)):$$PATH" $(CARGO) deny --offline --locked check licenses bans sources
+
+.PHONY: supply-chain
+supply-chain: lint-crates ## check licences, sources and security advisories (variables name their databases: tools/advisories.py)
+	$(BIN)/python tools/advisories.py $(ARGS)
 
 # The typed picture of the native module against the module itself.
 lint-stubs: build
@@ -127,6 +136,25 @@ fmt: $(VENV)/.stamp-packages ## format everything
 	$(CARGO) fmt --all
 	$(BIN)/ruff check --fix-only --quiet
 	$(BIN)/ruff format
+
+# --- releasing ------------------------------------------------------------------------------------------------------
+
+CYCLONEDX_VERSION := 7.5.0
+
+# maturin puts the bill of materials of the crates into the wheel; that of the Python packages is of an environment with
+# nothing in it but the wheel and what it needs.
+.PHONY: sbom
+sbom: $(VENV)/.stamp-packages ## write the wheel and its bills of materials (CycloneDX: crates, Python packages) into dist/
+	rm -rf dist/.environment dist/.cyclonedx dist/*.whl dist/*.cdx.json
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --locked --strip --out dist
+	$(BIN)/python -c 'import pathlib, zipfile; wheel = zipfile.ZipFile(next(pathlib.Path("dist").glob("*.whl"))); [pathlib.Path("dist/seqferry-crates.cdx.json").write_bytes(wheel.read(name)) for name in wheel.namelist() if "/sboms/" in name]'
+	$(PYTHON) -m venv dist/.environment
+	dist/.environment/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	$(PYTHON) -m venv dist/.cyclonedx
+	dist/.cyclonedx/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==$(CYCLONEDX_VERSION)
+	dist/.cyclonedx/bin/cyclonedx-py environment --output-reproducible --output-file dist/seqferry-python.cdx.json dist/.environment/bin/python
+	rm -rf dist/.environment dist/.cyclonedx
+	ls -l dist
 
 # --- measuring ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Checks what Rust crates depend on: the arrows between ours, and the licences of all the others.
+"""Checks the arrows between our Rust crates. What other crates may come with stands in ``deny.toml``.
 
 Run by ``make lint``. Reads ``cargo metadata`` only; compiles nothing.
 """
@@ -16,25 +16,6 @@ FORBIDDEN = {
     "seqferry-transfer": {"pyo3", "seqferry-py", "seqferry-testkit"},
     "seqferry-py": {"seqferry-testkit"},
     "seqferry-testkit": {"pyo3", "seqferry-store", "seqferry-transfer", "seqferry-py"},
-}
-
-# Permissive licences under which a binary may be passed on. A crate must offer a choice that lies within this set.
-LICENCES = {
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CC0-1.0",
-    "CDLA-Permissive-2.0",
-    "ISC",
-    "MIT",
-    "MIT-0",
-    "OpenSSL",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
 }
 
 
@@ -63,40 +44,6 @@ def reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
     return seen
 
 
-def allowed(expression: str) -> bool:
-    """Whether an SPDX expression offers a choice within LICENCES. ``/`` is the old way to write OR."""
-    tokens = expression.replace("/", " OR ").replace("(", " ( ").replace(")", " ) ").split()
-
-    def parse_or() -> bool:
-        value = parse_and()
-        while tokens and tokens[0] == "OR":
-            tokens.pop(0)
-            right = parse_and()
-            value = value or right
-        return value
-
-    def parse_and() -> bool:
-        value = parse_atom()
-        while tokens and tokens[0] == "AND":
-            tokens.pop(0)
-            right = parse_atom()
-            value = value and right
-        return value
-
-    def parse_atom() -> bool:
-        token = tokens.pop(0)
-        if token == "(":
-            value = parse_or()
-            tokens.pop(0)
-            return value
-        if tokens and tokens[0] == "WITH":
-            tokens.pop(0)
-            token = f"{token} WITH {tokens.pop(0)}"
-        return token in LICENCES
-
-    return parse_or()
-
-
 def main() -> int:
     data = metadata()
     packages = {package["id"]: package for package in data["packages"]}
@@ -112,15 +59,9 @@ def main() -> int:
         problems += [f"{name} must not depend on {crate}" for crate in sorted(found)]
     problems += [f"{name} has no row in FORBIDDEN of tools/check_crates.py" for name in sorted(ours.keys() - FORBIDDEN)]
 
-    shipped = set(ours.values()).union(*(reachable(member, edges) for member in ours.values()))
-    for package in (packages[id_] for id_ in sorted(shipped)):
-        licence = package["license"] or "no licence"
-        if not allowed(licence):
-            problems.append(f"{package['name']} {package['version']} comes under {licence}, which is not on the list")
-
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"{len(shipped)} crates looked at, {len(problems)} problems")
+    print(f"{len(ours)} crates looked at, {len(problems)} problems")
     return 1 if problems else 0
 
 
