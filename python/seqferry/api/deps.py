@@ -1,4 +1,7 @@
-"""What routes get handed in."""
+"""What routes get handed in.
+
+Functions that wait for nothing are ``async``: FastAPI would have others wait for a thread of the pool.
+"""
 
 from __future__ import annotations
 
@@ -27,28 +30,28 @@ class Context:
     checks: StorageChecks
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:
     return request.app.state.context
 
 
 ContextDep = Annotated[Context, Depends(_context)]
 
 
-def _service(context: ContextDep) -> Service:
+async def _service(context: ContextDep) -> Service:
     return context.service
 
 
 ServiceDep = Annotated[Service, Depends(_service)]
 
 
-def _identity(request: Request) -> Identity:
+async def _identity(request: Request) -> Identity:
     return request.scope["state"]["identity"]
 
 
 IdentityDep = Annotated[Identity, Depends(_identity)]
 
 
-def _actor(request: Request, identity: IdentityDep) -> str:
+async def _actor(request: Request, identity: IdentityDep) -> str:
     address = f" from {request.client.host}" if request.client is not None else ""
     return f"{_named(identity)}{address}"
 
@@ -61,7 +64,7 @@ ActorDep = Annotated[str, Depends(_actor)]
 """Who asks, for the record of events: the name of the token, and beside it the address of the client."""
 
 
-def _full_id(transfer_id: str) -> str:
+async def _full_id(transfer_id: str) -> str:
     """For what changes something: the start of an id, enough where a person looks on, could mean another transfer.
 
     Raises:
@@ -104,6 +107,6 @@ DOCUMENTED: Final = Security(
 """Names the token in the description of the API. What checks it is ``guard.Guard``, before the body is read."""
 
 
-def require_admin(identity: IdentityDep) -> None:
+async def require_admin(identity: IdentityDep) -> None:
     if not identity.may("admin"):
         raise HTTPException(status.HTTP_403_FORBIDDEN, role_needed(identity, "admin"))
