@@ -68,7 +68,7 @@ class Policy:
         refuse_address(_host(url), url)
         own = endpoints.of(Location(bucket=""))
         asked = endpoints.of(Location(bucket="", endpoint_url=url))
-        # Hosts of AWS have one spelling, and some of them can be anybody's: those are compared as they were written.
+        # All hosts of AWS have one spelling, and some belong to other customers: those are compared as written.
         if asked is not None and "://" in asked:
             allowed = asked == own or asked in {endpoints.of(Location("", endpoint_url=one)) for one in self.endpoints}
         else:

@@ -173,7 +173,7 @@ def listed(state_dir: Path) -> list[NamedToken]:
 class TokenStore:
     """The tokens as a running server sees them. Looks at the files at most once a second, and reads what changed.
 
-    Files that cannot be read let nobody in. Not safe to use from several threads.
+    A file that cannot be read holds no token. Not safe to use from several threads.
     """
 
     def __init__(self, state_dir: Path, environment_token: str | None = None) -> None:

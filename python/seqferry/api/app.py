@@ -34,7 +34,7 @@ def create_app(
     """The application over an open service; the caller keeps the service open and closes it.
 
     Args:
-        tokens: those that clients may present; None lets in everybody.
+        tokens: those that clients may present; None: no request needs one.
         allow_crash: add ``POST /crash_application``, which ends the process as a crash would.
         planning_timeout: seconds that the S3Mirror routes wait for the listing of the source.
         checks: looks at storage; usual ones when not given.

@@ -10,14 +10,14 @@ from seqferry.api.problems import problem
 from seqferry.tokens import Identity, Role, TokenStore
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token. What they answer without one holds nothing of anybody's."""
+"""Paths that need no token. Without one their answers hold no data of a user."""
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_AT_ONCE: Final = 128
 """Requests with a token under way; more are answered with 503. Far fewer than connections may be open, so that there
 is always one for a question that needs no token."""
 
-ANYBODY: Final = Identity("", "admin")
+WITHOUT_TOKENS: Final = Identity("", "admin")
 """The client of a server without tokens."""
 
 
@@ -27,7 +27,7 @@ class Guard:
     ``scope["state"]["identity"]`` is the client's from here on, and missing on open paths without a token.
 
     Args:
-        tokens: None lets in everybody.
+        tokens: None: no request needs one.
     """
 
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:
@@ -40,7 +40,7 @@ class Guard:
             return
         if has_body(scope):
             receive, send = _closing_unread(receive, send)
-        identity = ANYBODY if self._tokens is None else _identity(scope, self._tokens)
+        identity = WITHOUT_TOKENS if self._tokens is None else _identity(scope, self._tokens)
         if identity is not None:
             scope.setdefault("state", {})["identity"] = identity
         if scope["path"] in OPEN:

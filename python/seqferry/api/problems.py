@@ -47,7 +47,7 @@ _MOST_ECHOED: Final = 200
 
 _MOST_DETAIL: Final = 2000
 _MOST_OF_STORAGE: Final = 600
-"""Characters of a message of the storage, with our operation and advice: its answers may come from anybody."""
+"""Characters of a message of the storage, with our operation and advice. Its text may come from a hostile server."""
 
 _LONG_WORD: Final = re.compile(rf"\S{{{_MOST_ECHOED + 1},}}")
 

@@ -38,7 +38,7 @@ def check_exposure(settings: Settings, host: str, *, no_token: bool) -> None:
     """
     if no_token and not is_loopback(host):
         raise ConfigError(
-            f"Listening on {host} with --no-token would let everybody on the network start transfers. "
+            f"Listening on {host} with --no-token would let every machine of the network start transfers. "
             "Leave --no-token out, or listen on 127.0.0.1."
         )
     if no_token and settings.token is not None:
@@ -71,7 +71,7 @@ def serve(
     Args:
         port: 0 lets the system choose one.
         ready: called with the address once it accepts connections.
-        no_token: let every process of this machine in, whoever runs it.
+        no_token: ask for no token; every process of this machine can connect.
         tls: speak HTTPS with this certificate.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Is the process up, and can it do its work? Open to everybody: without a token answers hold nothing of anybody's.
+"""Health and readiness. No token is needed; without one the answers hold no data of a user.
 
 Neither waits for a thread of the pool that other requests share.
 """
