@@ -12,6 +12,7 @@ from typing import Any
 
 # The crate -> what must not be among the crates it is built from, however deep. Dev-dependencies do not count.
 FORBIDDEN = {
+    "seqferry-archive": {"pyo3", "tokio", "seqferry-store", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-store": {"pyo3", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-transfer": {"pyo3", "seqferry-py", "seqferry-testkit"},
     "seqferry-py": {"seqferry-testkit"},

@@ -1,0 +1,92 @@
+//! One member of an archive, as the headers describe it.
+
+use crate::refusal::Refusal;
+
+/// Kind of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemberKind {
+    /// Regular file, also a sparse one.
+    File,
+    /// Directory.
+    Directory,
+    /// Hard link to an earlier member.
+    HardLink,
+    /// Symbolic link.
+    SymbolicLink,
+    /// Character device.
+    CharacterDevice,
+    /// Block device.
+    BlockDevice,
+    /// FIFO.
+    Fifo,
+    /// Any other type flag.
+    Other(u8),
+}
+
+/// Data segments of a sparse file: pairs of offset in the file and length, ascending, without overlap. Holes read as zeros.
+///
+/// **Invariant**: the lengths add up to the stored size of the member, and the last segment ends within its size.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SparseMap(pub Vec<(u64, u64)>);
+
+/// A member and the place of its bytes.
+///
+/// **Invariant**: `header_offset + 512 <= data_offset`, `data_offset + stored_size` lies within the archive where its size
+/// is known, and members of one archive never overlap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Name as the archive has it, not yet checked as a path. [`MemberPath`](crate::MemberPath) does that.
+    pub name: Vec<u8>,
+    /// Kind.
+    pub kind: MemberKind,
+    /// Target of a link; empty for all other kinds.
+    pub link: Vec<u8>,
+    /// Offset of the first header that belongs to the member, extension headers included. Reading may start again here.
+    pub header_offset: u64,
+    /// Offset of the first byte of contents.
+    pub data_offset: u64,
+    /// Bytes of contents in the archive.
+    pub stored_size: u64,
+    /// Bytes of the file. Differs from `stored_size` for sparse files only.
+    pub size: u64,
+    /// Segments of a sparse file.
+    pub sparse: Option<SparseMap>,
+    /// Permission bits, with the set-id and sticky bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u64,
+    /// Group.
+    pub gid: u64,
+    /// Name of the owner.
+    pub user: Vec<u8>,
+    /// Name of the group.
+    pub group: Vec<u8>,
+    /// Modification time, seconds since 1970.
+    pub mtime: i64,
+    /// Nanoseconds to add to `mtime`.
+    pub mtime_nanos: u32,
+    /// PAX records that have no field here, for example `SEQFERRY.*` and `SCHILY.xattr.*`.
+    pub records: Vec<(String, Vec<u8>)>,
+    /// Reason to refuse the member that its headers alone give. [`Tree::admit`](crate::Tree::admit) adds those of its path.
+    pub refusal: Option<Refusal>,
+}
+
+impl Member {
+    /// Permission bits without set-id and sticky bits.
+    pub fn safe_mode(&self) -> u32 {
+        self.mode & 0o777
+    }
+
+    /// Name for messages: invalid UTF-8 and control characters are escaped.
+    pub fn display_name(&self) -> String {
+        match std::str::from_utf8(&self.name) {
+            Ok(name) if !name.chars().any(char::is_control) => name.to_owned(),
+            _ => self.name.escape_ascii().to_string(),
+        }
+    }
+
+    /// Offset of the header that follows the contents. None when the sum leaves the range of offsets.
+    pub fn end_offset(&self) -> Option<u64> {
+        self.data_offset.checked_add(self.stored_size)?.checked_next_multiple_of(crate::BLOCK)
+    }
+}

@@ -1,0 +1,166 @@
+//! Safe relative paths: what a member's name must be before it becomes a file, a key or a directory entry.
+
+use std::fmt;
+
+use crate::refusal::Refusal;
+
+/// Longest path in bytes: Linux' `PATH_MAX`. Keys of S3 are shorter (1,024).
+pub const MAXIMUM_PATH: usize = 4096;
+/// Longest component in bytes: `NAME_MAX` of all common file systems.
+pub const MAXIMUM_COMPONENT: usize = 255;
+/// Most components of a path. Deeper trees overflow stacks and `PATH_MAX` when they are joined to a target.
+pub const MAXIMUM_DEPTH: usize = 512;
+
+/// A relative path without `.`, `..`, empty components, NUL, drive letter or UNC prefix. Empty for the root of the tree.
+///
+/// # Examples
+///
+/// ```
+/// use seqferry_archive::{MemberPath, Refusal};
+///
+/// let path = MemberPath::new(b"./run42//sample.bam/")?;
+/// assert_eq!(path.as_bytes(), b"run42/sample.bam");
+/// assert_eq!(MemberPath::new(b"../etc/passwd"), Err(Refusal::ParentComponent));
+/// assert_eq!(MemberPath::new(b"/etc/passwd"), Err(Refusal::AbsolutePath));
+/// # Ok::<(), Refusal>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemberPath(Vec<u8>);
+
+impl MemberPath {
+    /// Check and normalise a name: `.` components, repeated slashes and a last slash are dropped.
+    pub fn new(name: &[u8]) -> Result<Self, Refusal> {
+        if name.is_empty() {
+            return Err(Refusal::EmptyName);
+        }
+        if name.contains(&0) {
+            return Err(Refusal::NulInName);
+        }
+        if name[0] == b'/' {
+            return Err(Refusal::AbsolutePath);
+        }
+        if has_drive(name) || name.starts_with(b"\\\\") {
+            return Err(Refusal::DriveOrUnc);
+        }
+        let mut path = Vec::with_capacity(name.len().min(MAXIMUM_PATH));
+        for (depth, component) in
+            name.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).enumerate()
+        {
+            if component == b".." {
+                return Err(Refusal::ParentComponent);
+            }
+            // With backslashes as separators this would climb on Windows, and nothing else is meant by it.
+            if component.split(|byte| *byte == b'\\').any(|part| part == b"..") {
+                return Err(Refusal::ParentComponent);
+            }
+            if component.len() > MAXIMUM_COMPONENT {
+                return Err(Refusal::ComponentTooLong);
+            }
+            if depth >= MAXIMUM_DEPTH {
+                return Err(Refusal::TooDeep);
+            }
+            if depth > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(component);
+            if path.len() > MAXIMUM_PATH {
+                return Err(Refusal::PathTooLong);
+            }
+        }
+        // `./C:x` is as much a drive as `C:x` once the dot is dropped.
+        if has_drive(&path) || path.starts_with(b"\\\\") {
+            return Err(Refusal::DriveOrUnc);
+        }
+        Ok(Self(path))
+    }
+
+    /// The path.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path as text; None where it is not UTF-8. S3 keys must be.
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// Whether this is the root of the tree.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Components from the root down.
+    pub fn components(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
+    }
+}
+
+impl fmt::Display for MemberPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+fn has_drive(name: &[u8]) -> bool {
+    matches!(name, [letter, b':', ..] if letter.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_mean_other_places_are_refused() {
+        let long = vec![b'a'; 256];
+        let deep = b"a/".repeat(513);
+        let many = [vec![b'b'; 250].as_slice(), b"/"].concat().repeat(17);
+        let table: [(&[u8], Refusal); 16] = [
+            (b"", Refusal::EmptyName),
+            (b"a\0b", Refusal::NulInName),
+            (b"/a", Refusal::AbsolutePath),
+            (b"//a", Refusal::AbsolutePath),
+            (b"..", Refusal::ParentComponent),
+            (b"a/../../b", Refusal::ParentComponent),
+            (b"a/..", Refusal::ParentComponent),
+            (b"./..", Refusal::ParentComponent),
+            (b"a\\..\\b", Refusal::ParentComponent),
+            (b"C:a", Refusal::DriveOrUnc),
+            (b"./c:/a", Refusal::DriveOrUnc),
+            (b"\\\\host\\share", Refusal::DriveOrUnc),
+            (b".//\\\\host", Refusal::DriveOrUnc),
+            (&long, Refusal::ComponentTooLong),
+            (&deep, Refusal::TooDeep),
+            (&many, Refusal::PathTooLong),
+        ];
+
+        for (name, refusal) in table {
+            assert_eq!(MemberPath::new(name), Err(refusal), "{}", name.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn odd_but_harmless_names_stay_as_they_are() {
+        for name in ["...", "a..b", ".hidden", "a b", "a\\b", "ü/ß", "-rf", "run:1/x", "a\nb"] {
+            assert_eq!(MemberPath::new(name.as_bytes()).unwrap().as_str(), Some(name));
+        }
+        assert!(MemberPath::new(b"./").unwrap().is_root());
+        assert_eq!(MemberPath::new(b"\xff").unwrap().as_str(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn an_accepted_path_stays_below_its_root(name in proptest::collection::vec(prop_oneof![Just(b'/'), Just(b'.'), Just(b'a'), any::<u8>()], 0..60)) {
+            if let Ok(path) = MemberPath::new(&name) {
+                for component in path.components() {
+                    prop_assert!(!matches!(component, b"" | b"." | b".."));
+                    prop_assert!(!component.contains(&0) && !component.contains(&b'/'));
+                }
+                if !path.is_root() {
+                    prop_assert_eq!(MemberPath::new(path.as_bytes()), Ok(path.clone()));
+                }
+            }
+        }
+    }
+}

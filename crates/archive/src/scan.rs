@@ -1,0 +1,489 @@
+//! The strict header reader: a state machine that names the bytes it needs and returns members.
+//!
+//! [`Scanner::step`] either asks for bytes at an offset ([`Step::Need`]), or returns the next [`Member`], or the end. Contents
+//! are never asked for (except the map of a sparse file that lies in them), so the caller chooses: stream the whole archive, or
+//! hop from header to header with ranged reads and fetch contents at will.
+//!
+//! The offset of the next header comes from one size only, and every case in which other readers would look elsewhere is a
+//! [`Fault`](crate::Fault). Memory is one extension header or sparse map, within [`Limits`].
+
+use crate::block::{BLOCK, BLOCK_LEN, padded};
+use crate::error::{ArchiveError, Fault};
+use crate::header::{self, Block, Header};
+use crate::member::Member;
+use crate::prelude::{self, Prelude};
+use crate::refusal::Refusal;
+use crate::sparse::{self, MapPlace, MapText};
+
+/// Bounds of what an archive may ask of memory and time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one extension header: PAX records or a GNU long name. 1 MiB, as in GNU tar's and bsdtar's sanity checks.
+    pub extension: u64,
+    /// Segments in the map of a sparse file. One segment costs 16 bytes of memory.
+    pub sparse_segments: usize,
+    /// Members of an archive. HPSS archives have tens of millions.
+    pub members: u64,
+    /// Zero bytes after the end mark. Tapes pad to records, of at most some MiB.
+    pub trailing_zeros: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { extension: 1 << 20, sparse_segments: 1 << 16, members: 50_000_000, trailing_zeros: 16 << 20 }
+    }
+}
+
+/// What a reader tolerates beyond the strict rules. The default tolerates nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// Where PAX record and header state different sizes, believe PAX, as POSIX says.
+    pub lenient_sizes: bool,
+    /// Accept an archive that ends after a member without end mark.
+    pub missing_end: bool,
+    /// Go on after an end mark with the archive that follows it.
+    pub concatenated: bool,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// The next action of a scan.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The scanner needs `len` bytes at `offset`. Hand them, or a part of them, to [`Scanner::supply`].
+    Need {
+        /// Offset in the archive.
+        offset: u64,
+        /// Number of bytes.
+        len: usize,
+    },
+    /// The next member. The bytes asked for after it begin behind its contents.
+    Member(Box<Member>),
+    /// The end of the archive.
+    End(Summary),
+}
+
+/// The end of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Members returned.
+    pub members: u64,
+    /// Bytes of the archive up to the end of its last member; the end mark begins here.
+    pub contents_end: u64,
+    /// Size of the archive.
+    pub size: u64,
+    /// Whether there was an end mark.
+    pub end_mark: bool,
+}
+
+/// A place between two members at which a scan can start again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Checkpoint {
+    /// Offset of the next header.
+    pub offset: u64,
+    /// Records of global headers in force.
+    pub globals: Vec<(String, Vec<u8>)>,
+}
+
+/// Reads headers. See the [module](self).
+///
+/// # Examples
+///
+/// List an archive by hopping over its contents:
+///
+/// ```
+/// use seqferry_archive::write::{Entry, Layout};
+/// use seqferry_archive::{ReadOptions, Scanner, Step};
+///
+/// let entries = [Entry::file("reads/a.fastq", 3), Entry::file("reads/b.fastq", 2)];
+/// let tar = Layout::plan(&entries)?.assemble(|member| [b"abc".to_vec(), b"de".to_vec()][member].clone());
+///
+/// let mut scanner = Scanner::new(Some(tar.len() as u64), ReadOptions::default());
+/// let mut names = Vec::new();
+/// loop {
+///     match scanner.step()? {
+///         Step::Need { offset, len } => {
+///             let at = offset as usize; // a ranged read in real life
+///             scanner.supply(offset, &tar[at..at + len]);
+///         }
+///         Step::Member(member) => names.push(member.display_name()),
+///         Step::End(_) => break,
+///     }
+/// }
+/// assert_eq!(names, ["reads/a.fastq", "reads/b.fastq"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Scanner {
+    options: ReadOptions,
+    size: Option<u64>,
+    /// Offset of the bytes that `pending` begins with.
+    start: u64,
+    pending: Vec<u8>,
+    want: usize,
+    state: State,
+    prelude: Prelude,
+    globals: Vec<(String, Vec<u8>)>,
+    members: u64,
+    contents_end: u64,
+    failed: Option<ArchiveError>,
+}
+
+/// Pairs of offset and length.
+type Segments = Vec<(u64, u64)>;
+
+#[derive(Debug)]
+enum State {
+    Header,
+    Extension { flag: u8, header: u64, len: usize },
+    GnuMap { member: Box<Member>, segments: Result<Segments, Refusal> },
+    ContentsMap { member: Box<Member>, text: MapText, next: u64 },
+    Ready(Box<Member>),
+    Trailer { zeros: u64 },
+    Ended(bool),
+}
+
+impl Scanner {
+    /// A scan of an archive from its start. With its size known, no member is returned whose contents lie beyond it.
+    pub fn new(size: Option<u64>, options: ReadOptions) -> Self {
+        Self::resume(size, options, Checkpoint::default())
+    }
+
+    /// A scan that goes on at a checkpoint.
+    pub fn resume(size: Option<u64>, options: ReadOptions, checkpoint: Checkpoint) -> Self {
+        Self {
+            options,
+            size,
+            start: checkpoint.offset,
+            pending: Vec::new(),
+            want: BLOCK_LEN,
+            state: State::Header,
+            prelude: Prelude::default(),
+            globals: checkpoint.globals,
+            members: 0,
+            contents_end: checkpoint.offset,
+            failed: None,
+        }
+    }
+
+    /// The place at which a scan goes on with the members that were not returned yet. None in the middle of headers.
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        let between = matches!(self.state, State::Header) && self.pending.is_empty() && self.prelude.is_empty();
+        between.then(|| Checkpoint { offset: self.start, globals: self.globals.clone() })
+    }
+
+    /// Size of the archive, where it is known.
+    pub fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Offset of the byte that is needed next.
+    pub fn offset(&self) -> u64 {
+        self.start + self.pending.len() as u64
+    }
+
+    /// Give bytes of the archive that begin at `offset`. Returns how many were taken: at most as many as were asked for, and
+    /// none when `offset` is not the one that was asked for.
+    pub fn supply(&mut self, offset: u64, bytes: &[u8]) -> usize {
+        if offset != self.offset() || matches!(self.state, State::Ready(_) | State::Ended(_)) {
+            return 0;
+        }
+        let taken = bytes.len().min(self.want - self.pending.len());
+        self.pending.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+
+    /// Say that the archive has `size` bytes. A stream calls this at its end.
+    pub fn end_of_input(&mut self, size: u64) {
+        self.size = Some(size);
+    }
+
+    /// The next action. An error is final: every later call returns it again.
+    pub fn step(&mut self) -> Result<Step, ArchiveError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let offset = self.start;
+        self.advance().map_err(|fault| {
+            let error = ArchiveError::new(offset, fault);
+            self.failed = Some(error.clone());
+            self.pending = Vec::new();
+            error
+        })
+    }
+
+    fn advance(&mut self) -> Result<Step, Fault> {
+        loop {
+            match &self.state {
+                State::Ready(_) => return Ok(self.take_member()),
+                State::Ended(end_mark) => return Ok(Step::End(self.summary(*end_mark))),
+                _ => {}
+            }
+            if self.pending.len() < self.want {
+                match self.size {
+                    Some(size) if size < self.start.saturating_add(self.want as u64) => {
+                        if self.at_end(size)? {
+                            continue;
+                        }
+                    }
+                    _ => return Ok(Step::Need { offset: self.offset(), len: self.want - self.pending.len() }),
+                }
+                if self.pending.len() < self.want {
+                    return Ok(Step::Need { offset: self.offset(), len: self.want - self.pending.len() });
+                }
+            }
+            let bytes = std::mem::take(&mut self.pending);
+            let start = self.start;
+            self.start += bytes.len() as u64;
+            self.want = BLOCK_LEN;
+            match std::mem::replace(&mut self.state, State::Header) {
+                State::Header => self.header(start, &bytes)?,
+                State::Extension { flag, header, len } => self.extension(flag, header, &bytes[..len])?,
+                State::GnuMap { member, segments } => self.gnu_map(member, segments, &bytes)?,
+                State::ContentsMap { member, text, next } => self.contents_map(member, text, next, &bytes)?,
+                State::Trailer { zeros } => self.trailer(zeros, start, &bytes)?,
+                ended => self.state = ended,
+            }
+            // A long name is handed on; the next header is 512 bytes.
+            self.pending = bytes;
+            self.pending.clear();
+            self.pending.shrink_to(BLOCK_LEN);
+        }
+    }
+
+    /// The archive ends before the bytes that are needed. Whether that ends the scan; otherwise fewer bytes are needed.
+    fn at_end(&mut self, size: u64) -> Result<bool, Fault> {
+        let left = size.saturating_sub(self.start);
+        match self.state {
+            State::Header if size == self.start && self.prelude.is_empty() => {
+                if size == 0 {
+                    return Err(Fault::Truncated { expected: BLOCK, size });
+                }
+                if !self.options.missing_end {
+                    return Err(Fault::MissingEnd);
+                }
+                self.state = State::Ended(false);
+                Ok(true)
+            }
+            State::Header if size == self.start => Err(Fault::Dangling),
+            State::Trailer { .. } if left == 0 => {
+                self.state = State::Ended(true);
+                Ok(true)
+            }
+            State::Trailer { .. } => {
+                self.want = usize::try_from(left).unwrap_or(BLOCK_LEN);
+                Ok(false)
+            }
+            _ => Err(Fault::Truncated { expected: self.start.saturating_add(self.want as u64), size }),
+        }
+    }
+
+    fn header(&mut self, start: u64, bytes: &[u8]) -> Result<(), Fault> {
+        let block: &Block = bytes.try_into().map_err(|_| Fault::Header)?;
+        if block.iter().all(|byte| *byte == 0) {
+            if !self.prelude.is_empty() {
+                return Err(Fault::Dangling);
+            }
+            self.contents_end = start;
+            self.state = State::Trailer { zeros: BLOCK };
+            return Ok(());
+        }
+        let header = Header::parse(block).map_err(|fault| match fault {
+            Fault::Header if start == 0 => Fault::NotTar(header::other_format(block)),
+            fault => fault,
+        })?;
+        if prelude::is_unsupported(header.flag) {
+            return Err(Fault::Extension(header.flag));
+        }
+        if prelude::is_extension(header.flag) {
+            return self.announce(start, &header);
+        }
+        let prelude = std::mem::take(&mut self.prelude);
+        let header_offset = prelude.start.unwrap_or(start);
+        let flag = header.flag;
+        let (mut member, sparse) = prelude.apply(header, &self.globals, self.options.lenient_sizes)?;
+        member.header_offset = header_offset;
+        member.data_offset = self.start;
+        let member = Box::new(member);
+        if flag == b'S' {
+            return self.gnu_sparse(member, block);
+        }
+        match sparse.place(self.options.limits.sparse_segments) {
+            Ok(None) => self.finish(member, None),
+            Ok(Some(MapPlace::Known(size, segments))) => self.finish(member, Some((size, Ok(segments)))),
+            Ok(Some(MapPlace::Contents(size))) => {
+                let next = self.end_of(&member)?;
+                let member = Box::new(Member { size, ..*member });
+                if next == self.start {
+                    return self.finish(member, Some((size, Err(Refusal::SparseMap))));
+                }
+                self.state = State::ContentsMap { member, text: MapText::default(), next };
+                Ok(())
+            }
+            Err(refusal) => self.finish(member, Some((0, Err(refusal)))),
+        }
+    }
+
+    fn announce(&mut self, start: u64, header: &Header) -> Result<(), Fault> {
+        self.prelude.check_order(header.flag)?;
+        let limit = self.options.limits.extension;
+        if header.size > limit {
+            return Err(Fault::Limit("extension header bytes", limit));
+        }
+        if header.size == 0 {
+            return Err(Fault::Pax("it is empty"));
+        }
+        let len = usize::try_from(header.size).map_err(|_| Fault::Limit("extension header bytes", limit))?;
+        self.want = len.next_multiple_of(BLOCK_LEN);
+        self.state = State::Extension { flag: header.flag, header: start, len };
+        Ok(())
+    }
+
+    fn extension(&mut self, flag: u8, header: u64, body: &[u8]) -> Result<(), Fault> {
+        if flag == b'g' {
+            return prelude::merge_globals(&mut self.globals, body, self.options.limits.extension);
+        }
+        self.prelude.add(flag, header, body)
+    }
+
+    fn gnu_sparse(&mut self, mut member: Box<Member>, block: &Block) -> Result<(), Fault> {
+        let (segments, more) = sparse::gnu_header(block);
+        match sparse::gnu_size(block) {
+            Ok(size) => member.size = size,
+            Err(refusal) => member.refusal = member.refusal.or(Some(refusal)),
+        }
+        self.gnu_segments(member, segments, more)
+    }
+
+    fn gnu_map(&mut self, member: Box<Member>, segments: Result<Segments, Refusal>, bytes: &[u8]) -> Result<(), Fault> {
+        let block: &Block = bytes.try_into().map_err(|_| Fault::Header)?;
+        let (found, more) = sparse::gnu_extension(block);
+        let joined = segments.and_then(|mut all| {
+            all.extend(found?);
+            Ok(all)
+        });
+        self.gnu_segments(member, joined, more)
+    }
+
+    fn gnu_segments(
+        &mut self,
+        mut member: Box<Member>,
+        segments: Result<Segments, Refusal>,
+        more: bool,
+    ) -> Result<(), Fault> {
+        // Extension blocks lie between header and contents: their chain must be followed, refused or not.
+        let limit = self.options.limits.sparse_segments as u64;
+        if more {
+            if self.start - member.data_offset >= limit.saturating_mul(24) {
+                return Err(Fault::Limit("sparse segments", limit));
+            }
+            self.state = State::GnuMap { member, segments };
+            return Ok(());
+        }
+        member.data_offset = self.start;
+        let size = member.size;
+        self.finish(member, Some((size, segments)))
+    }
+
+    fn contents_map(
+        &mut self,
+        mut member: Box<Member>,
+        mut text: MapText,
+        next: u64,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
+        let found = text.push(bytes, self.options.limits.sparse_segments);
+        let map_len = self.start - member.data_offset;
+        let result = match found {
+            Ok(Some(_)) if map_len > member.stored_size => Err(Refusal::SparseMap),
+            Ok(None) if self.start >= next => Err(Refusal::SparseMap),
+            Ok(None) => {
+                self.state = State::ContentsMap { member, text, next };
+                return Ok(());
+            }
+            Ok(Some(segments)) => Ok(segments),
+            Err(refusal) => Err(refusal),
+        };
+        if result.is_ok() {
+            member.data_offset = self.start;
+            member.stored_size -= map_len;
+        }
+        let size = member.size;
+        self.finish(member, Some((size, result)))
+    }
+
+    /// The member is complete: check its map and its place, and hand it out next.
+    fn finish(
+        &mut self,
+        mut member: Box<Member>,
+        sparse: Option<(u64, Result<Segments, Refusal>)>,
+    ) -> Result<(), Fault> {
+        if let Some((size, segments)) = sparse {
+            let map = segments.and_then(|segments| sparse::complete_map(&segments, size, member.stored_size));
+            match map {
+                Ok(map) => {
+                    member.size = size;
+                    member.sparse = Some(map);
+                }
+                Err(refusal) => {
+                    member.size = member.stored_size;
+                    member.refusal = member.refusal.or(Some(refusal));
+                }
+            }
+        }
+        let end = self.end_of(&member)?;
+        self.members += 1;
+        if self.members > self.options.limits.members {
+            return Err(Fault::Limit("members", self.options.limits.members));
+        }
+        self.start = end;
+        self.contents_end = end;
+        self.state = State::Ready(member);
+        Ok(())
+    }
+
+    /// Offset behind the contents, which must lie within the archive.
+    fn end_of(&self, member: &Member) -> Result<u64, Fault> {
+        let expected = padded(member.stored_size).and_then(|len| member.data_offset.checked_add(len));
+        let size = self.size.unwrap_or(i64::MAX.cast_unsigned());
+        match expected {
+            Some(expected) if expected <= size => Ok(expected),
+            expected => Err(Fault::Truncated { expected: expected.unwrap_or(u64::MAX), size }),
+        }
+    }
+
+    fn trailer(&mut self, zeros: u64, start: u64, bytes: &[u8]) -> Result<(), Fault> {
+        if bytes.iter().all(|byte| *byte == 0) {
+            let zeros = zeros + bytes.len() as u64;
+            if zeros > self.options.limits.trailing_zeros {
+                return Err(Fault::Limit("zero bytes after the end mark", self.options.limits.trailing_zeros));
+            }
+            self.state = State::Trailer { zeros };
+            return Ok(());
+        }
+        match zeros {
+            BLOCK => Err(Fault::LoneZeroBlock),
+            _ if self.options.concatenated => {
+                self.globals.clear();
+                self.header(start, bytes)
+            }
+            _ => Err(Fault::DataAfterEnd),
+        }
+    }
+
+    fn take_member(&mut self) -> Step {
+        match std::mem::replace(&mut self.state, State::Header) {
+            State::Ready(member) => Step::Member(member),
+            _ => unreachable!("the caller looked at the state"),
+        }
+    }
+
+    fn summary(&self, end_mark: bool) -> Summary {
+        Summary {
+            members: self.members,
+            contents_end: self.contents_end,
+            size: self.size.unwrap_or(self.start),
+            end_mark,
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The place of every byte of an archive, known before a byte of contents is read.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::block::{BLOCK, padded, padding};
+use crate::path::MemberPath;
+use crate::refusal::Refusal;
+use crate::tree::{LinkPolicy, Tree, TreePolicy};
+use crate::write::{Entry, EntryKind};
+
+/// Two blocks of zeros close an archive.
+const END: u64 = 2 * BLOCK;
+
+/// Offsets of one member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// First byte of its headers.
+    pub header: u64,
+    /// First byte of its contents.
+    pub data: u64,
+}
+
+/// A stretch of an archive by its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Header bytes.
+    Header(Vec<u8>),
+    /// Contents of the member with this ordinal.
+    Contents {
+        /// Ordinal.
+        member: usize,
+        /// Bytes of the member.
+        range: Range<u64>,
+    },
+    /// This many zeros: padding, or the end mark.
+    Zeros(u64),
+}
+
+/// An archive cannot be planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// An entry cannot be a member of this archive.
+    Entry {
+        /// Ordinal.
+        member: usize,
+        /// Name.
+        name: String,
+        /// Reason.
+        refusal: Refusal,
+    },
+    /// A record of an entry is not valid, or is one that the writer itself sets.
+    Record {
+        /// Ordinal.
+        member: usize,
+        /// Key of the record.
+        key: String,
+    },
+    /// The archive would be longer than any offset.
+    TooLarge,
+    /// An upload of the archive needs more parts than the service takes.
+    TooManyParts {
+        /// Fewest parts that were found.
+        parts: u64,
+        /// Most parts that the service takes.
+        maximum: u64,
+    },
+    /// A hard link and its file fall into two shards.
+    LinkAcrossShards {
+        /// Ordinal of the link.
+        member: usize,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry { member, name, refusal } => {
+                write!(f, "{name:?} cannot be member {member} of the archive: {refusal}")
+            }
+            Self::Record { member, key } => write!(f, "member {member} has an invalid PAX record {key:?}"),
+            Self::TooLarge => f.write_str("the archive is too large for a tar; split it into shards"),
+            Self::TooManyParts { parts, maximum } => write!(
+                f,
+                "the upload needs at least {parts} parts and the service takes {maximum}; split the archive into shards"
+            ),
+            Self::LinkAcrossShards { member } => {
+                write!(
+                    f,
+                    "member {member} is a hard link to a file of another shard; use larger shards or copy the file"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// An archive before it is written. See [`write`](crate::write) for what its bytes depend on.
+///
+/// # Examples
+///
+/// ```
+/// use seqferry_archive::write::{Entry, Layout, Piece};
+///
+/// let entries = [Entry::file("a", 600), Entry::file("b", 1)];
+/// let layout = Layout::plan(&entries)?;
+/// assert_eq!((layout.placement(1).header, layout.placement(1).data), (1536, 2048));
+/// assert_eq!(layout.total(), 2048 + 512 + 1024);
+/// // Any range can be assembled by itself, for example as one part of an upload.
+/// let pieces: Vec<Piece> = layout.pieces(1000..1100).collect();
+/// assert_eq!(pieces, [Piece::Contents { member: 0, range: 488..588 }]);
+/// # Ok::<(), seqferry_archive::write::PlanError>(())
+/// ```
+#[derive(Debug)]
+pub struct Layout<'a> {
+    entries: &'a [Entry],
+    placements: Vec<Placement>,
+    contents_end: u64,
+}
+
+impl<'a> Layout<'a> {
+    /// Place all entries in their order.
+    ///
+    /// # Errors
+    /// When two entries collide, when a name is not a normalised relative path, or when the sum exceeds all offsets.
+    pub fn plan(entries: &'a [Entry]) -> Result<Self, PlanError> {
+        check_entries(entries)?;
+        let mut placements = Vec::with_capacity(entries.len());
+        let mut offset = 0u64;
+        for entry in entries {
+            let data = offset.checked_add(entry.header_len()).ok_or(PlanError::TooLarge)?;
+            placements.push(Placement { header: offset, data });
+            let end = padded(entry.size()).and_then(|len| data.checked_add(len));
+            // Base-256 sizes and offsets of all readers are signed.
+            offset = end.filter(|end| *end < i64::MAX.cast_unsigned() - END).ok_or(PlanError::TooLarge)?;
+        }
+        Ok(Self { entries, placements, contents_end: offset })
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &'a [Entry] {
+        self.entries
+    }
+
+    /// The place of a member.
+    pub fn placement(&self, member: usize) -> Placement {
+        self.placements[member]
+    }
+
+    /// Bytes of the archive.
+    pub fn total(&self) -> u64 {
+        self.contents_end + END
+    }
+
+    /// The pieces that make up a range of the archive, in order. Bytes beyond its end are left out.
+    pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> {
+        let end = range.end.min(self.total());
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            (at < end).then(|| {
+                let (piece, len) = self.piece(at, end);
+                at += len;
+                piece
+            })
+        })
+    }
+
+    fn piece(&self, at: u64, end: u64) -> (Piece, u64) {
+        let member = self.placements.partition_point(|placement| placement.header <= at).wrapping_sub(1);
+        if at >= self.contents_end {
+            return (Piece::Zeros(end - at), end - at);
+        }
+        let (entry, placement) = (&self.entries[member], self.placements[member]);
+        let contents_end = placement.data + entry.size();
+        if at < placement.data {
+            let header = entry.header_bytes();
+            let until = end.min(placement.data);
+            let slice = |offset: u64| usize::try_from(offset - placement.header).unwrap_or(header.len());
+            return (Piece::Header(header[slice(at)..slice(until)].to_vec()), until - at);
+        }
+        if at < contents_end {
+            let until = end.min(contents_end);
+            return (Piece::Contents { member, range: at - placement.data..until - placement.data }, until - at);
+        }
+        let until = end.min(contents_end + padding(entry.size()));
+        (Piece::Zeros(until - at), until - at)
+    }
+
+    /// The whole archive in memory, with the contents that `contents` returns for each member: for small archives and tests.
+    ///
+    /// # Panics
+    /// When contents do not have the size of their entry.
+    pub fn assemble(&self, mut contents: impl FnMut(usize) -> Vec<u8>) -> Vec<u8> {
+        let mut tar = Vec::new();
+        for piece in self.pieces(0..self.total()) {
+            match piece {
+                Piece::Header(bytes) => tar.extend_from_slice(&bytes),
+                Piece::Zeros(len) => tar.resize(tar.len() + usize::try_from(len).expect("fits memory"), 0),
+                Piece::Contents { member, range } => {
+                    let bytes = contents(member);
+                    assert_eq!(bytes.len() as u64, range.end, "member {member} has another size than its entry");
+                    tar.extend_from_slice(&bytes);
+                }
+            }
+        }
+        tar
+    }
+}
+
+/// Keys that follow from the fields of an entry.
+const OWN_KEYS: [&str; 11] =
+    ["path", "linkpath", "size", "hdrcharset", "mtime", "uid", "gid", "uname", "gname", "atime", "ctime"];
+
+fn check_entries(entries: &[Entry]) -> Result<(), PlanError> {
+    let mut tree = Tree::new(TreePolicy { links: LinkPolicy::All, ..TreePolicy::default() });
+    for (at, entry) in entries.iter().enumerate() {
+        let refuse =
+            |refusal| PlanError::Entry { member: at, name: String::from_utf8_lossy(&entry.name).into_owned(), refusal };
+        let bare = if entry.kind == EntryKind::Directory {
+            entry.name.strip_suffix(b"/").unwrap_or(&entry.name)
+        } else {
+            &entry.name
+        };
+        let path = MemberPath::new(&entry.name).map_err(refuse)?;
+        if path.as_bytes() != bare {
+            return Err(refuse(Refusal::AmbiguousName));
+        }
+        if let EntryKind::SymbolicLink(target) | EntryKind::HardLink(target) = &entry.kind
+            && target.contains(&0)
+        {
+            return Err(refuse(Refusal::NulInName));
+        }
+        if entry.mtime_nanos > 999_999_999 {
+            return Err(refuse(Refusal::MalformedField));
+        }
+        tree.admit(at as u64, &entry.member()).map_err(refuse)?;
+        check_records(at, entry)?;
+    }
+    Ok(())
+}
+
+fn check_records(member: usize, entry: &Entry) -> Result<(), PlanError> {
+    let mut keys: Vec<&str> = entry.records.iter().map(|(key, _)| key.as_str()).collect();
+    keys.sort_unstable();
+    let repeated = keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
+    let wrong = |key: &&str| {
+        key.is_empty() || key.contains(['=', '\0', '\n']) || OWN_KEYS.contains(key) || key.starts_with("GNU.sparse.")
+    };
+    let empty = || entry.records.iter().find(|(_, value)| value.is_empty()).map(|(key, _)| key.as_str());
+    match repeated.or_else(|| keys.iter().copied().find(|key| wrong(key))).or_else(empty) {
+        Some(key) => Err(PlanError::Record { member, key: key.to_owned() }),
+        None => Ok(()),
+    }
+}

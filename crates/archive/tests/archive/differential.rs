@@ -1,0 +1,133 @@
+//! The corpus as GNU tar, bsdtar and Python read it, beside our reading.
+//!
+//! A member that we accept must be the same (name, size, order, bytes) for every program that reads the archive without an
+//! error; what they read differently, we must have refused.
+
+use std::collections::BTreeSet;
+
+use crate::corpus::cases;
+use crate::support::{Contents, Folder, bsdtar, gnu_tar, python, run, sha256, strict};
+
+/// A reading: members as (name, size), and the SHA-256 of the contents of all regular files one behind the other.
+#[derive(Debug, PartialEq, Eq)]
+struct Reading {
+    members: Vec<(String, u64)>,
+    contents: String,
+}
+
+/// Names as all three programs can be made to print them.
+fn ours(found: &Contents) -> Reading {
+    let regular = found.iter().filter(|(member, _)| member.kind == seqferry_archive::MemberKind::File);
+    let mut all = Vec::new();
+    for (member, data) in regular {
+        match &member.sparse {
+            None => all.extend_from_slice(data),
+            Some(map) => {
+                let start = all.len();
+                all.resize(start + usize::try_from(member.size).unwrap(), 0);
+                let mut at = 0;
+                for (offset, len) in &map.0 {
+                    let (offset, len) = (usize::try_from(*offset).unwrap(), usize::try_from(*len).unwrap());
+                    all[start + offset..start + offset + len].copy_from_slice(&data[at..at + len]);
+                    at += len;
+                }
+            }
+        }
+    }
+    let name = |name: &[u8]| String::from_utf8_lossy(name).trim_end_matches('/').to_owned();
+    Reading {
+        members: found.iter().map(|(member, _)| (name(&member.name), member.size)).collect(),
+        contents: sha256(&all),
+    }
+}
+
+const PYTHON: &str = r"
+import hashlib, sys, tarfile
+digest = hashlib.sha256()
+with tarfile.open(sys.argv[1], 'r:') as tar:
+    for member in tar:
+        if member.isreg():
+            data = tar.extractfile(member).read()
+            assert len(data) == member.size, 'short'
+            digest.update(data)
+        sys.stdout.buffer.write(b'%d %s\0' % (member.size, member.name.rstrip('/').replace('\0', '?').encode('utf-8', 'surrogateescape')))
+sys.stdout.buffer.write(digest.hexdigest().encode())
+";
+
+fn by_python(program: &str, folder: &Folder) -> Option<Reading> {
+    let output = run(program, &["-c", PYTHON, "x.tar"], &folder.0);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut fields: Vec<&str> = text.split('\0').collect();
+    let contents = fields.pop()?.to_owned();
+    let member = |field: &&str| {
+        let (size, name) = field.split_once(' ').unwrap();
+        (name.to_owned(), size.parse().unwrap())
+    };
+    output.status.success().then(|| Reading { members: fields.iter().map(member).collect(), contents })
+}
+
+/// Size and name from `-tv` lines: GNU has five columns before the name, bsdtar eight.
+fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, folder: &Folder) -> Option<Reading> {
+    let listing = run(program, list, &folder.0);
+    let extracted = run(program, &["-xOf", "x.tar"], &folder.0);
+    // Warnings count as errors: "skipping to next header" exits with 0 in some versions.
+    let clean = listing.status.success() && extracted.status.success() && listing.stderr.is_empty();
+    let text = String::from_utf8_lossy(&listing.stdout).into_owned();
+    let member = |line: &str| {
+        let mut rest = line;
+        let mut size = 0;
+        for column in 0..columns {
+            let (field, tail) = rest.trim_start().split_once(' ')?;
+            if column == size_at {
+                size = field.parse().unwrap_or(0);
+            }
+            rest = tail;
+        }
+        let name = rest.trim_start().split(" -> ").next()?.split(" link to ").next()?;
+        Some((name.trim_end_matches('/').to_owned(), size))
+    };
+    let members: Option<Vec<_>> = text.lines().map(member).collect();
+    Some(Reading { members: members?, contents: sha256(&extracted.stdout) }).filter(|_| clean)
+}
+
+fn readings(folder: &Folder) -> Vec<(&'static str, Option<Reading>)> {
+    let mut found = Vec::new();
+    if let Some(program) = gnu_tar() {
+        let list = ["-tvf", "x.tar", "--full-time", "--quoting-style=literal", "-P"];
+        found.push(("GNU tar", by_listing(program, &list, 5, 2, folder)));
+    }
+    if let Some(program) = bsdtar() {
+        found.push(("bsdtar", by_listing(program, &["-tvPf", "x.tar"], 8, 4, folder)));
+    }
+    if let Some(program) = python() {
+        found.push(("Python", by_python(program, folder)));
+    }
+    found
+}
+
+#[test]
+fn accepted_archives_are_the_same_for_every_other_reader() {
+    let (mut compared, mut differing) = (0, BTreeSet::new());
+    for case in cases() {
+        let folder = Folder::new();
+        folder.file("x.tar", &case.tar);
+        let theirs = readings(&folder);
+        let sound = |found: &Contents| found.iter().all(|(member, _)| member.refusal.is_none());
+        let mine = strict(&case.tar).ok().filter(sound).map(|found| ours(&found));
+        let read: Vec<&Reading> = theirs.iter().filter_map(|(_, reading)| reading.as_ref()).collect();
+        if read.windows(2).any(|pair| pair[0] != pair[1]) {
+            differing.insert(case.name);
+            assert_eq!(mine, None, "{}: the others disagree and we accept it: {theirs:?}", case.name);
+        }
+        let Some(mine) = mine else { continue };
+        for (program, reading) in &theirs {
+            match reading {
+                Some(reading) => assert_eq!(reading, &mine, "{}: {program} against ours", case.name),
+                None => eprintln!("{}: {program} reads it with errors or warnings", case.name),
+            }
+        }
+        compared += read.len();
+    }
+    eprintln!("{compared} readings compared; other readers disagree about {differing:?}, which we refuse");
+    assert!(compared > 0 || gnu_tar().is_none() && bsdtar().is_none() && python().is_none());
+}
