@@ -9,7 +9,7 @@ from typing import Final
 
 from seqferry import local
 from seqferry.engine import Engine, ObjectInfo
-from seqferry.errors import UsageError
+from seqferry.errors import StorageError, UsageError
 from seqferry.models import Location, TransferSpec
 from seqferry.spec import checked, is_left_out, is_own, source_key
 
@@ -36,15 +36,33 @@ def check(engine: Engine, spec: TransferSpec) -> None:
 
 
 def check_buckets(engine: Engine, spec: TransferSpec) -> None:
-    """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing."""
+    """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing.
+
+    Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
+    a target from which nothing is removed do without.
+    """
     if spec.source.disk:
         local.check_source(spec.source.bucket)
     else:
-        engine.check_bucket(spec.source)
+        _check_bucket(engine, spec.source, is_listed=spec.keys is None and not spec.single)
     if spec.target.disk:
         local.check_target(spec.target.bucket)
     elif spec.target != spec.source:
-        engine.check_bucket(spec.target)
+        _check_bucket(engine, spec.target, is_listed=spec.delete)
+
+
+def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
+    try:
+        engine.check_bucket(place)
+    except StorageError as why:
+        if is_listed or not _is_denied(why):
+            raise
+        log.info("%s may not be listed by these credentials; going on without", place.uri)
+
+
+def _is_denied(why: StorageError) -> bool:
+    """The credentials are valid and lack a permission."""
+    return why.error_class == "person" and why.error_code in ("AccessDenied", "Forbidden")
 
 
 def objects(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None]) -> Iterator[list[ObjectInfo]]:
@@ -74,10 +92,17 @@ def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> Usa
 
 
 def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
-    """True when nothing is under the target prefix, so that no object needs to be looked for there."""
+    """True when nothing is under the target prefix, so that no object needs to be looked for there.
+
+    False as well where the credentials may not list the target.
+    """
     pages = engine.list(spec.target, limit=1)
     try:
         return not any(pages)
+    except StorageError as why:
+        if not _is_denied(why):
+            raise
+        return False
     finally:
         # A generator that is not read to its end is closed, which closes the listing.
         close = getattr(pages, "close", None)
@@ -143,6 +168,12 @@ def _missing_single(engine: Engine, source: Location) -> str:
     if source.disk:
         return f"There is no file {source.uri} any more."
     below = replace(source, key=source.key + "/")
-    if any(engine.list(below, limit=1)):
+    try:
+        is_prefix = any(engine.list(below, limit=1))
+    except StorageError as why:
+        if not _is_denied(why):
+            raise
+        return f"There is no object {source.uri}."
+    if is_prefix:
         return f"There is no object {source.uri}; did you mean {below.uri} (everything below it)?"
     return f"There is no object {source.uri}. See what there is with: seqferry ls s3://{source.bucket}/"

@@ -144,6 +144,11 @@ def corrupt_request(at: int) -> Action:
     return {"do": "corrupt_request", "at": at}
 
 
+def drop_header(name: str) -> Action:
+    """Pass the request on without this header, as some proxies do."""
+    return {"do": "drop_header", "name": name}
+
+
 def delay(*, request_ms: int = 0, reply_ms: int = 0) -> Action:
     return {"do": "delay", "request_ms": request_ms, "reply_ms": reply_ms}
 

@@ -38,6 +38,22 @@ _TRIES: Final = 4
 # An authority of these tests alone, and a certificate by it for 127.0.0.1 alone, good for a hundred years.
 _TLS: Final = Path(__file__).parent / "tls"
 
+# What a transfer may ask of a bucket and its objects.
+_ACTIONS: Final = (
+    "s3:ListBucket",
+    "s3:ListBucketVersions",
+    "s3:ListBucketMultipartUploads",
+    "s3:ListMultipartUploadParts",
+    "s3:AbortMultipartUpload",
+    "s3:GetObject",
+    "s3:GetObjectVersion",
+    "s3:GetObjectTagging",
+    "s3:GetObjectAttributes",
+    "s3:PutObject",
+    "s3:PutObjectTagging",
+    "s3:DeleteObject",
+)
+
 # What boto3 raises while a server starts.
 _NOT_YET: Final = (BotoCoreError, ClientError)
 
@@ -118,8 +134,7 @@ class S3Server:
         # SeaweedFS lets a policy count a moment after it took it: ask for a key that only the policy makes forbidden.
         canary = f"policy-canary-{uuid.uuid4().hex}"
         canary_refused = {**refuse, "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/{canary}"}
-        policy = {"Version": "2012-10-17", "Statement": [allow, refuse, canary_refused]}
-        self.client().put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+        self._set_policy(bucket, [allow, refuse, canary_refused])
 
         def counts() -> bool:
             try:
@@ -129,6 +144,37 @@ class S3Server:
             return True
 
         eventually(counts, what="the bucket policy to count")
+
+    def allow_only(self, bucket: str, action: str, key: str = "*") -> None:
+        """Sets a bucket policy that allows ``mover`` this one action on keys like ``key``, and nothing else."""
+        everything = [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"]
+        allow = {
+            "Effect": "Allow",
+            "Principal": self.policy_principal,
+            "Action": action,
+            "Resource": f"arn:aws:s3:::{bucket}/{key}",
+        }
+        # On SeaweedFS the identity itself may do everything: what is not allowed here is refused by name.
+        refuse = {
+            "Effect": "Deny",
+            "Principal": self.policy_principal,
+            "Action": [other for other in _ACTIONS if other != action],
+            "Resource": everything,
+        }
+        self._set_policy(bucket, [allow, refuse])
+
+        def counts() -> bool:
+            try:
+                self.client(self.user).head_bucket(Bucket=bucket)
+            except ClientError as error:
+                return error.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+            return False
+
+        eventually(counts, what="the bucket policy to count")
+
+    def _set_policy(self, bucket: str, statements: list[dict[str, Any]]) -> None:
+        policy = {"Version": "2012-10-17", "Statement": statements}
+        self.client().put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
 
     def delete_bucket(self, name: str) -> None:
         """Removes a bucket and all that is in it: objects, versions and open uploads."""

@@ -121,6 +121,11 @@ impl StoreError {
             )
     }
 
+    /// Whether these credentials lack a permission for this request, and may have others.
+    pub fn is_denied(&self) -> bool {
+        matches!(self.code.as_str(), "AccessDenied" | "Forbidden")
+    }
+
     /// Whether the service has received other bytes than their checksum or digest promises.
     pub fn is_about_bytes(&self) -> bool {
         matches!(self.code.as_str(), "BadDigest" | "XAmzContentSHA256Mismatch" | "XAmzContentChecksumMismatch")

@@ -262,6 +262,8 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: Tries) {
         created: Arc::default(),
         read_before: None,
         plain_etags: AtomicBool::new(false),
+        unreadable_target: false,
+        streams_unseen: false,
     };
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
     let outcome = match stopped {

@@ -138,8 +138,20 @@ pub(crate) enum Trouble {
     RangesIgnored,
     /// The target's service does not know this checksum.
     UnknownChecksum(ChecksumAlgorithm),
+    /// Something is at the target that these credentials may not read, and the write that was to replace nothing was refused.
+    ExistsUnseen(ObjectFailure),
     /// For good.
     Failed(ObjectFailure),
+}
+
+/// The target as it is after a write.
+pub(crate) enum LookBack {
+    /// There, with these facts.
+    Found(Box<ObjectMeta>),
+    /// Not there.
+    Gone,
+    /// The credentials may write to the target and not read it: the reply to the write is all the evidence there is.
+    Denied,
 }
 
 impl From<Interrupted> for Trouble {
@@ -194,6 +206,10 @@ pub(crate) struct Object<'a, J> {
     pub(crate) read_before: Option<String>,
     /// The last part that was copied got an `ETag` that is a digest of its bytes.
     pub(crate) plain_etags: AtomicBool,
+    /// The credentials may not read the target, so that nobody knows whether anything is there.
+    pub(crate) unreadable_target: bool,
+    /// Streamed although the service could copy it: a copy in one request cannot be told to replace nothing.
+    pub(crate) streams_unseen: bool,
 }
 
 /// Seconds since the epoch, by our clock.
@@ -237,7 +253,11 @@ impl<J: Journal> Object<'_, J> {
                         Err(Stopped::Failed(failure)) => break Err(failure),
                     }
                 }
-                Err(Trouble::Again(failure) | Trouble::Failed(failure)) => {
+                Err(Trouble::ExistsUnseen(_)) if self.policy.if_exists == IfExists::Skip => {
+                    self.drop_upload(false).await;
+                    break Ok(Copy::found(State::Skipped, Method::None, &ObjectMeta::default(), Verified::No));
+                }
+                Err(Trouble::Again(failure) | Trouble::Failed(failure) | Trouble::ExistsUnseen(failure)) => {
                     // What stops the whole job is told at once, so that no other object runs into it meanwhile.
                     if failure.scope != Scope::Job {
                         self.drop_upload(false).await;
@@ -298,14 +318,19 @@ impl<J: Journal> Object<'_, J> {
             if self.policy.resumed {
                 self.drop_stale_uploads(None).await?;
             }
+            let at_once =
+                evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits);
+            self.streams_unseen = at_once && self.is_unseen();
             if self.streams() {
                 if self.streams_at_once() {
                     return self.stream_at_once().await;
                 }
-            } else if evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits)
-            {
+            } else if at_once {
                 return self.copy_at_once(None, looked).await;
             }
+        } else if self.policy.if_exists == IfExists::Same {
+            // The run that began the upload has looked at the target; whether it could see anything is not on record.
+            self.unreadable_target = matches!(self.look_back().await, Ok(LookBack::Denied));
         }
         let source = match looked {
             Some(source) => source,
@@ -318,6 +343,10 @@ impl<J: Journal> Object<'_, J> {
             return self.stream_in_parts(&source).await;
         }
         match self.route(&source).await? {
+            Route::Copy(_) if self.is_unseen() => {
+                self.streams_unseen = true;
+                self.stream_in_parts(&source).await
+            }
             Route::Copy(checksum) => {
                 self.drop_upload(false).await;
                 self.copy_at_once(checksum, Some(source)).await
@@ -398,6 +427,15 @@ impl<J: Journal> Object<'_, J> {
                 IfExists::Same | IfExists::Overwrite => return Ok(None),
             },
             Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
+            // Write-only access. What is there stays: the write is to replace nothing, unless that was asked for.
+            Err(Interrupted::Failed(error)) if error.is_denied() => {
+                self.unreadable_target = true;
+                return if self.is_unseen() && self.target.quirks().refuses_conditions() {
+                    Err(self.cannot_be_compared(error.operation, "may exist"))
+                } else {
+                    Ok(None)
+                };
+            }
             Err(other) => return Err(other.into()),
         };
         if self.policy.if_exists == IfExists::Skip {
@@ -448,6 +486,23 @@ impl<J: Journal> Object<'_, J> {
         Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message))
     }
 
+    /// Whether something may be at the target that cannot be compared, and must not be replaced.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.unreadable_target && self.policy.if_exists != IfExists::Overwrite
+    }
+
+    /// Something is, or may be, at a target that these credentials cannot read.
+    pub(crate) fn cannot_be_compared(&self, operation: &'static str, there: &str) -> Trouble {
+        if self.policy.if_exists == IfExists::Fail {
+            return self.target_exists();
+        }
+        let message = format!(
+            "{} {there}, and cannot be compared: these credentials may not read it. It was not replaced. Give them s3:GetObject on the target, or choose --if-exists overwrite (a run that was cut off may have written it).",
+            self.target_address()
+        );
+        Trouble::ExistsUnseen(ObjectFailure::new(FailureClass::Exists, "TargetExists", operation, message))
+    }
+
     /// Whether something was made since the transfer was born, by the service's clock.
     pub(crate) fn is_young(&self, at: f64) -> bool {
         at >= self.policy.since - CLOCK_SLACK
@@ -480,11 +535,12 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// Facts about the target; None when there is none.
-    async fn head_target(&self) -> Result<Option<ObjectMeta>, Trouble> {
+    /// Facts about the target, as far as the credentials may read it.
+    async fn look_back(&self) -> Result<LookBack, Trouble> {
         match self.ask_target().await {
-            Ok(target) => Ok(Some(target)),
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+            Ok(target) => Ok(LookBack::Found(Box::new(target))),
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(LookBack::Gone),
+            Err(Interrupted::Failed(error)) if error.is_denied() => Ok(LookBack::Denied),
             Err(other) => Err(other.into()),
         }
     }
@@ -646,15 +702,19 @@ impl<J: Journal> Object<'_, J> {
             if source.is_none() {
                 source = Some(self.head_source().await?);
             }
-            let Some(target) = self.head_target().await? else { return Err(self.target_changed("is gone")) };
-            if target.etag != written.etag {
-                return Err(self.target_changed("holds something else"));
-            }
-            verdict = match source.as_ref() {
-                Some(source) => self.compare_sides(source, &target, same_boundaries, false).await?,
-                None => Verdict::Unknown,
+            verdict = match (self.look_back().await?, source.as_ref()) {
+                (LookBack::Gone, _) => return Err(self.target_changed("is gone")),
+                (LookBack::Found(target), _) if target.etag != written.etag => {
+                    return Err(self.target_changed("holds something else"));
+                }
+                (LookBack::Found(target), Some(source)) => {
+                    let verdict = self.compare_sides(source, &target, same_boundaries, false).await?;
+                    written.checksum = target.checksum.or(written.checksum);
+                    verdict
+                }
+                (LookBack::Denied, Some(source)) => compare(Side::from(source), answered, same_boundaries),
+                (_, None) => Verdict::Unknown,
             };
-            written.checksum = target.checksum.or(written.checksum);
         }
         self.conclude(method, verdict, written).await
     }

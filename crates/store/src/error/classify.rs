@@ -129,6 +129,8 @@ pub const TABLE: &[Row] = &[
     (code::SYMLINK_DANGLING, NotFound, Scope::Object),
     (code::SYMLINK_LOOP, NotFound, Scope::Object),
     (code::NAME_NOT_UTF8, Object, Scope::Object),
+    // The same on every try.
+    (code::HEAD_TOO_LARGE, Object, Scope::Object),
     // Not offered here.
     (code::RANGE_IGNORED, Capability, Scope::Object),
     ("NotImplemented", Capability, Scope::Object),
@@ -150,6 +152,8 @@ pub mod code {
     pub const MALFORMED: &str = "MalformedResponse";
     /// A part of an object was asked for, and something else came: a proxy has dropped the `Range` header.
     pub const RANGE_IGNORED: &str = "RangeIgnored";
+    /// The head of the answer is larger than any that S3 sends.
+    pub const HEAD_TOO_LARGE: &str = "ResponseHeadTooLarge";
     /// The credential chain has nothing to offer.
     pub const NO_CREDENTIALS: &str = "NoCredentials";
 
@@ -241,6 +245,15 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
                 "Give these credentials s3:GetObjectTagging on the source, then copy the object again."
             }
             "ListObjectsV2" | "HeadBucket" => "Give these credentials s3:ListBucket on the bucket.",
+            "HeadObject" | "GetObject" => {
+                "Give these credentials s3:GetObject on the object (and the KMS key's rights); without s3:ListBucket on the bucket a missing object is refused as well."
+            }
+            "PutObject" | "CreateMultipartUpload" | "UploadPart" | "CompleteMultipartUpload" => {
+                "Give these credentials s3:PutObject on the target, s3:PutObjectTagging for objects with tags (and the KMS key's rights), then run the same command again."
+            }
+            "ListParts" => "Give these credentials s3:ListMultipartUploadParts on the target.",
+            "ListMultipartUploads" => "Give these credentials s3:ListBucketMultipartUploads on the bucket.",
+            "AbortMultipartUpload" => "Give these credentials s3:AbortMultipartUpload on the target.",
             "DeleteObject" => "Give these credentials s3:DeleteObject on the target, then run the same command again.",
             _ => {
                 "Give these credentials s3:GetObject and s3:GetObjectTagging on the source, s3:PutObject and s3:PutObjectTagging on the target, s3:ListBucket on both (and the KMS key's rights), then run the same command again."
@@ -304,6 +317,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::SYMLINK_LOOP => "Remove the link, or choose --symlinks keep to copy the link itself.",
         code::RANGE_IGNORED => {
             "The endpoint, or a proxy before it, drops the Range header: have that changed, or use another endpoint."
+        }
+        code::HEAD_TOO_LARGE => {
+            "The object carries more metadata than S3 allows, or a proxy adds headers: remove some of the metadata, or ask the endpoint's operator."
         }
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",

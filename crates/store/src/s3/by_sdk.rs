@@ -3,6 +3,9 @@
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpRequest;
+use aws_sdk_s3::config::interceptors::BeforeTransmitInterceptorContextMut;
+use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_s3::error::BoxError;
 use aws_sdk_s3::primitives::ByteStream as SdkStream;
 use aws_sdk_s3::types::StorageClass;
 use bytes::Bytes;
@@ -55,6 +58,28 @@ pub(super) fn expires(attributes: &Attributes) -> impl Fn(&mut HttpRequest) + Se
         if let Some(text) = &text {
             let _ = http.headers_mut().try_insert("expires", text.clone());
         }
+    }
+}
+
+/// Asks for a range after the request is signed, so that the signature does not cover it (as in [`super::sign`]).
+#[derive(Debug)]
+struct UnsignedRange(Option<Range>);
+
+impl Intercept for UnsignedRange {
+    fn name(&self) -> &'static str {
+        "unsigned range"
+    }
+
+    fn modify_before_transmit(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> std::result::Result<(), BoxError> {
+        if let Some(range) = self.0 {
+            context.request_mut().headers_mut().try_insert("range", range.header())?;
+        }
+        Ok(())
     }
 }
 
@@ -194,8 +219,8 @@ pub(super) async fn fetch_by_sdk(
         .key(key)
         .set_version_id(source.version_id.clone())
         .set_if_match(source.if_match.as_deref().map(quoted))
-        .set_range(range.map(|range| range.header()))
         .customize()
+        .interceptor(UnsignedRange(range))
         .mutate_request(move |http| {
             // As a header: asked in its own words the SDK would compute the checksum over the body as well, which is done by
             // whoever wants to know.

@@ -1,6 +1,7 @@
 //! Between the SDK's shapes and ours: errors, facts, checksums, encodings.
 
 use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use aws_credential_types::provider::error::CredentialsError;
@@ -16,6 +17,7 @@ use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
+use super::http1::HeadTooLarge;
 use super::transport::NotTrusted;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::classify::code;
@@ -335,9 +337,19 @@ pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
         code::TIMED_OUT
     } else if sources(error).any(<dyn Error>::is::<NotTrusted>) {
         code::NOT_TRUSTED
+    } else if sources(error).any(is_of_large_head) {
+        code::HEAD_TOO_LARGE
     } else {
         code::CONNECTION_FAILED
     }
+}
+
+/// Whether the head of an answer was too large, for our reader or for hyper's.
+fn is_of_large_head(error: &(dyn Error + 'static)) -> bool {
+    // What such an error holds is not among its causes.
+    let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    held.is_some_and(<dyn Error + Send + Sync>::is::<HeadTooLarge>)
+        || error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
 }
 
 /// Code for answers without one.

@@ -7,8 +7,10 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, ready};
@@ -33,9 +35,11 @@ use crate::budget::Pace;
 
 /// What is read to find the end of a head: more than a head has, little enough that few bytes of a body have to be moved.
 const HEAD: usize = 8 << 10;
-/// No head is longer, and has more lines.
-const LONGEST_HEAD: usize = 64 << 10;
-const HEADERS: usize = 100;
+/// Bytes and lines that a head may have. S3 sends some twenty lines of its own and 2 KiB of metadata, which is at most some 600 more.
+pub(super) const LONGEST_HEAD: usize = 64 << 10;
+pub(super) const HEADERS: usize = 1024;
+/// Lines for which there is room without an allocation.
+const USUAL_HEADERS: usize = 100;
 /// A line between the chunks of a chunked body.
 const LONGEST_LINE: usize = 8 << 10;
 /// A connection that nobody has used for so long is closed. Services close theirs after 5 to 60 s.
@@ -263,9 +267,6 @@ impl Connection {
                             }
                             ahead.advance(length);
                         }
-                        if ahead.len() >= LONGEST_HEAD {
-                            return Poll::Ready(Ok(()));
-                        }
                     }
                 }
             }
@@ -284,9 +285,6 @@ impl Connection {
                     return Ok(head);
                 }
                 continue;
-            }
-            if self.ahead.len() >= LONGEST_HEAD {
-                return Err(invalid("the answer has no end of its head"));
             }
             if self.more().await? == 0 {
                 return Err(io::Error::new(
@@ -330,7 +328,10 @@ impl Connection {
         loop {
             if let Some(end) = self.ahead.iter().position(|byte| *byte == b'\n') {
                 let mut line = self.ahead.split_to(end + 1);
-                line.truncate(if line.ends_with(b"\r\n") { end - 1 } else { end });
+                if !line.ends_with(b"\r\n") {
+                    return Err(invalid("a chunk's line does not end as HTTP lines do"));
+                }
+                line.truncate(end - 1);
                 return Ok(line);
             }
             if self.ahead.len() > LONGEST_LINE {
@@ -343,6 +344,31 @@ impl Connection {
     }
 }
 
+/// The head of an answer has more than [`LONGEST_HEAD`] bytes or [`HEADERS`] lines.
+#[derive(Debug)]
+pub(super) struct HeadTooLarge;
+
+impl fmt::Display for HeadTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the answer has more than {HEADERS} headers, or more than {} KiB of them", LONGEST_HEAD >> 10)
+    }
+}
+
+impl Error for HeadTooLarge {}
+
+/// A number of decimal digits and nothing else: neither a sign nor blanks.
+fn plain_number(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+/// The length of a chunk, which its line begins with.
+fn chunk_length(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
+    let digits =
+        std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
 fn invalid(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what)
 }
@@ -351,13 +377,24 @@ fn ended_early() -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, "the connection was closed before the end of the body")
 }
 
-/// A head and its length, once it is all there.
+/// A head and its length, once it is all there. Where it leaves in doubt what belongs to this answer it is refused, so that no bytes of
+/// one answer are taken for another's.
 fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
-    let mut lines = [httparse::EMPTY_HEADER; HEADERS];
-    let mut answer = httparse::Response::new(&mut lines);
-    let length = match answer.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
+    let (mut few, mut many) = ([const { MaybeUninit::uninit() }; USUAL_HEADERS], Vec::new());
+    let mut answer = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    let mut parsed = parser.parse_response_with_uninit_headers(&mut answer, bytes, &mut few);
+    if matches!(parsed, Err(httparse::Error::TooManyHeaders)) {
+        many.resize(HEADERS, MaybeUninit::uninit());
+        answer = httparse::Response::new(&mut []);
+        parsed = parser.parse_response_with_uninit_headers(&mut answer, bytes, &mut many);
+    }
+    let length = match parsed {
+        Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
+        Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(io::Error::new(ErrorKind::InvalidData, HeadTooLarge));
+        }
         Err(error) => return Err(invalid(&format!("the answer is no HTTP: {error}"))),
     };
     let status = answer.code.unwrap_or_default();
@@ -367,7 +404,8 @@ fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
         let value =
             std::str::from_utf8(header.value).map_err(|_| invalid(&format!("header {} is no text", header.name)))?;
         if header.name.eq_ignore_ascii_case("content-length") {
-            let length: u64 = value.trim().parse().map_err(|_| invalid("Content-Length is no number"))?;
+            let length =
+                plain_number(value.trim_matches([' ', '\t'])).ok_or_else(|| invalid("Content-Length is no number"))?;
             if told.is_some_and(|before| before != length) {
                 return Err(invalid("there are two lengths"));
             }
@@ -375,6 +413,9 @@ fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.trim().eq_ignore_ascii_case("chunked") {
                 return Err(invalid(&format!("transfer encoding {value:?}, which was not asked for")));
+            }
+            if chunked || answer.version != Some(1) {
+                return Err(invalid("the transfer encoding stands twice, or in an answer of HTTP/1.0"));
             }
             chunked = true;
         } else if header.name.eq_ignore_ascii_case("connection") {
@@ -384,6 +425,12 @@ fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
         headers
             .try_append(header.name.to_ascii_lowercase(), value.trim().to_owned())
             .map_err(|error| invalid(&format!("header {}: {error}", header.name)))?;
+    }
+    if chunked && told.is_some() {
+        return Err(invalid("the answer has a length and chunks, and only one of them can be right"));
+    }
+    if status == 101 {
+        return Err(invalid("another protocol, which was not asked for"));
     }
     let framing = match told {
         _ if matches!(status, 100..=199 | 204 | 304) => Framing::Length(0),
@@ -409,12 +456,17 @@ impl Incoming {
         let Some(connection) = &mut self.connection else { return Ok(0) };
         if self.framing == Framing::Chunks(None) {
             let line = connection.line().await?;
-            let digits = line[..].split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-            let size = std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            let size = size.ok_or_else(|| invalid("a chunk has no length"))?;
+            let size = chunk_length(&line).ok_or_else(|| invalid("a chunk has no length"))?;
             if size == 0 {
                 // What stands after the last chunk are headers, which nobody has asked for.
-                while !connection.line().await?.is_empty() {}
+                let mut room = LONGEST_HEAD;
+                loop {
+                    let trailer = connection.line().await?;
+                    if trailer.is_empty() {
+                        break;
+                    }
+                    room = room.checked_sub(trailer.len()).ok_or_else(|| invalid("the trailers have no end"))?;
+                }
                 self.framing = Framing::Length(0);
                 self.end_if_done();
                 return Ok(0);
@@ -451,6 +503,65 @@ impl Incoming {
             && connection.ahead.is_empty()
         {
             connections.keep(origin, connection);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What heads are made of, and what breaks readers of them.
+    const PIECES: &[&str] = &[
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/1.0 404 \r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "content-length: 5\r\n",
+        "Content-Length: +5\r\n",
+        "transfer-encoding: chunked\r\n",
+        "transfer-encoding: gzip, chunked\r\n",
+        "connection: close\r\n",
+        "etag: \"e\"\r\n",
+        "\r\n",
+        "\n",
+        "\r",
+        ":",
+        " ",
+        "\0",
+        "\u{e9}",
+        "x",
+        "content-length:18446744073709551616\r\n",
+        "x-amz-meta-a: b\r\n c\r\n",
+    ];
+
+    proptest! {
+        #[test]
+        fn a_head_is_read_the_same_however_much_of_it_has_come(
+            pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..12),
+            noise in proptest::collection::vec(any::<u8>(), 0..40),
+            noise_first: bool,
+        ) {
+            let mut bytes = pieces.concat().into_bytes();
+            if noise_first { bytes.splice(0..0, noise); } else { bytes.extend(noise); }
+            let whole = read_head(&bytes);
+            if let Ok(Some((head, length))) = &whole {
+                prop_assert!(*length <= bytes.len());
+                for end in 0..*length {
+                    prop_assert!(!matches!(read_head(&bytes[..end]), Ok(Some(_))), "{end} of {length} bytes are no head");
+                }
+                let again = read_head(&bytes[..*length]).unwrap().unwrap();
+                prop_assert_eq!((again.0.status, again.0.framing, again.1), (head.status, head.framing, *length));
+            }
+        }
+
+        #[test]
+        fn only_plain_numbers_are_lengths(text in "[0-9a-fxX+ \\-_]{0,20}") {
+            let decimal = !text.is_empty() && text.chars().all(|one| one.is_ascii_digit());
+            prop_assert!(plain_number(&text).is_none() || decimal);
+            let hexadecimal = !text.is_empty() && text.trim_ascii_end().chars().all(|one| one.is_ascii_hexdigit());
+            prop_assert!(chunk_length(text.as_bytes()).is_none() || hexadecimal);
         }
     }
 }

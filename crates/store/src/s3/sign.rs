@@ -20,6 +20,10 @@ use crate::checksum::hex;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
+/// Not covered by the signature. Where a proxy drops `Range`, the service answers with the whole object, which is noticed; it would
+/// refuse a signature over a header that is not there.
+const UNSIGNED: &str = "range";
+
 /// What the signature says of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Payload {
@@ -44,7 +48,7 @@ impl Payload {
 pub(super) struct ToSign<'a> {
     pub(super) method: &'a str,
     pub(super) uri: &'a Uri,
-    /// Names in lower case. All are signed.
+    /// Names in lower case. All are signed but those of [`UNSIGNED`].
     pub(super) headers: &'a [(Cow<'static, str>, String)],
     pub(super) payload: Payload,
 }
@@ -80,6 +84,7 @@ impl Signer {
         let host = host(asked.uri);
         let mut headers: Vec<(&str, &str)> =
             asked.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
+        headers.retain(|(name, _)| *name != UNSIGNED);
         headers.extend(added.iter().map(|(name, value)| (*name, value.as_str())));
         headers.push(("host", &host));
         headers.sort_unstable();
@@ -198,7 +203,7 @@ mod tests {
         settings.percent_encoding_mode = PercentEncodingMode::Single;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
-        settings.excluded_headers = None;
+        settings.excluded_headers = Some(vec![UNSIGNED.into()]);
         settings
     }
 
@@ -244,6 +249,7 @@ mod tests {
             key in "[ -~é✓]{1,40}",
             version in proptest::option::of("[ -~]{1,20}"),
             part in proptest::option::of(1..10_000_u32),
+            range in proptest::option::of("bytes=[0-9]{1,5}-[0-9]{1,5}"),
             values in proptest::collection::vec("[!-~]([ -~é]{0,20}[!-~])?", 0..6),
             token in proptest::option::of("[A-Za-z0-9/+=]{1,50}"),
             region in prop_oneof![Just("us-east-1"), Just("eu-central-1")],
@@ -260,8 +266,9 @@ mod tests {
             .collect();
             let end = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };
             let uri: Uri = format!("{address}/{}{end}", path(&key)).parse().unwrap();
-            let headers: Vec<(Cow<'static, str>, String)> =
+            let mut headers: Vec<(Cow<'static, str>, String)> =
                 values.into_iter().enumerate().map(|(nth, value)| (format!("x-amz-meta-{nth}").into(), value)).collect();
+            headers.extend(range.map(|range| ("range".into(), range)));
             let asked = ToSign {
                 method: if get { "GET" } else { "PUT" },
                 uri: &uri,

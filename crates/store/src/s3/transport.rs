@@ -45,7 +45,7 @@ use tokio_util::io::poll_read_buf;
 use tower_service::Service;
 
 use super::convert::sources;
-use super::http1::Connections;
+use super::http1::{Connections, HEADERS, LONGEST_HEAD};
 use crate::budget::Pace;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -115,7 +115,11 @@ impl Ours {
     fn new(dial: Dial) -> Self {
         Self {
             // Without a timer idle connections would stay for ever.
-            client: Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(dial),
+            client: Client::builder(TokioExecutor::new())
+                .pool_timer(TokioTimer::new())
+                .http1_max_headers(HEADERS)
+                .http1_max_buf_size(LONGEST_HEAD)
+                .build(dial),
             proxies: Matcher::from_env(),
             by_proxy: LazyLock::new(|| {
                 let settings = HttpConnectorSettings::builder().connect_timeout(CONNECTING).build();

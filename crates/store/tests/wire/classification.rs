@@ -99,6 +99,7 @@ const OURS: &[&str] = &[
     code::TRUNCATED,
     code::MALFORMED,
     code::RANGE_IGNORED,
+    code::HEAD_TOO_LARGE,
     code::NO_CREDENTIALS,
     code::NOT_TRUSTED,
 ];

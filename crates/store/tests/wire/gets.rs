@@ -177,14 +177,11 @@ async fn bodies_whose_framing_makes_no_sense_never_pass_for_whole() {
         let error = came(Reply::raw(&format!("{head}{rest}"), Then::Close)).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), (code::TRUNCATED, ErrorClass::Retry), "{rest:.20}: {error:?}");
     }
-    let many = "x: v\r\n".repeat(200);
     for head in [
         "HTTP/1.1 200 OK\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nbody",
         "HTTP/1.1 200 OK\r\ncontent-length: four\r\n\r\nbody",
         "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nbody",
         "HTTP/2 200 OK\r\ncontent-length: 4\r\n\r\nbody",
-        &format!("HTTP/1.1 200 OK\r\n{many}content-length: 4\r\n\r\nbody"),
-        &format!("HTTP/1.1 200 OK\r\nx: {long}\r\ncontent-length: 4\r\n\r\nbody"),
     ] {
         let error = came(Reply::raw(head, Then::Close)).await.unwrap_err();
         assert_eq!(

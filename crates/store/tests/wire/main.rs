@@ -13,6 +13,7 @@ mod regions;
 mod secrets;
 mod server;
 mod shape;
+mod strict;
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;

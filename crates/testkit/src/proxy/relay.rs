@@ -103,7 +103,7 @@ pub(super) async fn relay(
     request: Request<Incoming>,
     client: &mut oneshot::Sender<Answer>,
 ) -> Answer {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let call = classify(&parts);
     let (ticket, orders) = journal.begin(&parts, call);
     let mut passage = Passage { journal, ticket, reset, client };
@@ -117,6 +117,11 @@ pub(super) async fn relay(
     } else {
         Source::Streamed(body)
     };
+    for order in &orders {
+        if let Action::DropHeader { name } = &order.action {
+            parts.headers.remove(name.as_str());
+        }
+    }
     for order in &orders {
         if let Err(left) = passage.wait(order, Side::Request).await {
             return Err(passage.give_up(&left));

@@ -8,8 +8,8 @@ use crate::classify::{Call, OPERATIONS};
 
 /// One instruction: requests that match it meet its action.
 ///
-/// Rules are asked in the order in which they were added. [`Action::Delay`] and [`Action::Hold`] let the next rules have
-/// their turn as well; any other action decides the request.
+/// Rules are asked in the order in which they were added. [`Action::DropHeader`], [`Action::Delay`] and [`Action::Hold`] let the
+/// next rules have their turn as well; any other action decides the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -108,6 +108,11 @@ pub enum Action {
         /// Its offset, counted on from the start again where the body is shorter: every body but an empty one is spoiled.
         at: u64,
     },
+    /// Pass the request on without this header, as some proxies do.
+    DropHeader {
+        /// Its name.
+        name: String,
+    },
     /// Wait before forwarding, before replying, or both. Milliseconds.
     Delay {
         /// Before the server hears of the request.
@@ -165,7 +170,7 @@ impl Action {
 
     /// Whether further rules are asked after this one.
     pub(super) fn passes_on(&self) -> bool {
-        matches!(self, Self::Delay { .. } | Self::Hold { .. })
+        matches!(self, Self::DropHeader { .. } | Self::Delay { .. } | Self::Hold { .. })
     }
 }
 

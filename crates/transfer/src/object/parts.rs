@@ -19,7 +19,7 @@ use seqferry_store::{
 use tokio::task::JoinError;
 
 use super::md5::MD5;
-use super::{Copy, Journal, Object, Trouble, Verify};
+use super::{Copy, Journal, LookBack, Object, Trouble, Verify};
 use crate::evidence::{PartsRoute, Verdict};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
@@ -227,6 +227,11 @@ impl<'a, J: Journal> Object<'a, J> {
             {
                 Ok(parts) => parts,
                 Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
+                // Write-only access: nobody can say what the upload holds, so that the object starts over.
+                Err(Interrupted::Failed(error)) if error.is_denied() => {
+                    abort(self.target, &self.policy.target_bucket, &self.item.target_key, upload_id, &self.tries).await;
+                    return Ok(None);
+                }
                 Err(other) => return Err(other.into()),
             };
         let fits = |part: &PartInfo| plan.range(part.number).is_some_and(|range| range.len() == part.size);
@@ -421,7 +426,7 @@ impl<'a, J: Journal> Object<'a, J> {
         source: &ObjectMeta,
         part_size: u64,
     ) -> Result<Option<Written>, Trouble> {
-        let Some(target) = self.head_target().await? else { return Ok(None) };
+        let LookBack::Found(target) = self.look_back().await? else { return Ok(None) };
         let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
             Verdict::Proven(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
@@ -434,7 +439,7 @@ impl<'a, J: Journal> Object<'a, J> {
                     && self.is_young(target.last_modified)
             }
         };
-        let ObjectMeta { etag, version_id, checksum, .. } = target;
+        let ObjectMeta { etag, version_id, checksum, .. } = *target;
         Ok(ours.then_some(Written { etag, version_id, checksum }))
     }
 

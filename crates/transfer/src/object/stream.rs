@@ -19,7 +19,7 @@ use seqferry_store::{
 
 use super::disk::time_text;
 use super::md5::MD5;
-use super::{Copy, IfExists, Journal, Object, Trouble};
+use super::{Copy, IfExists, Journal, LookBack, Object, Trouble};
 use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
 use crate::plan::etag_parts;
@@ -57,6 +57,7 @@ impl<J: Journal> Object<'_, J> {
     /// Whether this object's bytes pass through this process.
     pub(super) fn streams(&self) -> bool {
         self.policy.way == Way::Stream
+            || self.streams_unseen
             || self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket)
     }
 
@@ -78,7 +79,8 @@ impl<J: Journal> Object<'_, J> {
 
     /// Whether nothing may be at the target that was not there when it was looked at.
     pub(super) fn if_absent(&self) -> bool {
-        matches!(self.policy.if_exists, IfExists::Skip | IfExists::Fail) && !self.target.quirks().refuses_conditions()
+        (matches!(self.policy.if_exists, IfExists::Skip | IfExists::Fail) || self.is_unseen())
+            && !self.target.quirks().refuses_conditions()
     }
 
     /// A write that was to replace nothing was refused for that: something is there now, or the service knows no such wish.
@@ -89,6 +91,8 @@ impl<J: Journal> Object<'_, J> {
             self.target.quirks().learn_refused_conditions();
         } else if error.class != ErrorClass::Precondition {
             return None;
+        } else if self.unreadable_target {
+            return Some(self.cannot_be_compared(error.operation, "exists"));
         }
         // Which is it, and whose, is seen at the next look.
         let failure = ObjectFailure { class: FailureClass::Exists, ..error.clone().into() };
@@ -295,7 +299,9 @@ impl<J: Journal> Object<'_, J> {
         let kept = if self.target.connection().is_disk() {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in what is known, and a file is cheap to read.
-                let Some(target) = self.head_target().await? else { return Err(self.target_changed("is gone")) };
+                let LookBack::Found(target) = self.look_back().await? else {
+                    return Err(self.target_changed("is gone"));
+                };
                 read = self.compare_sides(source, &target, same_boundaries, false).await?;
             }
             Verdict::Proven(Verified::Checksum)
@@ -305,17 +311,22 @@ impl<J: Journal> Object<'_, J> {
             let mut kept = compare(sent, answered, true);
             if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
                 // The answer does not settle it: look at the target.
-                let Some(target) = self.head_target().await? else { return Err(self.target_changed("is gone")) };
-                if target.etag != written.etag {
-                    return Err(self.target_changed("holds something else"));
+                match self.look_back().await? {
+                    LookBack::Gone => return Err(self.target_changed("is gone")),
+                    LookBack::Found(target) if target.etag != written.etag => {
+                        return Err(self.target_changed("holds something else"));
+                    }
+                    LookBack::Found(target) => {
+                        kept = compare(sent, Side::from(&*target), true);
+                        // Parts of an earlier run may have left gaps in what is known: both sides may still speak for themselves.
+                        let direct = compare(Side::from(source), Side::from(&*target), same_boundaries);
+                        if !self.source.connection().is_disk() && matches!(direct, Verdict::Proven(_)) {
+                            (read, kept) = (direct.clone(), direct);
+                        }
+                        written.checksum = target.checksum.or(written.checksum);
+                    }
+                    LookBack::Denied => {}
                 }
-                kept = compare(sent, Side::from(&target), true);
-                // Parts of an earlier run may have left gaps in what is known: both sides may still speak for themselves.
-                let direct = compare(Side::from(source), Side::from(&target), same_boundaries);
-                if !self.source.connection().is_disk() && matches!(direct, Verdict::Proven(_)) {
-                    (read, kept) = (direct.clone(), direct);
-                }
-                written.checksum = target.checksum.or(written.checksum);
             }
             match (kept, doubt) {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
