@@ -6,7 +6,7 @@
 //! | [`stream`] | [`StreamReader`]: the scanner over a stream of chunks, with the contents of members as events |
 //! | [`member`], [`refusal`], [`error`] | a member, the reasons to refuse one member, the reasons to refuse the archive |
 //! | [`path`], [`tree`] | safe relative paths, and the tree of all members with its links resolved inside |
-//! | [`write`] | deterministic headers, the layout of a whole archive before a byte is read, upload parts, shards |
+//! | [`mod@write`] | deterministic headers, the layout of a whole archive before a byte is read, upload parts, shards |
 //! | [`index`] | the sidecar index: format, writer, strict reader, builder |
 //!
 //! The crate does no I/O and knows no object store. A caller hands over byte slices at offsets, so that the same parser
