@@ -21,6 +21,10 @@ class Endpoint:
         region: str | None = None,
         profile: str | None = None,
         anonymous: bool = False,
+        resolved: bool = False,
+        ca_bundle: str | None = None,
+        use_fips: bool = False,
+        use_dual_stack: bool = False,
         disk: bool = False,
         symlinks: str = "follow",
         empty_directories: bool = False,
@@ -29,6 +33,11 @@ class Endpoint:
         """An S3 endpoint; or with ``disk`` this machine's disks, where buckets are the absolute paths of folders.
 
         Args:
+            resolved: of the environment and the AWS files only credentials are read. No endpoint URL means AWS itself
+                then, and the next three hold.
+            ca_bundle: path of certificates to trust besides those of the system.
+            use_fips: use the endpoints of AWS that conform to FIPS 140.
+            use_dual_stack: use the endpoints of AWS that answer on IPv6 as well.
             symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.
             empty_directories: are keys with a last slash; else they are not seen.
             page_cache: what is written stays in the system's cache; else large files pass it.

@@ -11,12 +11,12 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from seqferry import _native
+from seqferry import _native, access
 from seqferry import spec as specs
 from seqferry._native import CopyItem, Events, Failure, Job, ObjectInfo, Progress
 from seqferry.config import Settings
 from seqferry.errors import StorageError
-from seqferry.models import RESULT_COLUMNS, Location, TransferSpec
+from seqferry.models import RESULT_COLUMNS, Access, Identity, Location, TransferSpec
 
 __all__ = [
     "CopyItem",
@@ -51,6 +51,9 @@ _ALL_FILES: Final = 65_536
 """More open files than any process here has use for; some programs loop over all that are allowed."""
 
 
+_UNRESOLVED: Final = Access(Identity("anonymous"))
+
+
 @contextmanager
 def _translated() -> Generator[None]:
     try:
@@ -73,8 +76,17 @@ def _endpoint(place: Location) -> _native.Endpoint:
             empty_directories=place.empty_directories,
             page_cache=place.page_cache,
         )
+    own = access.here(place)
+    found = own.access or _UNRESOLVED
     return _native.Endpoint(
-        endpoint_url=place.endpoint_url, region=place.region, profile=place.profile, anonymous=place.anonymous
+        endpoint_url=own.endpoint_url,
+        region=own.region,
+        profile=own.profile,
+        anonymous=own.anonymous,
+        resolved=own.access is not None,
+        ca_bundle=found.ca_bundle,
+        use_fips=found.fips,
+        use_dual_stack=found.dual_stack,
     )
 
 

@@ -5,6 +5,7 @@
     ├── ConfigError           the state folder, the database or an address is not usable    exit code 1
     ├── NotFoundError         no such transfer                                              exit code 1
     ├── ConflictError         the transfer is in a state that does not allow the act        exit code 1
+    ├── AccessError           this process is not the identity that a transfer needs        exit code 1
     ├── WorkerBusyError       another worker holds the state folder (SQLite)                exit code 1
     ├── PolicyError           the server's policy or the client's role does not allow it    exit code 1
     ├── OverloadError         the server is busy, or the storage did not answer it in time  exit code 1
@@ -44,6 +45,10 @@ class NotFoundError(SeqferryError):
 
 class ConflictError(SeqferryError):
     code = "conflict"
+
+
+class AccessError(SeqferryError):
+    code = "access"
 
 
 class WorkerBusyError(SeqferryError):

@@ -62,12 +62,46 @@ RESULT_COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """As whom requests are made, without a secret.
+
+    Attributes:
+        source: where the credentials come from; ``session`` is a temporary key in the environment.
+        role: for a person: the role, or the account of a temporary key.
+        proof: equal for equal identities; empty when a profile gives no credentials. See ``access``.
+    """
+
+    source: Literal["anonymous", "environment", "session", "profile", "web_identity", "container", "instance"]
+    profile: str | None = None
+    role: str | None = None
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a place is reached, as it was resolved at the submission. Holds no secret.
+
+    Attributes:
+        ca_bundle: path of certificates to trust besides those of the system.
+        fips, dual_stack: variants of AWS endpoints.
+    """
+
+    identity: Identity
+    ca_bundle: str | None = None
+    fips: bool = False
+    dual_stack: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Location:
     """A place in object storage, ``s3://bucket/key`` as seen through an endpoint, or on a disk. Holds no secret.
 
     On a ``disk``, ``bucket`` is the absolute path of a folder of this machine, and ``key`` a path below it. Links below
     it are followed, skipped, or kept as what they are; ``empty_directories`` are keys with a last slash, or not seen.
     What is written there stays in the system's ``page_cache``, or large files pass it.
+
+    Without ``access``, the environment of the process that does the work decides what the other fields leave open.
+    With it, they leave nothing open: no endpoint is AWS itself.
     """
 
     bucket: str
@@ -80,6 +114,7 @@ class Location:
     symlinks: Symlinks = "follow"
     empty_directories: bool = False
     page_cache: bool = False
+    access: Access | None = None
 
     @property
     def uri(self) -> str:
@@ -171,10 +206,24 @@ class Status:
     error_code: str | None = None
     error_message: str | None = None
     live: Live = field(default_factory=Live)
+    waits_for: str | None = None
+    """In words, when no worker is at it and none that is there may be: ``a worker with profile lab``."""
+    blocked_by: str | None = None
+    """The unfinished transfer that it waits for, since both write to the same keys."""
 
     @property
     def ended(self) -> bool:
         return self.state in ENDED_TRANSFER_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The answer to a submission. ``goes_on``: it is an unfinished transfer that was submitted before."""
+
+    id: str
+    goes_on: bool = False
+    blocked: bool = False
+    """It waits for another transfer that writes to the same keys."""
 
 
 @dataclass(frozen=True, slots=True)

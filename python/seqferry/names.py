@@ -14,6 +14,12 @@ WORKFLOW_SHAPE: Final = "1"
 QUEUE_TRANSFERS: Final = "transfers"
 QUEUE_BATCHES: Final = "batches"
 
+
+def queue_of(queue: str, lane: str | None) -> str:
+    """The queue of a lane (``access.lane``): only workers take from it that can be the identities of its transfers."""
+    return queue if lane is None else f"{queue}.{lane}"
+
+
 WORKFLOW_TRANSFER: Final = "transfer"
 WORKFLOW_BATCH: Final = "batch"
 

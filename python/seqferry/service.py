@@ -7,12 +7,11 @@ import time
 import uuid
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Final, Self, get_args
+from typing import Any, Final, Self, get_args
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
 
-from seqferry import local, sources
+from seqferry import access, local, sources
 from seqferry import spec as specs
 from seqferry.config import Settings
 from seqferry.db import events, evidence, objects, transfers
@@ -20,7 +19,7 @@ from seqferry.db.database import Database
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
 from seqferry.engine import Engine, ObjectInfo
-from seqferry.errors import ConflictError, NotFoundError, UsageError
+from seqferry.errors import AccessError, ConflictError, NotFoundError, UsageError
 from seqferry.models import (
     Event,
     Evidence,
@@ -30,6 +29,7 @@ from seqferry.models import (
     ObjectState,
     PlannedCopy,
     Status,
+    Submission,
     TransferSpec,
 )
 
@@ -86,17 +86,32 @@ class Service:
     # --- transfers ---
 
     def submit(self, spec: TransferSpec, *, actor: str, idempotency_key: str | None = None, queued: bool = True) -> str:
-        """Record the transfer and put it on the queue, both or none; returns its id.
+        """``submission``, of which only the id is wanted."""
+        return self.submission(spec, actor=actor, idempotency_key=idempotency_key, queued=queued).id
 
-        With an ``idempotency_key`` that was used before for the same spec, the id of then is returned, nothing added.
-        Not ``queued`` is for the worker of a state folder that does it at once; the next worker queues what is left.
+    def submission(
+        self,
+        spec: TransferSpec,
+        *,
+        actor: str,
+        idempotency_key: str | None = None,
+        queued: bool = True,
+        new: bool = False,
+    ) -> Submission:
+        """Record a transfer and put it on the queue, both or none; or go on with an unfinished one that is the same.
+
+        What the spec leaves open is resolved by the environment of this process and recorded (``access``). With an
+        ``idempotency_key`` that was used before for the same spec, the transfer of then is the answer. With ``new``,
+        another transfer is recorded though the same is unfinished. One that writes to the same keys as an unfinished
+        one waits for its end. Not ``queued`` is for the worker of a state folder that does it at once; the next worker
+        queues what is left.
 
         Raises:
             UsageError: the spec makes no sense, or needs this machine's disk while any machine may do the work, or the
                 idempotency key is empty or longer than 255 bytes.
             ConflictError: the key was used for another spec.
         """
-        specs.checked(spec)
+        spec = specs.checked(access.resolved(spec))
         if (spec.source.disk or spec.target.disk) and not self.database.is_sqlite:
             raise UsageError(
                 "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
@@ -104,32 +119,46 @@ class Service:
             )
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
-        text = specs.to_json(spec)
-        transfer_id = str(uuid.uuid4())
-        try:
+        with self.database.write() as connection:
+            transfers.lock_submissions(connection)
+            if idempotency_key is not None:
+                earlier = transfers.by_idempotency_key(connection, idempotency_key)
+                if earlier is not None:
+                    return Submission(_same_submission(*earlier, spec))
+            if not new and (unfinished := transfers.same(connection, spec)) is not None:
+                self._renew(connection, unfinished, spec, actor)
+                return Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
+            transfer_id = str(uuid.uuid4())
+            blocked_by = transfers.insert(
+                connection,
+                spec,
+                transfer_id=transfer_id,
+                at=time.time(),
+                actor=actor,
+                idempotency_key=idempotency_key,
+            )
+            if queued and blocked_by is None:
+                self.queue.enqueue_transfer(connection, transfer_id, access.lane(access.needs(spec)))
+        return Submission(transfer_id, blocked=blocked_by is not None)
+
+    def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> None:
+        """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one."""
+        needs = access.needs(spec)
+        if needs == row.needs:
+            return
+        transfers.renew(connection, row.id, spec, time.time(), actor)
+        self.queue.move(connection, row.id, row.lane, access.lane(needs))
+
+    def release(self) -> None:
+        """Begin transfers that waited for others which have ended."""
+        with self.database.read() as connection:
+            ready = transfers.blocked(connection)
+        for transfer_id in ready:
             with self.database.write() as connection:
-                if idempotency_key is not None:
-                    earlier = transfers.by_idempotency_key(connection, idempotency_key)
-                    if earlier is not None:
-                        return _same_submission(*earlier, text)
-                transfers.insert(
-                    connection,
-                    transfer_id=transfer_id,
-                    spec_json=text,
-                    at=time.time(),
-                    actor=actor,
-                    idempotency_key=idempotency_key,
-                )
-                if queued:
-                    self.queue.enqueue_transfer(connection, transfer_id)
-        except IntegrityError:
-            # Two submissions with one key at the same moment, on Postgres: the other one won.
-            with self.database.read() as connection:
-                earlier = transfers.by_idempotency_key(connection, idempotency_key) if idempotency_key else None
-            if earlier is None:
-                raise
-            return _same_submission(*earlier, text)
-        return transfer_id
+                transfers.lock_submissions(connection)
+                row = transfers.unblock(connection, transfer_id)
+                if row is not None:
+                    self.queue.enqueue_transfer(connection, transfer_id, row.lane)
 
     def submitted(self, spec: TransferSpec, idempotency_key: str) -> str | None:
         """The id of the transfer that was submitted with this key, None when there is none.
@@ -139,7 +168,11 @@ class Service:
         """
         with self.database.read() as connection:
             earlier = transfers.by_idempotency_key(connection, idempotency_key)
-        return None if earlier is None else _same_submission(*earlier, specs.to_json(spec))
+        return None if earlier is None else _same_submission(*earlier, access.resolved(spec))
+
+    def missing(self, spec: TransferSpec) -> str | None:
+        """What this process lacks to do such a transfer, in words: ``profile lab``. None when it lacks nothing."""
+        return access.missing(access.needs(spec))
 
     def status(self, transfer_id: str) -> Status:
         """One transfer; a unique start of its id of at least 4 characters is enough.
@@ -217,7 +250,7 @@ class Service:
             UsageError: the spec makes no sense, or a named object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
-        sources.check(self.engine, spec)
+        sources.check(self.engine, access.resolved(spec))
 
     def check_folders(self, status: Status) -> None:
         """See that the folders of a transfer that has begun are there, before going on ends it for want of them.
@@ -228,6 +261,25 @@ class Service:
         for place, is_target in ((status.spec.source, False), (status.spec.target, True)):
             if place.disk and not status.ended and status.state != "cancelling" and (status.planned or not is_target):
                 local.check_there(place.bucket, is_target=is_target)
+
+    def check_access(self, status: Status) -> None:
+        """See that this process may go on with a transfer that no worker is at.
+
+        Raises:
+            AccessError: it was submitted with credentials that this process has not.
+        """
+        if status.ended or status.live.workers:
+            return
+        if (missing := self.missing(status.spec)) is not None:
+            places = " and ".join(
+                dict.fromkeys(
+                    place.endpoint_url or "AWS" for place in (status.spec.source, status.spec.target) if not place.disk
+                )
+            )
+            raise AccessError(
+                f"Transfer {status.id} was submitted with {missing} at {places}, and this process has other "
+                "credentials. Resume it where those are, or run its cp or sync again with them."
+            )
 
     def preview(self, spec: TransferSpec) -> Iterator[PlannedCopy]:
         """What a transfer would look at, object by object, in no order and bounded memory; nothing is written.
@@ -297,8 +349,9 @@ def _start_of_id(text: str) -> str:
     return wanted
 
 
-def _same_submission(transfer_id: str, earlier: str, now: str) -> str:
-    if specs.from_json(earlier) != specs.from_json(now):  # an older version may have written fewer fields
+def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:
+    # An older version has recorded fewer fields, and resolved nothing.
+    if access.submission(access.resolved(specs.from_json(earlier))) != access.submission(now):
         raise ConflictError(
             f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
         )

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, cast, get_args
 from urllib.parse import urlsplit
 
-from seqferry import endpoints, local
+from seqferry import access, endpoints, local
 from seqferry.errors import UsageError
 from seqferry.models import IfExists, Location, Symlinks, TransferSpec, Verify, Way
 
@@ -345,11 +345,16 @@ def to_json(spec: TransferSpec) -> str:
 
 def from_json(text: str) -> TransferSpec:
     data: dict[str, Any] = json.loads(text)
-    data["source"] = Location(**data["source"])
-    data["target"] = Location(**data["target"])
+    data["source"] = _location(data["source"])
+    data["target"] = _location(data["target"])
     if data["keys"] is not None:
         data["keys"] = tuple(data["keys"])
     return TransferSpec(**data)
+
+
+def _location(data: dict[str, Any]) -> Location:
+    found = data.pop("access", None)
+    return Location(**data, access=access.access_of(found) if found is not None else None)
 
 
 def _check_key(key: str) -> None:

@@ -35,10 +35,11 @@ from seqferry.config import Settings
 from seqferry.db import live, objects, transfers
 from seqferry.db.quiet import quieten_dbos
 from seqferry.errors import ConfigError, WorkerBusyError
-from seqferry.models import TransferSpec
+from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
 from seqferry.workflows import direct, liveness
 from seqferry.workflows import transfer as of_transfer
+from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.runtime import Runtime, Suspended, install
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class Worker:
             attendant,
             on_end,
         )
+        self._lanes = Lanes(service)
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
         self._held = held
@@ -134,21 +136,26 @@ class Worker:
         return worker
 
     def submit(self, spec: TransferSpec, *, actor: str) -> str:
-        """Record a transfer as ``Service.submit`` does, and do it here, without the queue as long as it is small.
+        """``submission``, of which only the id is wanted."""
+        return self.submission(spec, actor=actor).id
+
+    def submission(self, spec: TransferSpec, *, actor: str, new: bool = False) -> Submission:
+        """Record a transfer as ``Service.submission`` does; do it here, without the queue as long as it is small.
 
         Raises:
             UsageError: the spec makes no sense.
         """
         if not self._database.is_sqlite:
-            return self._service.submit(spec, actor=actor)
+            return self._service.submission(spec, actor=actor, new=new)
         with self._lock:  # else *control* could take it for somebody else's before it is known to be ours
-            transfer_id = self._service.submit(spec, actor=actor, queued=False)
-            thread = threading.Thread(
-                target=self._do_directly, args=(transfer_id,), name="seqferry-direct", daemon=True
-            )
-            self._direct[transfer_id] = thread
-            thread.start()
-        return transfer_id
+            submission = self._service.submission(spec, actor=actor, queued=False, new=new)
+            if not (submission.goes_on or submission.blocked):
+                thread = threading.Thread(
+                    target=self._do_directly, args=(submission.id,), name="seqferry-direct", daemon=True
+                )
+                self._direct[submission.id] = thread
+                thread.start()
+        return submission
 
     def check(self) -> None:
         """Raise what has made this worker unable to work, if anything."""
@@ -193,6 +200,7 @@ class Worker:
         if not self._database.is_sqlite:
             self._beat()  # before the launch: the first claim must find us alive
             self._thread("heart", _BEAT_SECONDS, self._beat_and_reap)
+        self._lanes.look()
         if queue:
             self._take_queue()
         self._thread("control", _CONTROL_SECONDS, self._control)
@@ -216,8 +224,7 @@ class Worker:
         from seqferry.workflows import durable  # noqa: F401 # pyright: ignore[reportUnusedImport] - registers them
 
         # Before the launch, which looks for queues at its start and then only each second.
-        self._runtime.queue.register(names.QUEUE_TRANSFERS, _TRANSFERS_AT_ONCE, _POLL_SECONDS)
-        self._runtime.queue.register(names.QUEUE_BATCHES, direct.BATCHES_AT_ONCE, _POLL_SECONDS)
+        listened = [queue for lane in self._lanes.open for queue in self._register(lane)]
         quieten_dbos()
         engine = self._held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
         self._dbos = DBOS(
@@ -233,31 +240,49 @@ class Worker:
             }
         )
         quieten_dbos()
+        DBOS.listen_queues(listened)
         DBOS.launch()
         quieten_dbos()
+
+    def _register(self, lane: str | None) -> list[str]:
+        """Make the queues of a lane, if they are not there; returns their names."""
+        limits = {names.QUEUE_TRANSFERS: _TRANSFERS_AT_ONCE, names.QUEUE_BATCHES: direct.BATCHES_AT_ONCE}
+        for queue, at_once in limits.items():
+            self._runtime.queue.register(names.queue_of(queue, lane), at_once, _POLL_SECONDS)
+        return [names.queue_of(queue, lane) for queue in limits]
+
+    def _listen(self) -> None:
+        """Take from the queues of lanes that were found since the launch, as well."""
+        if self._dbos is None:
+            return
+        listened = self._dbos._listening_queues  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        assert listened is not None
+        for lane in self._lanes.open:
+            if names.queue_of(names.QUEUE_TRANSFERS, lane) not in listened:
+                listened += self._register(lane)  # DBOS looks at its list each second
 
     def _adopt(self) -> None:
         """Queue what has not ended and is not on the queue: it was done directly, by a process that is gone or gave up.
 
         Repeating it adds nothing, since the ids of workflows follow from those of the rows.
         """
-        left: list[str] = []
+        left: dict[str, str | None] = {}
         after = ""
         while page := self._unfinished(after, _ADOPTED_AT_ONCE):
-            after = page[-1]
-            known = self._runtime.queue.known(page)
+            after = max(page)
+            known = self._runtime.queue.known(list(page))
             ours = self._direct.keys() - self._handed_over
-            left += [transfer_id for transfer_id in page if transfer_id not in known | ours]
+            left |= {transfer_id: page[transfer_id] for transfer_id in page if transfer_id not in known | ours}
         if not left:
             return
         with self._database.write() as connection:
-            for transfer_id in left:
-                self._runtime.queue.enqueue_transfer(connection, transfer_id)
+            for transfer_id, lane in left.items():
+                self._runtime.queue.enqueue_transfer(connection, transfer_id, lane)
                 for number, biggest in objects.open_batch_sizes(connection, transfer_id):
                     priority = planning.priority_of(biggest)
-                    self._runtime.queue.enqueue_batch(connection, transfer_id, number, priority)
+                    self._runtime.queue.enqueue_batch(connection, transfer_id, lane, number, priority)
 
-    def _unfinished(self, after: str, limit: int) -> list[str]:
+    def _unfinished(self, after: str, limit: int) -> dict[str, str | None]:
         with self._database.read() as connection:
             return transfers.unfinished(connection, after=after, limit=limit)
 
@@ -335,9 +360,11 @@ class Worker:
 
     def _control(self) -> None:
         self._keep_timetable()
+        self._give_orders()
+        self._lanes.look()
         if self._dbos is None and self._others_wait():
             self._take_queue_or_fail()
-        self._give_orders()
+        self._listen()
 
     def _keep_timetable(self) -> None:
         """Carry the limit of this time of day to the engine whenever it is another one."""
@@ -349,7 +376,7 @@ class Worker:
     def _others_wait(self) -> bool:
         """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
         with self._lock:
-            return not self._direct.keys() >= set(self._unfinished("", len(self._direct) + 1))
+            return not self._direct.keys() >= self._lanes.workable(len(self._direct) + 1)
 
     def _give_orders(self) -> None:
         running = self._runtime.running()
@@ -373,12 +400,13 @@ class Worker:
             return
         after = ""
         while page := self._unfinished(after, _ADOPTED_AT_ONCE):
-            after = page[-1]
-            for transfer_id, given_up in self._runtime.queue.dead_transfers(page).items():
+            after = max(page)
+            for transfer_id, given_up in self._runtime.queue.dead_transfers(list(page)).items():
                 if given_up <= names.REVIVALS:
                     log.warning("the workflow of transfer %s was given up; it is begun anew", transfer_id)
                     with self._database.write() as connection:
-                        self._runtime.queue.enqueue_transfer(connection, transfer_id, revival=given_up)
+                        lane = page[transfer_id]
+                        self._runtime.queue.enqueue_transfer(connection, transfer_id, lane, revival=given_up)
                 else:
                     of_transfer.bury(self._runtime, transfer_id)
 

@@ -28,6 +28,11 @@ ANY_SPEC: Final = build_spec("s3://vendor/run/", "s3://ours/run/", endpoint_url=
 """For tests that never reach the storage."""
 
 
+def spec_number(number: int) -> TransferSpec:
+    """As ``ANY_SPEC``, with a target of its own."""
+    return build_spec("s3://vendor/run/", f"s3://ours/number{number}/", endpoint_url="http://127.0.0.1:9")
+
+
 def settings_for(folder: Path, database_url: str | None) -> Settings:
     return Settings.load({}, state_dir=folder / "state", database_url=database_url)
 

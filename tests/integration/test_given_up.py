@@ -58,7 +58,7 @@ def test_a_transfer_that_is_given_up_again_and_again_fails_and_says_so(
     for number, workflow_id in enumerate(names.transfer_workflow_ids(transfer_id)):
         if number:
             with service.database.write() as connection:
-                service.queue.enqueue_transfer(connection, transfer_id, revival=number)
+                service.queue.enqueue_transfer(connection, transfer_id, None, revival=number)
         assert _give_up(service, workflow_id, "ERROR")
 
     start_worker(service)

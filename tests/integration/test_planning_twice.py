@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seqferry import names
-from seqferry import spec as specs
 from seqferry.db import transfers
 from seqferry.db.objects import Planned
 from seqferry.db.queue import Queue
@@ -50,11 +49,13 @@ class _DyingQueue(Queue):
         super().__init__(service.database)
         self._lives = lives
 
-    def enqueue_batch(self, connection: sa.Connection, transfer_id: str, number: int, priority: int) -> None:
+    def enqueue_batch(
+        self, connection: sa.Connection, transfer_id: str, lane: str | None, number: int, priority: int
+    ) -> None:
         if self._lives == 0:
             raise Killed
         self._lives -= 1
-        super().enqueue_batch(connection, transfer_id, number, priority)
+        super().enqueue_batch(connection, transfer_id, lane, number, priority)
 
 
 def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[Planned]]) -> None:
@@ -80,8 +81,8 @@ def test_planning_twice_adds_nothing(
     with opened.database.write() as connection:
         transfers.insert(
             connection,
+            ANY_SPEC,
             transfer_id=transfer_id,
-            spec_json=specs.to_json(ANY_SPEC),
             at=1.0,
             actor="ada",
             idempotency_key=None,

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import sqlalchemy as sa
-from control import ANY_SPEC, add_batch, counters_fit_rows, planned, results, settings_for
+from control import ANY_SPEC, add_batch, counters_fit_rows, planned, results, settings_for, spec_number
 from sqlalchemy.exc import DBAPIError
 
 from seqferry.db import objects
@@ -34,7 +34,7 @@ def _done(ids: list[int]) -> list[str]:
 
 
 def test_what_waits_while_another_writes_is_written_in_one_transaction(service: Service) -> None:
-    first, second = service.submit(ANY_SPEC, actor="ada"), service.submit(ANY_SPEC, actor="ada")
+    first, second = service.submit(ANY_SPEC, actor="ada"), service.submit(spec_number(2), actor="ada")
     begun = _begun(service, first, 3, 2) + _begun(service, second, 2, 2)
     recorder = Recorder(service.database)
     commits: list[None] = []

@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seqferry_store::{
-    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, Pace, PageCache, S3Store,
-    StoreError, Symlinks,
+    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, Pace, PageCache, ResolvedSettings,
+    S3Store, StoreError, Symlinks,
 };
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::requests::Interrupted;
@@ -84,14 +84,19 @@ pub struct Endpoint(pub(crate) Reached);
 #[pymethods]
 impl Endpoint {
     #[new]
-    #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, disk=false,
-                        symlinks="follow", empty_directories=false, page_cache=false))]
+    #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false, ca_bundle=None,
+                        use_fips=false, use_dual_stack=false, disk=false, symlinks="follow", empty_directories=false,
+                        page_cache=false))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         endpoint_url: Option<String>,
         region: Option<String>,
         profile: Option<String>,
         anonymous: bool,
+        resolved: bool,
+        ca_bundle: Option<String>,
+        use_fips: bool,
+        use_dual_stack: bool,
         disk: bool,
         symlinks: &str,
         empty_directories: bool,
@@ -106,7 +111,8 @@ impl Endpoint {
         Ok(Self(if disk {
             Reached::Disk(Files { links, empty_folders: empty_directories, page_cache })
         } else {
-            Reached::Service(EndpointOptions { endpoint_url, region, profile, anonymous, credentials: None })
+            let resolved = resolved.then_some(ResolvedSettings { ca_bundle, use_fips, use_dual_stack });
+            Reached::Service(EndpointOptions { endpoint_url, region, profile, anonymous, resolved, credentials: None })
         }))
     }
 }

@@ -29,7 +29,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, D
 pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Symlinks, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
-pub use s3::{Credentials, EndpointOptions, S3Store};
+pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{Fetched, ObjectStore, Result};
 pub use types::{
     Attributes, CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest,

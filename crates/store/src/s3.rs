@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_s3::Client;
 use connect::{Base, without_userinfo};
-pub use connect::{Credentials, EndpointOptions};
+pub use connect::{Credentials, EndpointOptions, ResolvedSettings};
 use direct::Direct;
 
 use crate::budget::Pace;

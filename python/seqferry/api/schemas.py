@@ -34,6 +34,8 @@ class TransferRequest(BaseModel):
     part_size: int | None = None
     copy_threshold: int | None = None
     storage_class: str | None = None
+    new: bool = False
+    """Start another transfer though the same one is unfinished; it waits for that one's end."""
 
 
 class Submitted(BaseModel):
@@ -83,6 +85,8 @@ class TransferOut(BaseModel):
     ended_at: datetime | None
     error_code: str | None
     error_message: str | None
+    waits_for: str | None
+    """In words, when no worker is at it and none that is there may be, as ``a worker with profile lab``."""
 
     @classmethod
     def of(cls, status: Status) -> TransferOut:
@@ -102,6 +106,7 @@ class TransferOut(BaseModel):
             ended_at=_time(status.ended_at),
             error_code=status.error_code,
             error_message=status.error_message,
+            waits_for=status.waits_for,
         )
 
 

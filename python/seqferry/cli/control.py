@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seqferry.cli import display, options
+from seqferry.cli import display, exits, options
 from seqferry.cli.session import actor, open_session
 from seqferry.models import ENDED_TRANSFER_STATES
 
@@ -29,6 +29,7 @@ def resume(
     ) as session:
         found = session.service.status(transfer)
         session.service.check_folders(found)
+        session.service.check_access(found)
         code = session.see_through(found.id)
         if found.state in ENDED_TRANSFER_STATES and found.state != "done":
             display.say(
@@ -48,6 +49,10 @@ def cancel(
     """Cancel a transfer. Finished objects stay; uploads that are open are aborted."""
     with open_session(as_json=as_json, quiet=quiet, progress=not no_progress, state_dir=state_dir) as session:
         found = session.service.status(transfer)
-        session.service.cancel(found.id, actor=actor())
+        found = session.service.cancel(found.id, actor=actor())
+        missing = session.service.missing(found.spec)
+        if not found.ended and found.live.workers == 0 and missing is not None:
+            display.say(f"The cancel is recorded; a worker with {missing} aborts the open uploads.")
+            return exits.FAILED
         # The worker aborts open uploads; without one anywhere, this process is it.
         return session.see_through(found.id, wanted="cancelled")

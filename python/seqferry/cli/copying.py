@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
+from seqferry import access
 from seqferry.cli import display, exits, options, pipes, text
 from seqferry.cli.session import Session, actor, open_session
-from seqferry.models import IfExists, Symlinks, TransferSpec, Verify
+from seqferry.models import IfExists, Submission, Symlinks, TransferSpec, Verify
 from seqferry.spec import build_spec, way, why_streamed
 
 
@@ -116,6 +117,15 @@ def cp(
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False,
+    new: Annotated[
+        bool,
+        typer.Option(
+            "--new",
+            envvar="SEQFERRY_NEW",
+            help="Start another transfer though the same one is unfinished; it waits for that one's end. Otherwise "
+            "the same command goes on with the unfinished transfer.",
+        ),
+    ] = False,
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
     memory: options.Memory = None,
@@ -194,7 +204,7 @@ def _copy(given: dict[str, Any]) -> int:
     if pipes.is_asked_for(given):
         pipes.check(given)
     else:
-        spec = build_spec(**of_spec, allow_local=True)
+        spec = access.resolved(build_spec(**of_spec, allow_local=True))
     with open_session(
         as_json=given["as_json"],
         quiet=given["quiet"],
@@ -210,16 +220,18 @@ def _copy(given: dict[str, Any]) -> int:
         if given["dry_run"]:
             return _preview(session, spec)
         if given["detach"]:
-            return _detached(session, session.service.submit(spec, actor=actor()))
-        return session.copy(spec)
+            return _detached(session, session.service.submission(spec, actor=actor(), new=given["new"]))
+        return session.copy(spec, new=given["new"])
 
 
-def _detached(session: Session, transfer_id: str) -> int:
+def _detached(session: Session, submission: Submission) -> int:
+    transfer_id = submission.id
     if session.as_json:
         display.emit("submitted", id=transfer_id)
     else:
         print(transfer_id, flush=True)
-    if not session.quiet:
+    session.tell_of_submission(submission)
+    if not session.quiet and not submission.goes_on:
         display.say("Recorded. A running `seqferry worker` or `seqferry serve` does it; if none runs, start one.")
         display.say(f"  watch:  {session.command('status', transfer_id, '--watch')}")
         display.say(f"  cancel: {session.command('cancel', transfer_id)}")

@@ -159,7 +159,8 @@ def progress_line(status: Status) -> str:
     if remaining is not None:
         parts.append(f"ETA {text.duration(remaining)}")
     parts += trouble(status)
-    return f"{status.state}: " + ", ".join(parts)
+    waits = "" if status.waits_for is None else f", waits for {text.printable(status.waits_for)}"
+    return f"{status.state}{waits}: " + ", ".join(parts)
 
 
 def trouble(status: Status) -> list[str]:
@@ -181,6 +182,7 @@ def progress_facts(status: Status) -> dict[str, Any]:
     return {
         "id": status.id,
         "state": status.state,
+        "waits_for": status.waits_for,
         "planned": status.planned,
         **totals_facts(totals),
         "bytes_per_second": round(live.bytes_per_second),

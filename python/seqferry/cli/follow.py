@@ -15,11 +15,11 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Self
 
-from seqferry.cli import exits
+from seqferry.cli import exits, text
 from seqferry.cli.display import Display
 from seqferry.config import Settings
 from seqferry.errors import WorkerBusyError
-from seqferry.models import Status, TransferSpec
+from seqferry.models import Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.service import Service
@@ -109,12 +109,16 @@ class Attendant:
         """Whether somebody works at the transfer besides this process."""
         return self._busy or status.live.workers > (0 if self._worker is None else 1)
 
-    def submit(self, spec: TransferSpec, actor: str) -> str:
+    def can(self, status: Status) -> bool:
+        """Whether this process could do the transfer, were it the worker."""
+        return self._service.missing(status.spec) is None
+
+    def submit(self, spec: TransferSpec, actor: str, *, new: bool = False) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
         self._become(queue=False)
         if self._worker is None:
-            return self._service.submit(spec, actor=actor)
-        return self._worker.submit(spec, actor=actor)
+            return self._service.submission(spec, actor=actor, new=new)
+        return self._worker.submission(spec, actor=actor, new=new)
 
     def attend(self) -> None:
         """Become the worker if nobody is. Cheap when called often.
@@ -160,10 +164,14 @@ def follow(service: Service, transfer_id: str, show: Display, watch: Watch, atte
     """
     began = time.monotonic()
     shortest, longest = _POLL
+    waits_for = None
     try:
         while True:
             status = service.status(transfer_id)
             show.update(status)
+            if status.waits_for != waits_for:
+                waits_for = status.waits_for
+                _note_wait(status, show, attendant)
             if status.ended:
                 return status
             if attendant is not None:
@@ -179,3 +187,12 @@ def follow(service: Service, transfer_id: str, show: Display, watch: Watch, atte
         show.close()
         if attendant is not None:
             attendant.leave()
+
+
+def _note_wait(status: Status, show: Display, attendant: Attendant | None) -> None:
+    if status.waits_for is None:
+        return
+    note = f"The transfer waits for {status.waits_for}."
+    if status.blocked_by is None and attendant is not None and attendant.other_works and attendant.can(status):
+        note += " The process that holds the state folder is none; this command does the transfer once that has ended."
+    show.note(text.printable(note))

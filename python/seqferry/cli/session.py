@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
 from seqferry.config import Settings
-from seqferry.models import ObjectRecord, Status, TransferSpec
+from seqferry.models import ObjectRecord, Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.service import Service
@@ -46,12 +46,26 @@ class Session:
         place = () if self.state_dir is None else ("--state-dir", self.state_dir)
         return shlex.join(["seqferry", verb, transfer_id, *options, *place])
 
-    def copy(self, spec: TransferSpec) -> int:
+    def tell_of_submission(self, submission: Submission) -> None:
+        """Say which earlier transfer goes on instead of a new one."""
+        if not submission.goes_on:
+            return
+        share = display.percent(self.service.status(submission.id).totals)
+        if self.as_json:
+            display.emit("going_on", id=submission.id, percent=share)
+        if self.quiet:
+            return
+        done = "" if share is None else f", {share} % done"
+        display.say(f"Going on with transfer {submission.id}{done}; --new starts another.")
+
+    def copy(self, spec: TransferSpec, *, new: bool = False) -> int:
         """Submit the transfer and see it through; returns the exit code."""
         with follow.interruptible() as watch, follow.Attendant(self.settings, self.service, watch) as attendant:
-            transfer_id = attendant.submit(spec, actor())
+            submission = attendant.submit(spec, actor(), new=new)
+            transfer_id = submission.id
             show = self.display()
             show.submitted(transfer_id)
+            self.tell_of_submission(submission)
             if attendant.other_works and self.limits:
                 show.note(
                     f"Another process does the work, within limits of its own: {', '.join(self.limits)} of no effect."

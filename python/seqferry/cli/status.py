@@ -62,7 +62,7 @@ def _recent(session: Session, limit: int) -> None:
         rows.append(
             (
                 each.id,
-                each.state,
+                each.state if each.waits_for is None else f"{each.state}, waits",
                 f"{totals.ended - totals.cancelled}/{totals.objects}{'' if each.planned or each.ended else '+'}",
                 str(totals.failed),
                 text.size(totals.bytes),
@@ -91,7 +91,9 @@ def _show(session: Session, found: Status) -> None:
         print("\n".join(session.summary_lines(session.result(found))))
         return
     print(display.progress_line(found))
-    if found.live.workers == 0:
+    if found.waits_for is not None:
+        print(f"It waits for {text.printable(found.waits_for)}.")
+    elif found.live.workers == 0:
         print(f"No worker is at it. Go on with: {session.command('resume', found.id)}")
 
 

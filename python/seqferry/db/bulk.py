@@ -58,8 +58,11 @@ _KNOWN_POSTGRES: Final = sa.text(
 
 def known_keys(connection: sa.Connection, transfer_id: str, keys: Iterable[str]) -> set[str]:
     """Those of the source keys that the transfer has already."""
-    query = _KNOWN_SQLITE if _is_sqlite(connection) else _KNOWN_POSTGRES
-    text = json.dumps(list(keys), ensure_ascii=False, separators=(",", ":"))
+    query, found = _KNOWN_SQLITE, list(keys)
+    if not _is_sqlite(connection):
+        # Keys with a NUL are recorded in another form, and the server takes none.
+        query, found = _KNOWN_POSTGRES, [key for key in found if "\0" not in key]
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     return set(connection.execute(query, {"id": transfer_id, "keys": text}).scalars())
 
 

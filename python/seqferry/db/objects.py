@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -106,7 +106,7 @@ def add_batches(
     numbers: list[int] = []
     found = {"objects": 0, "bytes": 0, "failed": 0, "skipped": 0}
     for group in groups:
-        fresh = _insert(connection, transfer_id, number, group, at)
+        fresh = _insert(connection, transfer_id, number, _storable(connection, group), at)
         if not fresh:
             continue
         counters = {
@@ -125,6 +125,27 @@ def add_batches(
     if numbers:
         _add_to_tallies(connection, {transfer_id: found})  # last: those who record wait for it
     return numbers
+
+
+def _storable(connection: sa.Connection, group: Sequence[Planned]) -> Sequence[Planned]:
+    """The objects, those refused and escaped whose keys this database cannot hold: PostgreSQL stores no NUL."""
+    if connection.dialect.name == "sqlite" or not any(
+        "\0" in one.source_key or "\0" in one.target_key for one in group
+    ):
+        return group
+    return [_without_nul(one) if "\0" in one.source_key or "\0" in one.target_key else one for one in group]
+
+
+def _without_nul(planned: Planned) -> Planned:
+    source_key = planned.source_key.replace("\0", "\\x00")
+    why = f"The key {source_key} holds a NUL character, and PostgreSQL cannot record it."
+    return replace(
+        planned,
+        source_key=source_key,
+        target_key=planned.target_key.replace("\0", "\\x00"),
+        refusal=("NulInKey", f"{why} Copy it with records in SQLite (unset SEQFERRY_DATABASE_URL)."),
+        left_out=False,
+    )
 
 
 def _insert(

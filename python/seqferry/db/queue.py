@@ -34,15 +34,41 @@ class Queue:
             queue, worker_concurrency=worker_concurrency, polling_interval_sec=polling_seconds
         )
 
-    def enqueue_transfer(self, connection: sa.Connection, transfer_id: str, *, revival: int = 0) -> None:
+    def enqueue_transfer(
+        self, connection: sa.Connection, transfer_id: str, lane: str | None, *, revival: int = 0
+    ) -> None:
         """Add the workflow of a transfer, or with ``revival`` the one that goes on after so many were given up."""
+        queue = names.queue_of(names.QUEUE_TRANSFERS, lane)
         workflow_id = names.transfer_workflow_ids(transfer_id)[revival]
-        self._enqueue(connection, names.WORKFLOW_TRANSFER, names.QUEUE_TRANSFERS, workflow_id, 1, transfer_id)
+        self._enqueue(connection, names.WORKFLOW_TRANSFER, queue, workflow_id, 1, transfer_id)
 
-    def enqueue_batch(self, connection: sa.Connection, transfer_id: str, number: int, priority: int) -> None:
+    def enqueue_batch(
+        self, connection: sa.Connection, transfer_id: str, lane: str | None, number: int, priority: int
+    ) -> None:
         """Add the workflow of one batch. A lower ``priority`` (1 or more) is served earlier."""
+        queue = names.queue_of(names.QUEUE_BATCHES, lane)
         workflow_id = names.batch_workflow_id(transfer_id, number)
-        self._enqueue(connection, names.WORKFLOW_BATCH, names.QUEUE_BATCHES, workflow_id, priority, transfer_id, number)
+        self._enqueue(connection, names.WORKFLOW_BATCH, queue, workflow_id, priority, transfer_id, number)
+
+    def move(self, connection: sa.Connection, transfer_id: str, before: str | None, lane: str | None) -> None:
+        """Put the work of a transfer into another lane, whatever of it is on the queue.
+
+        DBOS has no such verb. What runs stays where it is until it is queued again.
+        """
+        table = "workflow_status" if connection.dialect.name == "sqlite" else "dbos.workflow_status"
+        for queue in (names.QUEUE_TRANSFERS, names.QUEUE_BATCHES):
+            connection.execute(
+                sa.text(
+                    f"update {table} set queue_name = :lane where queue_name = :before "  # noqa: S608 - constants
+                    "and substr(workflow_uuid, 1, :size) = :id"
+                ),
+                {
+                    "before": names.queue_of(queue, before),
+                    "lane": names.queue_of(queue, lane),
+                    "id": transfer_id,
+                    "size": len(transfer_id),
+                },
+            )
 
     def drop(self, workflow_ids: list[str]) -> None:
         """Take workflows off the queue that have nothing left to do. Those that run are told at their next step."""

@@ -45,6 +45,20 @@ transfer: Final = sa.Table(
     sa.Column("target_absent", sa.Boolean),
     # The start of a worker that is at it, or was last: another one after it has resumed the transfer.
     sa.Column("attended_by", sa.Text),
+    # What a worker must have for it (``access.needs``), and the queues that only such workers take from.
+    sa.Column("needs", sa.Text),
+    sa.Column("lane", sa.Text),
+    # Why the workers that are there leave it alone, in words; outdated while one is at it.
+    sa.Column("waits_for", sa.Text),
+    # Orders unfinished transfers: one that waits has a greater number than those it waits for.
+    sa.Column("turn", sa.BigInteger),
+    # An earlier unfinished transfer that writes to the same keys.
+    sa.Column("blocked_by", KEY),
+    # Equal for equal submissions (``access.submission``).
+    sa.Column("submission", sa.Text),
+    # Where it writes to (``keyspace``).
+    sa.Column("target_place", sa.Text),
+    sa.Column("target_prefix", KEY),
     sa.Index("ix_transfer_created", "created_at"),
 )
 
@@ -184,7 +198,20 @@ def complete() -> sa.MetaData:
             sqlite_where=object_.c.error_class.is_not(None),
             postgresql_where=object_.c.error_class.is_not(None),
         )
+        # A few transfers are unfinished, however many there have been.
+        for name, columns in _UNFINISHED.items():
+            sa.Index(
+                name,
+                *(transfer.c[column] for column in columns),
+                sqlite_where=transfer.c.ended_at.is_(None),
+                postgresql_where=transfer.c.ended_at.is_(None),
+            )
     return metadata
 
 
 _FAILED: Final = "ix_object_failed"
+_UNFINISHED: Final = {
+    "ix_transfer_turn": ("turn",),
+    "ix_transfer_submission": ("submission",),
+    "ix_transfer_target": ("target_place", "target_prefix"),
+}

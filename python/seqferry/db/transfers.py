@@ -16,46 +16,193 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
+from seqferry import access, keyspace
 from seqferry import spec as specs
 from seqferry.db import events
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import batch, tally, transfer, worker_live
-from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferState
+from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferSpec, TransferState
 
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
 
 SLOWEST: Final = 5
 
+_MARKED_AT_ONCE: Final = 500
+
+_UNFINISHED: Final = transfer.c.ended_at.is_(None)
+"""As the indexes of unfinished transfers have it. An ended transfer has the time of its end."""
+
 _TOTALS: Final = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
+
+
+_SUBMISSIONS_LOCK: Final = 7702
+
+_LAST_CHARACTER: Final = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Unfinished transfers that need the same of a worker."""
+
+    name: str
+    needs: str
+
+
+def lock_submissions(connection: sa.Connection) -> None:
+    """Let no other process submit until the transaction ends, so that what it looks up stays true."""
+    if connection.dialect.name != "sqlite":  # there, each transaction has the write lock
+        connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": _SUBMISSIONS_LOCK})
 
 
 def insert(
     connection: sa.Connection,
+    spec: TransferSpec,
     *,
     transfer_id: str,
-    spec_json: str,
     at: float,
     actor: str,
     idempotency_key: str | None,
-) -> None:
+) -> str | None:
+    """Add a transfer, after those that are unfinished. The caller holds the lock of submissions.
+
+    Returns:
+        The unfinished transfer that it waits for, since both write to the same keys.
+    """
+    text, needs = specs.to_json(spec), access.needs(spec)
+    turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(_UNFINISHED)).scalar() or 0) + 1
+    blocked_by = _blocker(connection, spec, turn)
     connection.execute(
         transfer.insert().values(
             id=transfer_id,
             state="queued",
-            spec=spec_json,
+            spec=text,
             created_at=at,
             created_by=actor,
             idempotency_key=idempotency_key,
+            needs=needs,
+            lane=access.lane(needs),
+            turn=turn,
+            blocked_by=blocked_by,
+            submission=access.submission(spec),
+            target_place=keyspace.place(spec),
+            target_prefix=keyspace.prefix(spec),
         )
     )
     connection.execute(tally.insert().values(transfer_id=transfer_id))
-    events.append(connection, transfer_id, at, "submitted", actor, {"spec": json.loads(spec_json)})
+    data: dict[str, Any] = {"spec": json.loads(text)}
+    if blocked_by is not None:
+        data["waits_for"] = blocked_by
+    events.append(connection, transfer_id, at, "submitted", actor, data)
+    return blocked_by
+
+
+def same(connection: sa.Connection, spec: TransferSpec) -> sa.Row[Any] | None:
+    """The unfinished transfer of the same submission that is not being given up; the latest, should there be more."""
+    rows = connection.execute(
+        sa.select(transfer)
+        .where(transfer.c.submission == access.submission(spec), _UNFINISHED)
+        .order_by(transfer.c.turn.desc())
+    )
+    return next((row for row in rows if not is_stopping(row)), None)
+
+
+def renew(connection: sa.Connection, transfer_id: str, spec: TransferSpec, at: float, actor: str) -> None:
+    """Go on with a newer key of the same name."""
+    needs = access.needs(spec)
+    values = {"spec": specs.to_json(spec), "needs": needs, "lane": access.lane(needs), "waits_for": None}
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
+    events.append(connection, transfer_id, at, "key_renewed", actor, {"needs": json.loads(needs or "[]")})
+
+
+def _blocker(connection: sa.Connection, spec: TransferSpec, turn: int) -> str | None:
+    """The first of the unfinished transfers before ``turn`` that write to the same keys."""
+    mine = keyspace.prefix(spec)
+    above = [mine[:size] for size in range(len(mine) + 1)]
+    rows = connection.execute(
+        sa.select(transfer.c.id, transfer.c.spec)
+        .where(
+            _UNFINISHED,
+            transfer.c.target_place == keyspace.place(spec),
+            transfer.c.turn < turn,
+            sa.or_(
+                transfer.c.target_prefix.in_(above),
+                sa.and_(transfer.c.target_prefix >= mine, transfer.c.target_prefix <= mine + 4 * _LAST_CHARACTER),
+            ),
+        )
+        .order_by(transfer.c.turn)
+    )
+    return next((row.id for row in rows if keyspace.overlap(spec, specs.from_json(row.spec))), None)
+
+
+def blocked(connection: sa.Connection) -> list[str]:
+    """Ids of transfers that wait for one that has ended."""
+    other = transfer.alias("other")
+    query = (
+        sa.select(transfer.c.id)
+        .join(other, other.c.id == transfer.c.blocked_by)
+        .where(_UNFINISHED, other.c.ended_at.is_not(None))
+        .order_by(transfer.c.turn)
+    )
+    return list(connection.execute(query).scalars())
+
+
+def unblock(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
+    """Let a transfer wait for the next one that writes to its keys; its row when there is none, so that it may begin.
+
+    The caller holds the lock of submissions.
+    """
+    row = row_of(connection, transfer_id, lock=True)
+    if row is None or row.blocked_by is None or row.ended_at is not None:
+        return None
+    blocked_by = _blocker(connection, specs.from_json(row.spec), row.turn)
+    connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(blocked_by=blocked_by))
+    return row if blocked_by is None else None
+
+
+def lanes(connection: sa.Connection) -> set[Lane | None]:
+    """Of the unfinished transfers; None when there is one that any worker may do."""
+    rows = connection.execute(sa.select(transfer.c.lane, transfer.c.needs).where(_UNFINISHED).distinct())
+    return {None if row.lane is None else Lane(row.lane, row.needs) for row in rows}
+
+
+def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set[str]:
+    """Ids of unfinished transfers that a worker with these lanes can do now."""
+    query = sa.select(transfer.c.id).where(
+        _UNFINISHED,
+        transfer.c.blocked_by.is_(None),
+        sa.or_(transfer.c.lane.is_(None), transfer.c.lane.in_(sorted(lanes))),
+    )
+    return set(connection.execute(query.limit(limit)).scalars())
+
+
+def left_alone(connection: sa.Connection, database: Database, lane: Lane, reason: str) -> list[str]:
+    """Ids of transfers of the lane that no worker is at, and of which ``reason`` is not on record."""
+    fresh = sa.select(worker_live.c.transfer_id).where(
+        worker_live.c.transfer_id == transfer.c.id,
+        worker_live.c.at > clock(is_sqlite=database.is_sqlite) - LIVE_SECONDS,
+    )
+    query = sa.select(transfer.c.id).where(
+        _UNFINISHED,
+        transfer.c.lane == lane.name,
+        transfer.c.needs == lane.needs,
+        sa.func.coalesce(transfer.c.waits_for, "") != reason,
+        sa.not_(fresh.exists()),
+    )
+    return list(connection.execute(query.limit(_MARKED_AT_ONCE)).scalars())
+
+
+def leave_alone(connection: sa.Connection, transfer_ids: Iterable[str], reason: str) -> None:
+    """Record why a worker does not take these transfers."""
+    connection.execute(
+        transfer.update().where(transfer.c.id.in_(list(transfer_ids)), _UNFINISHED).values(waits_for=reason)
+    )
 
 
 def by_idempotency_key(connection: sa.Connection, key: str) -> tuple[str, str] | None:
@@ -78,16 +225,15 @@ def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> lis
     )
 
 
-def unfinished(connection: sa.Connection, *, after: str, limit: int) -> list[str]:
-    """Ids of transfers that have not ended, in their order, from beyond ``after`` on."""
-    return list(
-        connection.execute(
-            sa.select(transfer.c.id)
-            .where(transfer.c.id > after, transfer.c.state.not_in(sorted(ENDED_TRANSFER_STATES)))
-            .order_by(transfer.c.id)
-            .limit(limit)
-        ).scalars()
+def unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, str | None]:
+    """Ids and lanes of transfers that have not ended and wait for no other, in the order of ids beyond ``after``."""
+    rows = connection.execute(
+        sa.select(transfer.c.id, transfer.c.lane)
+        .where(transfer.c.id > after, _UNFINISHED, transfer.c.blocked_by.is_(None))
+        .order_by(transfer.c.id)
+        .limit(limit)
     )
+    return {row.id: row.lane for row in rows}
 
 
 def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
@@ -110,14 +256,19 @@ def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 def begin_plan(
     connection: sa.Connection, transfer_id: str, at: float, actor: str, attendant: str
 ) -> sa.Row[Any] | None:
-    """Note that a worker takes the transfer up; returns its row, or None when there is nothing to plan any more."""
+    """Note that a worker takes the transfer up; returns its row, or None when there is nothing to plan any more.
+
+    Raises:
+        AccessError: this process is not whom the transfer needs; nothing was noted.
+    """
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
         return None
+    access.require(specs.from_json(row.spec))
     connection.execute(
         transfer.update()
         .where(transfer.c.id == transfer_id)
-        .values(state="planning", started_at=row.started_at or at, attended_by=attendant)
+        .values(state="planning", started_at=row.started_at or at, attended_by=attendant, waits_for=None)
     )
     if row.attended_by != attendant:  # else it begins anew by itself
         events.append(connection, transfer_id, at, "started" if row.attended_by is None else "resumed", actor)
@@ -266,7 +417,13 @@ def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int
         error_code=row.error_code,
         error_message=row.error_message,
         live=live,
+        waits_for=None if row.ended_at is not None or live.workers else _waits_for(row),
+        blocked_by=row.blocked_by if row.ended_at is None else None,
     )
+
+
+def _waits_for(row: sa.Row[Any]) -> str | None:
+    return row.waits_for if row.blocked_by is None else f"transfer {row.blocked_by}, which writes to the same keys"
 
 
 def _summed(reports: list[dict[str, Any]]) -> tuple[Live, int]:

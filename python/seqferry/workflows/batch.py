@@ -12,6 +12,7 @@ import logging
 import time
 from typing import Final
 
+from seqferry import access
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
@@ -49,8 +50,9 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
             return
+        spec = specs.from_json(run.spec)
+        access.require(spec)  # else this was no run
         items = objects.open_objects(connection, run)
-    spec = specs.from_json(run.spec)
     if run.barren_runs > _BARREN_RUNS:
         end_failed(
             runtime, transfer_id, number,
@@ -71,8 +73,10 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
         run = objects.begin_batch(connection, transfer_id, number, now)
         if run is None:
             return
+        spec = specs.from_json(run.spec)
+        access.require(spec)
         left = objects.open_objects(connection, run)
-    _clean(runtime, specs.from_json(run.spec), run, left)
+    _clean(runtime, spec, run, left)
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
             return

@@ -20,7 +20,7 @@ from seqferry.db.live import Report
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.engine import Engine, Job
-from seqferry.errors import ConfigError
+from seqferry.errors import AccessError, ConfigError
 from seqferry.models import ActiveObject
 from seqferry.workflows.recorder import Recorder
 
@@ -152,9 +152,10 @@ class Runtime:
         self.check()
 
     def patiently(self, act: Callable[[], None]) -> None:
-        """Do it, and do it again as long as the database cannot be reached.
+        """Do it, and do it again as long as the database cannot be reached, or this process is not whom it needs.
 
-        An outage of the database says nothing about the objects, and DBOS waits for the database as well.
+        An outage of the database says nothing about the objects, and DBOS waits for the database as well. A worker
+        takes only what it can be (``Lanes``), so that credentials have changed since; they may change again.
         """
         delay = 1.0
         while True:
@@ -162,7 +163,7 @@ class Runtime:
             try:
                 act()
                 return
-            except ConfigError as why:
+            except (ConfigError, AccessError) as why:
                 log.warning("%s Tried again in %.0f s.", why.message, delay)
             self.sleep(delay)
             delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)

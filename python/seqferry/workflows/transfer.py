@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry import local, names, planning, sources
+from seqferry import access, local, names, planning, sources
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
@@ -144,6 +144,7 @@ class Planner:
         self._spec = spec
         self._here = here
         self._batcher = planning.Batcher[Planned]()
+        self._lane = access.lane(access.needs(spec))
         self._kept: list[list[Planned]] = []
         self._made = 0
         self._looked_at = time.monotonic()
@@ -180,7 +181,8 @@ class Planner:
                 return False
 
             def enqueue(number: int, group: Sequence[Planned]) -> None:
-                self._runtime.queue.enqueue_batch(connection, self._transfer_id, number, planning.priority(group))
+                priority = planning.priority(group)
+                self._runtime.queue.enqueue_batch(connection, self._transfer_id, self._lane, number, priority)
 
             def keep(number: int, group: Sequence[Planned]) -> None:
                 added.append((number, planning.biggest(group)))

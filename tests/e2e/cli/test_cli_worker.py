@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Callable
 
@@ -97,6 +98,44 @@ def test_a_killed_cp_is_finished_by_resume(cli: Cli, places: Places, held: Proxy
     assert len(after) == 8
     assert {key: after[key] for key in before} == before
     assert places.open_uploads() == []
+
+
+def test_the_same_command_after_a_kill_goes_on_with_the_transfer(cli: Cli, places: Places, held: Proxy) -> None:
+    process, transfer_id = start_until_held(cli, places, held)
+    process.kill()
+    before = places.arrived()
+    held.clear_rules()
+
+    again = cli.run("cp", *places.uris, *SLOW)
+
+    assert again.code == 0, again.err
+    assert f"transfer {transfer_id}\n" in again.err
+    assert re.search(rf"Going on with transfer {transfer_id}, \d+ % done; --new starts another\.\n", again.err)
+    assert len(cli.run("status", "--json").events) == 1
+    after = places.arrived()
+    assert len(after) == 8
+    assert {key: after[key] for key in before} == before
+    assert places.open_uploads() == []
+    # Of what was copied before the kill, only the parts in flight are copied again.
+    assert sum(record.took_effect for record in held.log("UploadPartCopy")) <= 8 * 3 + 2
+
+
+def test_the_same_command_beside_a_running_one_follows_its_transfer(cli: Cli, places: Places, held: Proxy) -> None:
+    process, transfer_id = start_until_held(cli, places, held)
+
+    detached = cli.run("cp", *places.uris, *SLOW, "--detach", "--json")
+    beside = cli.start("cp", *places.uris, *SLOW, "--json")
+    beside.wait_for_output("going_on")
+    waiting = cli.run("cp", *places.uris, *SLOW, "--detach", "--new")
+    held.clear_rules()
+    first, second = ended(process), ended(beside)
+
+    assert (first.code, second.code) == (0, 0), second.err
+    assert [event["event"] for event in detached.events] == ["submitted", "going_on"]
+    assert {event["id"] for event in (*detached.events, *second.events)} == {transfer_id}
+    assert len(places.arrived()) == 8
+    third = cli.run("resume", waiting.out.strip(), "--json")
+    assert (third.code, third.events[-1]["objects_skipped"]) == (0, 8)
 
 
 def test_cancel_stops_a_running_cp_and_leaves_no_upload_open(cli: Cli, places: Places, held: Proxy) -> None:

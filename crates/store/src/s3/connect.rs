@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aws_config::BehaviorVersion;
 use aws_config::default_provider::region::DefaultRegionChain;
+use aws_config::imds::region::ImdsRegionProvider;
 use aws_config::profile::ProfileFileCredentialsProvider;
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
@@ -34,6 +35,8 @@ pub struct EndpointOptions {
     pub profile: Option<String>,
     /// Send no signature.
     pub anonymous: bool,
+    /// Settings that the caller has resolved. None: they come from the environment and the profile.
+    pub resolved: Option<ResolvedSettings>,
     /// For tests. Otherwise the AWS chain finds them: environment, profile, SSO, web identity, ECS, IMDS, process.
     pub credentials: Option<Credentials>,
 }
@@ -45,9 +48,22 @@ impl fmt::Debug for EndpointOptions {
             .field("region", &self.region)
             .field("profile", &self.profile)
             .field("anonymous", &self.anonymous)
+            .field("resolved", &self.resolved)
             .field("credentials", &self.credentials)
             .finish()
     }
+}
+
+/// What decides where requests go, besides endpoint and region, as the caller has resolved it. With it, only credentials come from the
+/// environment and the profile; no endpoint then means AWS itself, and no region the one of this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ResolvedSettings {
+    /// Path of certificates to trust besides those of the system.
+    pub ca_bundle: Option<String>,
+    /// Use the endpoints of AWS that conform to FIPS 140.
+    pub use_fips: bool,
+    /// Use the endpoints of AWS that answer on IPv6 as well.
+    pub use_dual_stack: bool,
 }
 
 /// An address as it may be shown: a password in it, which does not belong there, is left out.
@@ -96,7 +112,7 @@ impl Base {
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
             loader = loader.profile_name(profile);
-            if region.is_none() {
+            if region.is_none() && options.resolved.is_none() {
                 region = DefaultRegionChain::builder().profile_name(profile).build().region().await;
             }
             if !options.anonymous && options.credentials.is_none() {
@@ -108,6 +124,11 @@ impl Base {
         }
         if let Some(region) = region {
             loader = loader.region(region);
+        } else if options.resolved.is_some() {
+            loader = loader.region(ImdsRegionProvider::builder().build());
+        }
+        if let Some(resolved) = &options.resolved {
+            loader = loader.use_fips(resolved.use_fips).use_dual_stack(resolved.use_dual_stack);
         }
         if options.anonymous {
             loader = loader.no_credentials();
@@ -118,10 +139,16 @@ impl Base {
         }
         let sdk = loader.load().await;
 
-        if let Some(bundle) = configured(&sdk, "AWS_CA_BUNDLE", "ca_bundle") {
+        let (ca_bundle, endpoint) = match &options.resolved {
+            Some(resolved) => (resolved.ca_bundle.clone(), options.endpoint_url.clone()),
+            None => (
+                configured(&sdk, "AWS_CA_BUNDLE", "ca_bundle"),
+                options.endpoint_url.clone().or_else(|| configured_endpoint(&sdk)),
+            ),
+        };
+        if let Some(bundle) = ca_bundle {
             trust.also(bundle);
         }
-        let endpoint = options.endpoint_url.clone().or_else(|| configured_endpoint(&sdk));
         let region = sdk.region().map_or("us-east-1", |region| region.as_ref().trim()).to_owned();
         let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(KeptCredentials::new);
         let mut params = Params::builder()
@@ -142,6 +169,8 @@ impl Base {
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
             // An access point or bucket ARN would otherwise need its own region's client.
             .use_arn_region(true);
+        // The SDK has taken the one that the environment or the profile names.
+        builder.set_endpoint_url(None);
         if let Some(endpoint) = &endpoint {
             // Virtual-host style needs names that resolve; self-hosted stores rarely have them.
             builder = builder.endpoint_url(with_final_slash(endpoint)).force_path_style(!is_aws(endpoint));

@@ -1,7 +1,7 @@
 //! Proxies that the environment names, on the way to a service.
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{EndpointOptions, ObjectStore as _, S3Store};
+use seqferry_store::{EndpointOptions, ObjectStore as _, ResolvedSettings, S3Store};
 
 use super::credentials::{Folder, in_own_process};
 use super::server::{Reply, Wire};
@@ -105,4 +105,42 @@ fn hosts_that_need_no_proxy_are_reached_directly() {
 
     assert_eq!(server.only_request().path(), "/bucket/key");
     assert!(proxy.requests().is_empty());
+}
+
+#[test]
+fn resolved_settings_leave_the_environment_only_the_credentials() {
+    let (home, proxy) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")));
+    let (url, elsewhere) = (proxy.url(), "http://s3.elsewhere.invalid");
+    in_own_process(
+        "proxies::resolved_settings_inner",
+        &home.0,
+        &[
+            ("AWS_ENDPOINT_URL", elsewhere),
+            ("AWS_ENDPOINT_URL_S3", elsewhere),
+            ("AWS_REGION", "ap-south-1"),
+            ("AWS_USE_DUALSTACK_ENDPOINT", "true"),
+            ("AWS_ACCESS_KEY_ID", "AKIDENV"),
+            ("AWS_SECRET_ACCESS_KEY", "secret"),
+            ("HTTP_PROXY", &url),
+            ("HTTPS_PROXY", &url),
+        ],
+    );
+
+    let asked: Vec<_> = proxy.requests().iter().map(|request| request.path().to_owned()).collect();
+    assert_eq!(asked, ["bucket.s3.eu-west-1.amazonaws.com:443", "bucket.s3.eu-west-1.amazonaws.com:443"]);
+}
+
+#[tokio::test]
+#[ignore = "run in a process of its own"]
+async fn resolved_settings_inner() {
+    let options = EndpointOptions {
+        region: Some("eu-west-1".to_owned()),
+        resolved: Some(ResolvedSettings::default()),
+        ..EndpointOptions::default()
+    };
+    let store = S3Store::connect(options).await;
+
+    for error in [get(&store, "key").await.unwrap_err(), Write::Copy.send(&store).await.unwrap_err()] {
+        assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
+    }
 }

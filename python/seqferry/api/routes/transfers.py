@@ -16,7 +16,12 @@ from seqferry.spec import build_spec
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
 
 
-@router.post("", status_code=status.HTTP_202_ACCEPTED, summary="Start a transfer")
+@router.post(
+    "",
+    status_code=status.HTTP_202_ACCEPTED,
+    summary="Start a transfer",
+    responses={status.HTTP_200_OK: {"model": Submitted, "description": "The same transfer is unfinished and goes on"}},
+)
 async def submit(
     body: TransferRequest,
     context: ContextDep,
@@ -24,14 +29,22 @@ async def submit(
     response: Response,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Submitted:
-    """Looks at both buckets, records the transfer and answers at once; the same Idempotency-Key gives the same id."""
+    """Looks at both buckets, records the transfer and answers at once; the same Idempotency-Key gives the same id.
+
+    When the same transfer is unfinished, the answer is 200 and its id.
+    """
     service = context.service
-    spec = build_spec(**body.model_dump())
+    spec = build_spec(**body.model_dump(exclude={"new"}))
     context.settings.policy.check(spec)
     transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key) if idempotency_key else None
     if transfer_id is None:
         await context.checks.check(spec)
-        transfer_id = await run_in_threadpool(service.submit, spec, actor=actor, idempotency_key=idempotency_key)
+        submission = await run_in_threadpool(
+            service.submission, spec, actor=actor, idempotency_key=idempotency_key, new=body.new
+        )
+        transfer_id = submission.id
+        if submission.goes_on:
+            response.status_code = status.HTTP_200_OK
     response.headers["Location"] = f"{router.prefix}/{transfer_id}"
     return Submitted(id=transfer_id)
 

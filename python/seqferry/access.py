@@ -1,0 +1,253 @@
+"""Where requests go and as whom: resolved at the submission, recorded without a secret, found again by the worker.
+
+The settings that decide where (endpoint, region, certificates, variants of AWS endpoints) are taken as they were. The
+identity is compared: ``Identity.proof`` is computed alike by the process that submits and by the one that works, from
+the environment and the files of the AWS tools, without a request. docs/adr/20261123-where-and-as-whom.md has the rules.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from seqferry import endpoints, profiles
+from seqferry.errors import AccessError
+from seqferry.models import Access, Identity, Location, TransferSpec
+
+_PROOF_DIGITS: Final = 12
+"""Of a SHA-256 in hexadecimal: no key can be found from so few, and no two identities of one site meet by chance."""
+
+_OF_IDENTITY: Final = (
+    "role_arn",
+    "external_id",
+    "credential_source",
+    "web_identity_token_file",
+    "sso_start_url",
+    "sso_account_id",
+    "sso_role_name",
+    "credential_process",
+)
+"""Settings of a profile that say whose credentials it gives."""
+
+_RENEWED: Final = frozenset({"profile", "session"})
+"""Sources of which the key may be replaced by a newer one while the name stays."""
+
+
+def resolved(spec: TransferSpec) -> TransferSpec:
+    """The spec with what the environment and the files of this process say of both places."""
+    return replace(spec, source=resolved_place(spec.source), target=resolved_place(spec.target))
+
+
+def resolved_place(place: Location) -> Location:
+    """The place with its endpoint, its region, and the identity of this process there."""
+    if place.disk or place.access is not None:
+        return place
+    profile = place.profile or _default_profile()
+    settings = profiles.settings(profile)
+    identity = _anonymous() if place.anonymous else _identity(place.profile)
+
+    def setting(variable: str, name: str) -> str | None:
+        return os.environ.get(variable) or settings.get(name)
+
+    region = place.region or os.environ.get("AWS_REGION") or setting("AWS_DEFAULT_REGION", "region")
+    return replace(
+        place,
+        endpoint_url=endpoints.url(place) or None,
+        region=region.strip() if region else None,
+        profile=identity.profile,
+        access=Access(
+            identity,
+            ca_bundle=setting("AWS_CA_BUNDLE", "ca_bundle"),
+            fips=_is_true(setting("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")),
+            dual_stack=_is_true(setting("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")),
+        ),
+    )
+
+
+def here(place: Location) -> Location:
+    """The place as this process reaches it: with the profile of its own that is the recorded identity.
+
+    Raises:
+        AccessError: this process cannot be that identity.
+    """
+    if place.access is None:
+        return place
+    identity = place.access.identity
+    if identity.source == "anonymous" or _identity(None).proof == identity.proof:
+        return replace(place, profile=None)
+    if identity.profile is not None and _of_profile(identity.profile).proof == identity.proof:
+        return place
+    raise AccessError(
+        f"{place.uri} is to be reached with {described(identity)}, and this process has other credentials."
+    )
+
+
+def require(spec: TransferSpec) -> None:
+    """Raise AccessError when this process cannot reach both places of a transfer as recorded."""
+    for access in _of(spec):
+        if (missing := _missing(access)) is not None:
+            raise AccessError(f"The transfer waits for a worker with {missing}.")
+
+
+def needs(spec: TransferSpec) -> str | None:
+    """All that a worker must have for this transfer, as JSON; None when any worker will do."""
+    found = [asdict(access) for access in _of(spec) if access.identity.source != "anonymous" or access.ca_bundle]
+    return json.dumps(found, sort_keys=True) if found else None
+
+
+def lane(needs: str | None) -> str | None:
+    """The name of the queues that only workers take from that have what is needed; None for those of all workers."""
+    if needs is None:
+        return None
+    accesses = {json.dumps([one["identity"]["proof"], one["ca_bundle"]]) for one in json.loads(needs)}
+    return _digest(sorted(accesses))
+
+
+def own_needs() -> str | None:
+    """Of transfers that are submitted in this process, when no option says otherwise."""
+    place = resolved_place(Location(""))
+    return needs(TransferSpec(source=place, target=place))
+
+
+def missing(needs: str | None) -> str | None:
+    """The first of the needs that this process has not, in words; None when it has all."""
+    for one in json.loads(needs) if needs is not None else ():
+        if (found := _missing(access_of(one))) is not None:
+            return found
+    return None
+
+
+def access_of(data: Mapping[str, Any]) -> Access:
+    """Of its JSON form. Fields of a later version are left out."""
+
+    def known(found: Mapping[str, Any], of: type[Access | Identity]) -> dict[str, Any]:
+        return {field.name: found[field.name] for field in fields(of) if field.name in found}
+
+    found = known(data, Access)
+    found["identity"] = Identity(**known(data["identity"], Identity))
+    return Access(**found)
+
+
+def described(identity: Identity) -> str:
+    """An identity for a person: ``profile lab``."""
+    if identity.source == "profile":
+        return f"profile {identity.profile}"
+    return {
+        "anonymous": "no credentials",
+        "environment": f"the access key {identity.proof} of the environment",
+        "session": f"the temporary access key {identity.proof} of the environment",
+        "web_identity": f"the web identity role {identity.role}",
+        "container": "the credentials of its container",
+        "instance": "the credentials of its machine",
+    }[identity.source]
+
+
+def submission(spec: TransferSpec) -> str:
+    """Equal for two specs that ask for the same, as the same; a newer key of the same name counts as the same."""
+    form = asdict(spec)
+    for side in ("source", "target"):
+        found = form[side]["access"]
+        if found is not None and found["identity"]["source"] in _RENEWED:
+            found["identity"]["proof"] = ""
+    return hashlib.sha256(json.dumps(form, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _of(spec: TransferSpec) -> Iterable[Access]:
+    return (place.access for place in (spec.source, spec.target) if place.access is not None)
+
+
+def _missing(access: Access) -> str | None:
+    if access.ca_bundle is not None and not Path(access.ca_bundle).exists():
+        return f"the certificates {access.ca_bundle}"
+    try:
+        here(Location("", profile=access.identity.profile, access=access))
+    except AccessError:
+        return described(access.identity)
+    return None
+
+
+def _default_profile() -> str:
+    return os.environ.get("AWS_PROFILE") or "default"
+
+
+def _identity(profile: str | None) -> Identity:
+    """Of this process, with or without the option ``--profile``: in the order in which the engine looks."""
+    if profile is not None:
+        return _of_profile(profile)
+    key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
+    if key and secret:
+        if os.environ.get("AWS_SESSION_TOKEN"):
+            return Identity("session", role=_account(key), proof=_digest(["key", key]))
+        return Identity("environment", proof=_digest(["key", key]))
+    of_profile = _of_profile(_default_profile())
+    if of_profile.proof:
+        return of_profile
+    role = os.environ.get("AWS_ROLE_ARN")
+    if role and os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        return Identity("web_identity", role=role, proof=_digest(["web_identity", role]))
+    if os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or os.environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        return Identity("container", proof="container")
+    return Identity("instance", proof="instance")
+
+
+def _anonymous() -> Identity:
+    return Identity("anonymous", proof="anonymous")
+
+
+def _of_profile(profile: str) -> Identity:
+    """The proof is empty when the profile gives no credentials."""
+    settings = profiles.settings(profile)
+    facts = _facts(profile, settings, frozenset())
+    role = settings.get("role_arn") or settings.get("sso_role_name")
+    return Identity("profile", profile=profile, role=role, proof=_proof(facts))
+
+
+def _proof(facts: list[Any]) -> str:
+    if not facts:
+        return ""
+    # A long-lived key is the same identity wherever it is found.
+    return _digest(facts[0] if len(facts) == 1 and facts[0][0] == "key" else facts)
+
+
+def _facts(profile: str, settings: Mapping[str, str], seen: frozenset[str]) -> list[Any]:
+    facts: list[Any] = [[name, settings[name]] for name in _OF_IDENTITY if name in settings]
+    if "sso_session" in settings:
+        session = profiles.shared("sso-session", settings["sso_session"])
+        facts.append(["sso_session", session.get("sso_start_url", settings["sso_session"])])
+    source = settings.get("source_profile")
+    if source is not None and source not in seen and source != profile:
+        facts.append(["source", _facts(source, profiles.settings(source), seen | {profile})])
+    if (key := settings.get("aws_access_key_id")) is not None:
+        if "aws_session_token" in settings:
+            # Rotated by the tool that writes them: the name of the profile and the account stay.
+            facts.append(["session", profile, _account(key)])
+        else:
+            facts.append(["key", key])
+    return facts
+
+
+def _account(key: str) -> str | None:
+    """The account that an access key of AWS belongs to, which is part of the key; None for keys of other services."""
+    try:
+        found = base64.b32decode(key[4:])[:6]
+    except (binascii.Error, ValueError):
+        return None
+    if len(key) != 20 or len(found) < 6:
+        return None
+    return f"{(int.from_bytes(found, 'big') & 0x7FFFFFFFFF80) >> 7:012d}"
+
+
+def _is_true(text: str | None) -> bool:
+    return text is not None and text.strip().lower() == "true"
+
+
+def _digest(facts: Any) -> str:
+    text = "seqferry identity 1\n" + json.dumps(facts)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_PROOF_DIGITS]

@@ -1,0 +1,61 @@
+"""The keys that a transfer writes to or removes, and whether two transfers can meet there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from seqferry import endpoints
+from seqferry.models import TransferSpec
+from seqferry.spec import target_key
+
+_DISK: Final = "disk"
+
+
+def place(spec: TransferSpec) -> str:
+    """The bucket of the target at its endpoint, or this machine's disks. Keys of different places never meet."""
+    if spec.target.disk:
+        return _DISK
+    return f"{endpoints.of(spec.target) or 'aws'} {spec.target.bucket}"
+
+
+def prefix(spec: TransferSpec) -> str:
+    """The start of all keys, or paths, that the transfer writes to, in a form that any database can store."""
+    named = _named(spec)
+    start = _whole(spec, spec.target.key) if named is None else _common(named)
+    return start.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def overlap(one: TransferSpec, other: TransferSpec) -> bool:
+    """True when both may write to the same key."""
+    if place(one) != place(other):
+        return False
+    named, others = _named(one), _named(other)
+    if named is not None and others is not None:
+        return not named.isdisjoint(others)
+    if named is None and others is None:
+        mine, theirs = _whole(one, one.target.key), _whole(other, other.target.key)
+        return mine.startswith(theirs) or theirs.startswith(mine)
+    whole = other if named is not None else one
+    start = _whole(whole, whole.target.key)
+    return any(key.startswith(start) for key in named or others or ())
+
+
+def _named(spec: TransferSpec) -> set[str] | None:
+    """All keys that the transfer can write to; None for everything below a prefix."""
+    if spec.single:
+        return {_whole(spec, spec.target.key)}
+    if spec.keys is None:
+        return None
+    return {_whole(spec, target_key(spec, spec.source.key + key)) for key in spec.keys}
+
+
+def _common(keys: set[str]) -> str:
+    """The longest text that all begin with."""
+    first, last = min(keys), max(keys)
+    size = next((at for at, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:size]
+
+
+def _whole(spec: TransferSpec, key: str) -> str:
+    """The key itself; on a disk the path from the root, since folders lie in each other."""
+    return f"{spec.target.bucket.rstrip('/')}/{key}" if spec.target.disk else key

@@ -1,0 +1,70 @@
+"""Which transfers this worker may do: those that need an identity which this process is.
+
+Transfers that need the same share a lane, a pair of queues that only workers take from that have it. What is left alone
+is marked with the reason, for ``status``. Transfers that wait for others are begun here when those have ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+from seqferry import access
+from seqferry.db import transfers
+from seqferry.db.transfers import Lane
+from seqferry.service import Service
+
+log: Final = logging.getLogger("seqferry.worker")
+
+
+class Lanes:
+    """One per worker. Safe to use from many threads."""
+
+    def __init__(self, service: Service) -> None:
+        self._service: Final = service
+        self._lock = threading.Lock()
+        self._open: set[str | None] = {access.lane(access.own_needs())}
+        self._left: set[Lane] = set()
+
+    @property
+    def open(self) -> set[str | None]:
+        """Names of lanes that this worker takes from; None is the one for any worker."""
+        with self._lock:
+            return set(self._open)
+
+    def workable(self, limit: int) -> set[str]:
+        """Ids of unfinished transfers, at most so many, that this worker can do now."""
+        lanes = {lane for lane in self.open if lane is not None}
+        with self._service.database.read() as connection:
+            return transfers.workable(connection, lanes, limit)
+
+    def look(self) -> None:
+        """Find lanes that are new here, mark what this worker leaves alone, and begin what has waited for others."""
+        self._service.release()
+        with self._service.database.read() as connection:
+            found = transfers.lanes(connection)
+        if None in found:
+            self._add(None)
+        for lane in found - {None}:
+            assert lane is not None
+            missing = access.missing(lane.needs)
+            if missing is None:
+                self._add(lane.name)
+            else:
+                self._leave_alone(lane, missing)
+
+    def _add(self, name: str | None) -> None:
+        with self._lock:
+            self._open.add(name)
+
+    def _leave_alone(self, lane: Lane, missing: str) -> None:
+        reason = f"a worker with {missing}"
+        database = self._service.database
+        with database.read() as connection:
+            marked = transfers.left_alone(connection, database, lane, reason)
+        if not marked:
+            return
+        with database.write() as connection:
+            transfers.leave_alone(connection, marked, reason)
+        log.warning("%d transfers are left to %s: %s", len(marked), reason, ", ".join(marked[:3]))

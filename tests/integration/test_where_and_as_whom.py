@@ -1,0 +1,235 @@
+"""A transfer is done where, and as whom, it was submitted: by a worker that can, or by none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from control import PLACES
+
+from seqferry.config import Settings
+from seqferry.models import TransferSpec
+from seqferry.service import Service
+from seqferry.spec import build_spec
+from support.processes import Running, seqferry
+from support.servers import ADMIN, MOVER, Credentials, S3Server
+from support.waiting import eventually
+
+MakeBucket = Callable[..., str]
+
+_HOME = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_ENDPOINT_URL": ""}
+
+
+class Shells:
+    """Shells with environments of their own, which share a state."""
+
+    def __init__(self, state: Path, database_url: str | None) -> None:
+        self._state = {"SEQFERRY_STATE_DIR": str(state), "SEQFERRY_DATABASE_URL": database_url or ""}
+        self._state_dir, self._database_url = state, database_url
+        self._started = ExitStack()
+        self.shared = database_url is not None
+        self.folder = state.parent
+
+    def close(self) -> None:
+        self._started.close()
+
+    def start(self, shell: dict[str, str], *words: str) -> Running:
+        return self._started.enter_context(Running([seqferry(), *words], environment={**_HOME, **self._state, **shell}))
+
+    def run(self, shell: dict[str, str], *words: str, code: int = 0) -> Running:
+        ran = self.start(shell, *words)
+        assert ran.wait() == code, ran
+        return ran
+
+    def submit(self, shell: dict[str, str], spec: TransferSpec) -> str:
+        """As ``cp --detach``, without a look at the storage."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {**_HOME, **shell}.items():
+                patch.setenv(name, value)
+            settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
+            with Service.open(settings) as service:
+                return service.submit(spec, actor="ada")
+
+    def status(self, transfer_id: str) -> dict[str, Any]:
+        return json.loads(self.run({}, "status", transfer_id, "--json").stdout)
+
+    def until(self, transfer_id: str, state: str) -> dict[str, Any]:
+        def reached() -> dict[str, Any] | None:
+            found = self.status(transfer_id)
+            return found if found["state"] == state else None
+
+        return eventually(reached, what=f"transfer {transfer_id} to be {state}")
+
+    def until_left_alone(self, transfer_id: str) -> str:
+        return eventually(lambda: self.status(transfer_id)["waits_for"], what="the worker to leave it alone")
+
+    def with_profiles(self, server: S3Server, **profiles: Credentials) -> dict[str, str]:
+        """A shell whose only credentials are those of profiles."""
+        credentials = self.folder / f"credentials-{'-'.join(profiles)}"
+        credentials.write_text(
+            "".join(
+                f"[{name}]\naws_access_key_id = {one.access_key}\naws_secret_access_key = {one.secret_key}\n"
+                for name, one in profiles.items()
+            )
+        )
+        return {
+            "AWS_SHARED_CREDENTIALS_FILE": str(credentials),
+            "AWS_PROFILE": next(iter(profiles)),
+            "AWS_ENDPOINT_URL": server.endpoint_url,
+        }
+
+
+@pytest.fixture(params=PLACES)
+def shells(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shells]:
+    url = None if request.param == "sqlite" else request.getfixturevalue("migrated_url")
+    made = Shells(tmp_path / "state", url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def twins(
+    seaweedfs: S3Server, versitygw: S3Server, make_bucket: MakeBucket
+) -> Iterator[tuple[S3Server, S3Server, str]]:
+    """Two endpoints, and a bucket that both have by the same name, with another object by the same name."""
+    bucket = make_bucket(versitygw)
+    seaweedfs.create_bucket(bucket)
+    for server in (seaweedfs, versitygw):
+        server.client(MOVER).put_object(Bucket=bucket, Key="run/a", Body=server.kind.encode())
+    yield seaweedfs, versitygw, bucket
+    seaweedfs.delete_bucket(bucket)
+
+
+def _body(server: S3Server, bucket: str, key: str) -> bytes:
+    return server.client().get_object(Bucket=bucket, Key=key)["Body"].read()
+
+
+def _exists(server: S3Server, bucket: str, prefix: str) -> bool:
+    return "Contents" in server.client().list_objects_v2(Bucket=bucket, Prefix=prefix)
+
+
+@pytest.mark.parametrize("worker", ["worker", "serve", "cp"])
+def test_the_endpoint_is_that_of_the_submission(
+    shells: Shells, twins: tuple[S3Server, S3Server, str], worker: str
+) -> None:
+    one, other, bucket = twins
+    uris = f"s3://{bucket}/run/", f"s3://{bucket}/in/"
+
+    transfer_id = shells.run(one.environment(), "cp", *uris, "--detach").stdout.strip()
+    if worker == "cp":
+        # The process of a command for another storage does what was recorded before as well.
+        shells.start(other.environment(), "cp", f"s3://{bucket}/run/a", f"s3://{bucket}/alone/a")
+        shells.start(other.environment(), "resume", transfer_id)
+    else:
+        shells.start(other.environment(), worker, *(("--port", "0") if worker == "serve" else ()))
+    shells.until(transfer_id, "done")
+
+    assert _body(one, bucket, "in/a") == one.kind.encode()
+    assert not _exists(other, bucket, "in/")
+
+
+def _closed_bucket(server: S3Server) -> str:
+    """A bucket that ``mover`` may not write to, and ``admin`` may."""
+    bucket = server.create_bucket()
+    server.deny(bucket, "*", actions=("s3:PutObject",))
+    return bucket
+
+
+@pytest.fixture
+def closed(versitygw: S3Server) -> Iterator[str]:
+    bucket = _closed_bucket(versitygw)
+    yield bucket
+    versitygw.client().delete_bucket_policy(Bucket=bucket)
+    versitygw.delete_bucket(bucket)
+
+
+@pytest.mark.parametrize("worker", ["worker", "serve"])
+def test_another_identity_leaves_it_alone_and_says_so(
+    shells: Shells, versitygw: S3Server, closed: str, make_bucket: MakeBucket, worker: str
+) -> None:
+    source = make_bucket(versitygw)
+    versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
+    reader = shells.with_profiles(versitygw, reader=MOVER)
+    admin = shells.with_profiles(versitygw, boss=ADMIN)
+    uris = f"s3://{source}/run/", f"s3://{closed}/in/"
+    transfer_id = shells.run(reader, "cp", *uris, "--detach").stdout.strip()
+
+    running = shells.start(admin, worker, *(("--port", "0") if worker == "serve" else ()))
+
+    assert shells.until_left_alone(transfer_id) == "a worker with profile reader"
+    assert "waits for a worker with profile reader" in shells.run(admin, "status", transfer_id).stdout
+    # All others of the queue go on.
+    other = shells.run(admin, "cp", f"s3://{source}/run/", f"s3://{source}/copy/", "--detach").stdout.strip()
+    shells.until(other, "done")
+    assert shells.status(transfer_id)["state"] == "queued"
+    assert not _exists(versitygw, closed, "in/")
+
+    refused = shells.run(admin, "resume", transfer_id, code=1)
+    assert "was submitted with profile reader" in refused.stderr
+    assert versitygw.endpoint_url in refused.stderr
+    running.kill()
+
+    done = shells.run(reader, "resume", transfer_id, code=1)
+    assert "AccessDenied" in done.stderr
+    assert not _exists(versitygw, closed, "in/")
+
+
+def test_a_worker_that_has_the_profile_uses_it_whoever_else_it_is(
+    shells: Shells, versitygw: S3Server, closed: str, make_bucket: MakeBucket
+) -> None:
+    source = make_bucket(versitygw)
+    versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
+    shell = shells.with_profiles(versitygw, boss=ADMIN, lab=MOVER)
+    shells.start(shell, "worker")
+
+    ran = {
+        profile: shells.start(shell, "cp", "--profile", profile, f"s3://{source}/run/", f"s3://{closed}/{profile}/")
+        for profile in ("lab", "boss")
+    }
+
+    assert (ran["lab"].wait(), ran["boss"].wait()) == (1, 0), ran
+    assert _exists(versitygw, closed, "boss/")
+    assert not _exists(versitygw, closed, "lab/")
+
+
+def test_cp_does_its_own_transfer_though_another_worker_cannot(
+    shells: Shells, versitygw: S3Server, make_bucket: MakeBucket
+) -> None:
+    source = make_bucket(versitygw)
+    versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
+    admin = shells.with_profiles(versitygw, boss=ADMIN)
+    worker = shells.start(admin, "worker")
+    worker.wait_for_output("is ready")
+
+    copying = shells.start(versitygw.environment(), "cp", f"s3://{source}/run/", f"s3://{source}/copy/")
+    if shells.shared:
+        assert copying.wait() == 0, copying
+    else:
+        copying.wait_for_output("this command does the transfer once that has ended")
+        worker.kill()
+        assert copying.wait() == 0, copying
+    assert _exists(versitygw, source, "copy/")
+
+
+def test_a_newer_temporary_key_takes_over_with_the_same_command(
+    shells: Shells, versitygw: S3Server, make_bucket: MakeBucket
+) -> None:
+    source = make_bucket(versitygw)
+    versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
+    # As far as we can tell without asking: the service is not asked about the first, and knows no second.
+    old = {**versitygw.environment(replace(MOVER, access_key="ASIAOLD")), "AWS_SESSION_TOKEN": "one"}
+    new = {**versitygw.environment(replace(MOVER, access_key="ASIANEW")), "AWS_SESSION_TOKEN": "two"}
+    spec = build_spec(f"s3://{source}/run/", f"s3://{source}/copy/")
+    transfer_id = shells.submit(old, spec)
+    assert "with the temporary access key" in shells.run(new, "resume", transfer_id, code=1).stderr
+
+    assert shells.submit(new, spec) == transfer_id
+
+    # It is begun as the newer key, and this service knows of none.
+    ended = shells.run(new, "resume", transfer_id, code=1)
+    assert "Renew the credentials" in ended.stderr

@@ -1,0 +1,236 @@
+"""Where requests go and as whom: what a submission records, and who is the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from seqferry import access, endpoints
+from seqferry import spec as specs
+from seqferry.errors import AccessError, UsageError
+from seqferry.models import Location, TransferSpec
+from seqferry.spec import build_spec
+
+_CONFIG = """
+[profile lab]
+region = eu-central-1
+endpoint_url = https://lab.example
+ca_bundle = {ca}
+
+[profile role]
+role_arn = arn:aws:iam::123456789012:role/reader
+source_profile = lab
+
+[profile other-role]
+role_arn = arn:aws:iam::123456789012:role/admin
+source_profile = lab
+
+[profile sso]
+sso_session = site
+sso_account_id = 123456789012
+sso_role_name = Reader
+
+[sso-session site]
+sso_start_url = https://site.example/start
+"""
+
+_CREDENTIALS = """
+[lab]
+aws_access_key_id = AKIALAB
+aws_secret_access_key = hidden
+
+[twin]
+aws_access_key_id = AKIALAB
+aws_secret_access_key = hidden
+
+[rotated]
+aws_access_key_id = {key}
+aws_secret_access_key = hidden
+aws_session_token = token
+"""
+
+_VARIABLES = (
+    "ACCESS_KEY_ID",
+    "SECRET_ACCESS_KEY",
+    "SESSION_TOKEN",
+    "PROFILE",
+    "REGION",
+    "DEFAULT_REGION",
+    "ENDPOINT_URL",
+    "ENDPOINT_URL_S3",
+    "CA_BUNDLE",
+)
+
+
+class Environment:
+    """The variables and files of the AWS tools."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+        self.ca = folder / "ca.pem"
+        self.ca.touch()
+        self.config, self.credentials = folder / "config", folder / "credentials"
+        self.config.write_text(_CONFIG.format(ca=self.ca))
+        self.credentials.write_text(_CREDENTIALS.format(key="ASIAFIRST"))
+        patch.setenv("AWS_CONFIG_FILE", str(self.config))
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(self.credentials))
+        self.be()
+
+    def be(self, **variables: str) -> None:
+        for name in _VARIABLES:
+            self._patch.delenv(f"AWS_{name}", raising=False)
+        for name, value in variables.items():
+            self._patch.setenv(f"AWS_{name}", value)
+
+    def with_key(self, key: str = "AKIAENV", **variables: str) -> None:
+        self.be(ACCESS_KEY_ID=key, SECRET_ACCESS_KEY="hidden", **variables)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    return Environment(tmp_path, monkeypatch)
+
+
+def _spec(**options: str) -> TransferSpec:
+    return access.resolved(build_spec("s3://from/run/", "s3://to/run/", **options))
+
+
+def _missing(spec: TransferSpec) -> str | None:
+    return access.missing(access.needs(spec))
+
+
+def test_all_that_decides_where_is_taken_from_profile_and_environment(environment: Environment) -> None:
+    environment.be(PROFILE="lab")
+    place = _spec().source
+
+    assert (place.endpoint_url, place.region, place.profile) == ("https://lab.example", "eu-central-1", "lab")
+    assert place.access is not None
+    assert place.access.ca_bundle == str(environment.ca)
+
+    environment.with_key(PROFILE="lab", ENDPOINT_URL="https://env.example", DEFAULT_REGION="eu-west-1")
+    place = _spec(target_region="us-east-2").source
+    assert (place.endpoint_url, place.region, place.profile) == ("https://env.example", "eu-west-1", None)
+
+
+def test_what_is_recorded_stays_though_the_environment_changes(environment: Environment) -> None:
+    environment.with_key()
+    spec = specs.from_json(specs.to_json(_spec()))
+    assert spec.source.endpoint_url is None
+
+    environment.with_key(ENDPOINT_URL="https://elsewhere.example", REGION="eu-west-1")
+
+    assert access.resolved(spec) == spec
+    assert endpoints.of(spec.source) is None
+    assert access.here(spec.source) == spec.source
+
+
+def test_no_secret_is_recorded(environment: Environment) -> None:
+    environment.with_key("AKIASECRET", SESSION_TOKEN="hidden-token")
+    text = specs.to_json(_spec(target_profile="lab"))
+
+    for secret in ("AKIASECRET", "AKIALAB", "hidden"):
+        assert secret not in text
+    environment.with_key(ENDPOINT_URL="https://user:word@host.example")
+    with pytest.raises(UsageError, match="must not hold credentials"):
+        specs.checked(_spec())
+
+
+def test_a_profile_is_used_wherever_it_is_whatever_else_the_worker_is(environment: Environment) -> None:
+    spec = _spec(profile="lab")
+    for others in ({}, {"PROFILE": "role"}, {"ACCESS_KEY_ID": "AKIAENV", "SECRET_ACCESS_KEY": "hidden"}):
+        environment.be(**others)
+        assert _missing(spec) is None
+        assert access.here(spec.source).profile == "lab"
+
+
+def test_a_key_is_the_same_wherever_it_is_found(environment: Environment) -> None:
+    spec = _spec(profile="lab")
+    environment.credentials.write_text("[other]\naws_access_key_id = AKIAOTHER\n")
+    assert _missing(spec) == "profile lab"
+
+    environment.with_key("AKIALAB")
+
+    assert _missing(spec) is None
+    assert access.here(spec.source).profile is None
+
+
+def test_who_is_not_the_same_is_named(environment: Environment) -> None:
+    environment.with_key("AKIAENV")
+    of_key = _spec()
+    of_role = _spec(profile="role")
+    environment.with_key("AKIAOTHER")
+    assert "the access key" in (_missing(of_key) or "")
+    with pytest.raises(AccessError, match="s3://from/run/ is to be reached with the access key"):
+        access.here(of_key.source)
+    assert _missing(of_role) is None
+
+    environment.config.write_text(_CONFIG.format(ca="").replace("role/reader", "role/admin"))
+    assert _missing(of_role) == "profile role"
+
+
+def test_certificates_that_are_not_there_are_missed(environment: Environment) -> None:
+    spec = _spec(profile="lab")
+
+    environment.ca.unlink()
+
+    assert _missing(spec) == f"the certificates {environment.ca}"
+
+
+def test_keys_of_a_role_may_rotate(environment: Environment) -> None:
+    specs_of = {name: _spec(profile=name) for name in ("role", "sso", "rotated")}
+    environment.credentials.write_text(_CREDENTIALS.format(key="ASIASECOND"))
+
+    assert {_missing(spec) for spec in specs_of.values()} == {None}
+
+
+def test_a_temporary_key_in_the_environment_is_only_itself_until_it_is_submitted_again(
+    environment: Environment,
+) -> None:
+    environment.with_key("ASIAFIRST", SESSION_TOKEN="one")
+    first = _spec()
+    environment.with_key("ASIASECOND", SESSION_TOKEN="two")
+    second = _spec()
+
+    assert "the temporary access key" in (_missing(first) or "")
+    assert access.submission(first) == access.submission(second)
+    environment.with_key("AKIAFIRST")
+    third = _spec()
+    environment.with_key("AKIASECOND")
+    assert len({access.submission(one) for one in (first, third, _spec())}) == 3
+
+
+def test_identities_that_differ_have_lanes_that_differ(environment: Environment) -> None:
+    found = [_spec(profile=name) for name in ("lab", "role", "other-role", "sso", "rotated")]
+    lanes = {access.lane(access.needs(spec)) for spec in found}
+
+    assert len(lanes) == len(found)
+    assert None not in lanes
+    nobody = build_spec("s3://from/run/", "s3://to/run/")
+    assert access.lane(access.needs(nobody)) is None
+
+
+def test_rows_of_before_leave_all_to_the_worker(environment: Environment) -> None:
+    environment.with_key(ENDPOINT_URL="https://env.example")
+    data = json.loads(specs.to_json(build_spec("s3://from/run/", "s3://to/run/")))
+    for side in ("source", "target"):
+        del data[side]["access"]
+
+    spec = specs.from_json(json.dumps(data))
+
+    assert spec.source == Location("from", "run/")
+    assert access.here(spec.source) == spec.source
+    assert endpoints.of(spec.source) == "https://env.example"
+    assert _missing(spec) is None
+
+
+def test_requests_without_a_signature_are_for_any_worker(environment: Environment) -> None:
+    spec = access.resolved(build_spec("s3://from/run/", "s3://to/run/", no_sign_request=True, profile="lab"))
+    public = replace(spec, target=spec.source)
+    environment.with_key("AKIAOTHER")
+    environment.credentials.unlink()
+
+    assert access.here(public.source).profile is None
+    assert _missing(spec) == "profile lab"
