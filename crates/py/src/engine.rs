@@ -1,6 +1,5 @@
 //! The process-wide engine: one runtime, one budget, one store per endpoint and identity.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -8,6 +7,7 @@ use futures::stream::{StreamExt as _, TryStreamExt as _};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use seqferry_store::{Budget, BudgetLimits, ErrorClass};
+use seqferry_transfer::connections::ConnectionCache;
 use seqferry_transfer::list::{self, Listing as ListingOptions};
 use seqferry_transfer::progress::Counters;
 use seqferry_transfer::requests::{Call, Interrupted, Requests, Tries};
@@ -23,6 +23,8 @@ use crate::values::{CopyItem, CopyPolicy, Endpoint, ObjectInfo, Reached, interru
 const HEADS: usize = 256;
 /// The same for the requests of one `delete` call.
 const DELETES: usize = 64;
+/// Endpoints and identities to which connections are kept while nobody uses them.
+const IDLE_CONNECTIONS: usize = 64;
 /// Runs of a listing.
 const RUNS: usize = 16;
 
@@ -32,7 +34,7 @@ pub struct Engine {
     threads: Option<Runtime>,
     budget: Arc<Budget>,
     counters: Arc<Counters>,
-    connections: tokio::sync::Mutex<HashMap<Reached, Connection>>,
+    connections: ConnectionCache<Reached>,
     pid: Mutex<u32>,
 }
 
@@ -57,13 +59,7 @@ impl Drop for Engine {
 
 impl Engine {
     async fn connection(&self, options: &Reached) -> Connection {
-        let mut connections = self.connections.lock().await;
-        if let Some(connection) = connections.get(options) {
-            return connection.clone();
-        }
-        let connection = Connection::new(options.connect(self.budget.pace()).await);
-        connections.insert(options.clone(), connection.clone());
-        connection
+        self.connections.get(options, || options.connect(self.budget.pace())).await
     }
 
     async fn requests(&self, options: &Reached, policy: RetryPolicy) -> Requests {
@@ -114,7 +110,7 @@ impl Engine {
             threads: Some(threads),
             budget,
             counters: Arc::default(),
-            connections: tokio::sync::Mutex::default(),
+            connections: ConnectionCache::new(IDLE_CONNECTIONS),
             pid: Mutex::new(std::process::id()),
         })
     }

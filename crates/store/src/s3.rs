@@ -11,6 +11,7 @@ mod credentials;
 mod direct;
 mod http1;
 mod requests;
+mod settings;
 mod sign;
 mod transport;
 
@@ -18,7 +19,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::Client;
@@ -38,6 +40,12 @@ pub struct S3Store {
     state: RwLock<State>,
     /// When credentials were loaded anew last; held while they are, so that many expired requests cause one load.
     reloaded: tokio::sync::Mutex<Option<Instant>>,
+    /// What a person has to know of the settings, until it was said.
+    notes: Mutex<Vec<String>>,
+    /// Tries of a request, if the AWS settings name a number.
+    max_attempts: Option<u32>,
+    /// Nobody was told yet that bodies can be changed on their way unnoticed, and they can.
+    has_open_bodies: AtomicBool,
 }
 
 struct State {
@@ -78,9 +86,12 @@ impl S3Store {
 
     /// The same, and bodies come and go at this pace. Those that are sent through a proxy or by the SDK go at once.
     pub async fn paced(options: EndpointOptions, pace: Pace) -> Self {
-        let base = Arc::new(Base::load(&options, pace.clone()).await);
-        let state = State { base, regions: HashMap::new(), bucket_regions: HashMap::new() };
-        Self { options, pace, state: RwLock::new(state), reloaded: tokio::sync::Mutex::default() }
+        let base = Base::load(&options, pace.clone()).await;
+        let (notes, max_attempts) = (Mutex::new(base.notes.clone()), base.max_attempts);
+        let has_open_bodies = AtomicBool::new(base.is_open_to_others && !options.anonymous);
+        let state = State { base: Arc::new(base), regions: HashMap::new(), bucket_regions: HashMap::new() };
+        let (state, reloaded) = (RwLock::new(state), tokio::sync::Mutex::default());
+        Self { options, pace, state, reloaded, notes, max_attempts, has_open_bodies }
     }
 
     fn regional(&self, bucket: &str) -> Arc<Regional> {

@@ -144,6 +144,17 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// Unfinished uploads whose key starts with `prefix`.
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>>;
 
+    /// Tries of a request, the first included, that the user's settings of this service ask for. None: the engine's own number.
+    fn max_attempts(&self) -> Option<u32> {
+        None
+    }
+
+    /// What a person has to know of the settings of this service, each text once. What is about bodies that are sent is said only
+    /// to a caller that sends some.
+    fn take_notes(&self, _sends_bodies: bool) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Load credentials anew: what the service said of the present ones is that they have expired.
     async fn refresh_credentials(&self) -> Result<()>;
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::object::{Item, Journal, Object, Policy, now};
+use crate::object::{Item, Journal, Object, Policy, Way, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
 use crate::quirks::Connection;
@@ -135,6 +135,10 @@ impl Job {
         let requests = |connection| {
             Requests::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters)).of(turn)
         };
+        let sends_bodies = policy.way == Way::Stream;
+        for note in source.store.take_notes(false).into_iter().chain(target.store.take_notes(sends_bodies)) {
+            counters.note(note);
+        }
         let (source, target) = (requests(source), requests(target));
         let (source, target) = (source.within(&policy.source_prefix), target.within(&policy.target_prefix));
         let run = Arc::new(Run { policy, source, target });

@@ -6,6 +6,7 @@
 //! class, and stops when the job is cancelled. [`list::list`] lists in parallel. Nothing here outlives a call: what must be
 //! remembered is handed to the caller as an [`Event`] before it matters.
 
+pub mod connections;
 pub mod evidence;
 pub mod job;
 pub mod limits;

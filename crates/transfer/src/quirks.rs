@@ -1,7 +1,7 @@
 //! What a service turned out to get wrong, remembered for as long as the process talks to it.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use seqferry_store::{ChecksumAlgorithm, Kind, ObjectStore};
@@ -47,8 +47,20 @@ pub struct Quirks {
     silent_sums: AtomicBool,
     /// Writes that are to replace nothing are refused for that wish. Way round: the look before.
     refused_conditions: AtomicBool,
-    /// Source connections (by their quirks' address) and buckets that this service cannot copy from. Way round: streaming.
-    uncopyable: std::sync::Mutex<HashSet<(usize, String)>>,
+    /// Source connections (by the ids of their quirks) and buckets that this service cannot copy from. Way round: streaming.
+    uncopyable: std::sync::Mutex<HashSet<(u64, String)>>,
+    id: UniqueId,
+}
+
+/// A number that nothing else has for as long as the process runs.
+#[derive(Debug)]
+struct UniqueId(u64);
+
+impl Default for UniqueId {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 impl Quirks {
@@ -214,7 +226,7 @@ impl Connection {
     }
 
     /// What tells it from others for as long as the process runs.
-    fn id(&self) -> usize {
-        Arc::as_ptr(&self.quirks) as usize
+    fn id(&self) -> u64 {
+        self.quirks.id.0
     }
 }

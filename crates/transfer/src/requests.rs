@@ -56,6 +56,12 @@ impl RetryPolicy {
         Self { attempts: 4, throttled_attempts: 4, most: Duration::from_secs(2), ..Self::default() }
     }
 
+    /// The same with as many tries as the user's settings ask for, if they do.
+    #[must_use]
+    pub fn with_attempts(self, attempts: Option<u32>) -> Self {
+        attempts.map_or(self, |attempts| Self { attempts, throttled_attempts: attempts, ..self })
+    }
+
     /// The pause before try number `attempt` (2-based), drawn by `share` in 0..1. None: no further try.
     pub fn pause(&self, error: &StoreError, attempt: u32, share: f64) -> Option<Duration> {
         let (attempts, base) = match error.class {
@@ -186,6 +192,7 @@ impl Requests {
         counters: Arc<Counters>,
     ) -> Self {
         let job = budget.job();
+        let policy = policy.with_attempts(connection.store.max_attempts());
         Self { connection, budget, job, prefix: Arc::from(""), policy, cancel, counters }
     }
 

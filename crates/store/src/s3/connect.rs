@@ -21,6 +21,7 @@ use aws_types::service_config::ServiceConfigKey;
 
 use super::credentials::KeptCredentials;
 use super::direct::{Common, Direct};
+use super::settings::{AwsSettings, is_open_to_others};
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
 use crate::budget::Pace;
 
@@ -100,6 +101,12 @@ pub(super) struct Base {
     pub(super) endpoint: Option<String>,
     /// Region of buckets of which nothing else is known.
     pub(super) region: String,
+    /// Tries of a request, if the AWS settings name a number.
+    pub(super) max_attempts: Option<u32>,
+    /// What a person has to know of settings that have no effect.
+    pub(super) notes: Vec<String>,
+    /// Bodies that are sent can be changed on their way unnoticed.
+    pub(super) is_open_to_others: bool,
 }
 
 impl Base {
@@ -108,7 +115,10 @@ impl Base {
     pub(super) async fn load(options: &EndpointOptions, pace: Pace) -> Self {
         let trust = Arc::new(Trust::default());
         let Transport { client, connector, connections } = transport(Arc::clone(&trust), pace);
-        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).http_client(client);
+        let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .http_client(client)
+            // Else the SDK ends the process over settings of retries that it does not know (`retry_mode = legacy`).
+            .retry_config(RetryConfig::standard());
         let mut region = options.region.clone().map(Region::new);
         if let Some(profile) = &options.profile {
             loader = loader.profile_name(profile);
@@ -151,9 +161,12 @@ impl Base {
         }
         let region = sdk.region().map_or("us-east-1", |region| region.as_ref().trim()).to_owned();
         let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(KeptCredentials::new);
-        let mut params = Params::builder()
+        let settings = AwsSettings::of(&sdk, endpoint.as_deref());
+        let params = Params::builder()
             .set_use_fips(sdk.use_fips())
-            .set_use_dual_stack(sdk.use_dual_stack())
+            .set_use_dual_stack(settings.dual_stack)
+            .set_force_path_style(settings.path_style)
+            .accelerate(settings.accelerate)
             .set_endpoint(endpoint.as_deref().map(with_final_slash));
         let mut builder = Builder::from(&sdk)
             // Retries belong to the engine, which knows the classes and the budget; the SDK keeps only the one that it
@@ -168,19 +181,21 @@ impl Base {
             .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
             .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
             // An access point or bucket ARN would otherwise need its own region's client.
-            .use_arn_region(true);
+            .use_arn_region(true)
+            .accelerate(settings.accelerate);
+        builder.set_use_dual_stack(settings.dual_stack).set_force_path_style(settings.path_style);
         // The SDK has taken the one that the environment or the profile names.
         builder.set_endpoint_url(None);
         if let Some(endpoint) = &endpoint {
-            // Virtual-host style needs names that resolve; self-hosted stores rarely have them.
-            builder = builder.endpoint_url(with_final_slash(endpoint)).force_path_style(!is_aws(endpoint));
-            params = params.force_path_style(!is_aws(endpoint));
+            builder = builder.endpoint_url(with_final_slash(endpoint));
         }
         if let Some(credentials) = &credentials {
             builder = builder.credentials_provider(credentials.clone());
         }
-        let common = Common { connector, connections, credentials, params, skew: Arc::default() };
-        Self { builder, common, endpoint, region }
+        let AwsSettings { sign_bodies, max_attempts, notes, .. } = settings;
+        let is_open_to_others = !sign_bodies && endpoint.as_deref().is_some_and(is_open_to_others);
+        let common = Common { connector, connections, credentials, params, sign_bodies, skew: Arc::default() };
+        Self { builder, common, endpoint, region, max_attempts, notes, is_open_to_others }
     }
 
     /// A client that signs for and talks to `region`.
@@ -203,7 +218,7 @@ fn configured_endpoint(sdk: &aws_types::SdkConfig) -> Option<String> {
 }
 
 /// A setting of the AWS tools by its names in the environment and in a profile.
-fn configured(sdk: &aws_types::SdkConfig, env: &str, profile: &str) -> Option<String> {
+pub(super) fn configured(sdk: &aws_types::SdkConfig, env: &str, profile: &str) -> Option<String> {
     let key = ServiceConfigKey::builder().service_id("s3").env(env).profile(profile).build().ok()?;
     sdk.service_config().and_then(|config| config.load_config(key)).filter(|value| !value.is_empty())
 }

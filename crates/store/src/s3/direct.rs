@@ -74,6 +74,8 @@ pub(super) struct Common {
     pub(super) credentials: Option<KeptCredentials>,
     /// All but bucket and region.
     pub(super) params: ParamsBuilder,
+    /// Signatures cover bodies too.
+    pub(super) sign_bodies: bool,
     /// Seconds that the service's clock is ahead of ours, once it turned out to matter.
     pub(super) skew: Arc<AtomicI64>,
 }
@@ -264,7 +266,7 @@ impl Direct {
         body: Bytes,
     ) -> Result<WriteAnswer> {
         // A checksum covers the body: hashing it once more for the signature would cost ten times as much.
-        let payload = Payload::Unsigned;
+        let payload = if self.common.sign_bodies { Payload::digest(&body) } else { Payload::Unsigned };
         let asked = Asked { method: "PUT", url: &(home.address(about.key) + query), headers, payload };
         let Coming { status, headers, body } = self.ask(home, about, asked, body).await?;
         read_all(about, status, body).await?;

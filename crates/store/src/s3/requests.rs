@@ -1,5 +1,7 @@
 //! The trait's requests, one call each: the SDK's, or for copies, GETs and PUTs one of [`super::direct`].
 
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +13,7 @@ use tokio::time::Instant;
 use super::by_sdk::{
     copy_by_sdk, copy_part_by_sdk, expires, fetch_by_sdk, part_number, put_by_sdk, put_part_by_sdk, with_attributes,
 };
+use super::connect::without_userinfo;
 use super::convert::{
     answers_range, chain, checksum, checksum_header, completed_part, copy_source, decoded, facts_of_headers, failure,
     malformed, object_meta, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
@@ -584,6 +587,22 @@ impl ObjectStore for S3Store {
             }
             (key_marker, id_marker) = markers;
         }
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        self.max_attempts
+    }
+
+    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
+        let mut notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        if sends_bodies && self.has_open_bodies.swap(false, Ordering::Relaxed) {
+            let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
+            notes.push(format!(
+                "{}: over plain HTTP, uploads are protected by checksums against damage, not by signatures against people who can change them on the way. Use https, or set payload_signing_enabled = true in the s3 section of the AWS profile (more CPU).",
+                without_userinfo(base.endpoint.as_deref().unwrap_or_default())
+            ));
+        }
+        notes
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

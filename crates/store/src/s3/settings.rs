@@ -1,0 +1,168 @@
+//! Settings of the AWS tools (environment and `~/.aws/config`) that the SDK leaves to its callers.
+
+use aws_types::SdkConfig;
+use hyper::Uri;
+
+use super::connect::{configured, is_aws, without_userinfo};
+
+/// Settings of the `s3` section that mean something to the AWS CLI, and the option that means the same here.
+const UNHEEDED: [(&str, &str); 5] = [
+    ("max_concurrent_requests", "--max-requests"),
+    ("max_bandwidth", "--max-bandwidth"),
+    ("target_bandwidth", "--max-bandwidth"),
+    ("multipart_threshold", "--copy-threshold"),
+    ("multipart_chunksize", "--part-size"),
+];
+
+/// What the environment and the profile say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct AwsSettings {
+    /// Where a bucket's name stands: in the path, or else in the host. None: wherever the endpoint takes it.
+    pub(super) path_style: Option<bool>,
+    /// S3 Transfer Acceleration.
+    pub(super) accelerate: bool,
+    /// Endpoints that speak IPv6 as well. None: as the SDK has it.
+    pub(super) dual_stack: Option<bool>,
+    /// Signatures cover bodies too.
+    pub(super) sign_bodies: bool,
+    /// Tries of a request, the first included.
+    pub(super) max_attempts: Option<u32>,
+    /// What a person has to know of settings that have no effect.
+    pub(super) notes: Vec<String>,
+}
+
+impl AwsSettings {
+    /// What holds for requests to this endpoint; None: AWS, at the address that region and bucket have.
+    pub(super) fn of(sdk: &SdkConfig, endpoint: Option<&str>) -> Self {
+        let section = configured(sdk, "AWS_S3", "s3").unwrap_or_default();
+        let mut settings = Self::of_section(&section);
+        if settings.dual_stack.is_none() {
+            settings.dual_stack = sdk.use_dual_stack();
+        }
+        settings.read_attempts(configured(sdk, "AWS_MAX_ATTEMPTS", "max_attempts").as_deref());
+        settings.at(endpoint)
+    }
+
+    /// Settings below `s3 =` in a profile, one in each line.
+    fn of_section(section: &str) -> Self {
+        let mut settings = Self::default();
+        for (name, value) in section.lines().filter_map(|line| line.split_once('=')) {
+            let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+            let is_on = value.eq_ignore_ascii_case("true");
+            match name.as_str() {
+                "addressing_style" => {
+                    settings.path_style = match value.to_ascii_lowercase().as_str() {
+                        "path" => Some(true),
+                        "virtual" => Some(false),
+                        _ => None,
+                    }
+                }
+                "use_accelerate_endpoint" => settings.accelerate = is_on,
+                "use_dualstack_endpoint" => settings.dual_stack = Some(is_on),
+                "payload_signing_enabled" => settings.sign_bodies = is_on,
+                _ => {
+                    if let Some((_, option)) = UNHEEDED.iter().find(|(unheeded, _)| *unheeded == name) {
+                        settings.notes.push(format!(
+                            "The setting s3.{name} of the AWS configuration file has no effect here: use {option}."
+                        ));
+                    }
+                }
+            }
+        }
+        settings
+    }
+
+    fn read_attempts(&mut self, value: Option<&str>) {
+        let Some(value) = value else { return };
+        self.max_attempts = value.trim().parse().ok().filter(|attempts| *attempts > 0);
+        if self.max_attempts.is_none() {
+            self.notes.push(
+                "AWS_MAX_ATTEMPTS (or max_attempts of the profile) is not a number from 1 on, and has no effect."
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// An address that was given is used as it stands: nothing else of AWS is put into it.
+    fn at(mut self, endpoint: Option<&str>) -> Self {
+        let Some(endpoint) = endpoint else {
+            if self.accelerate {
+                // There is no other form of address for it.
+                self.path_style = None;
+            }
+            return self;
+        };
+        for (name, is_on) in
+            [("use_accelerate_endpoint", self.accelerate), ("use_dualstack_endpoint", self.dual_stack == Some(true))]
+        {
+            if is_on {
+                let endpoint = without_userinfo(endpoint);
+                self.notes.push(format!(
+                    "The AWS setting {name} has no effect on {endpoint}, which is used as it was given."
+                ));
+            }
+        }
+        (self.accelerate, self.dual_stack) = (false, None);
+        // Names of buckets in the host need names that resolve; self-hosted stores rarely have them.
+        self.path_style = Some(self.path_style.unwrap_or(!is_aws(endpoint)));
+        self
+    }
+}
+
+/// Whether bodies on their way to this endpoint can be changed by others without their checksums showing it: neither TLS nor a
+/// signature covers them, and they leave this machine.
+pub(super) fn is_open_to_others(endpoint: &str) -> bool {
+    let Ok(uri) = endpoint.parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host.eq_ignore_ascii_case("localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    uri.scheme_str() == Some("http") && !is_here
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECTION: &str = "\n  addressing_style = virtual\n use_accelerate_endpoint=true\n  use_dualstack_endpoint = True\n  \
+        payload_signing_enabled = true\n  max_concurrent_requests = 20\n max_bandwidth = 50MB/s\n  max_queue_size = 1000";
+
+    #[test]
+    fn the_s3_section_of_a_profile_is_read() {
+        let settings = AwsSettings::of_section(SECTION).at(None);
+
+        assert!(settings.accelerate && settings.sign_bodies);
+        assert_eq!((settings.path_style, settings.dual_stack), (None, Some(true)));
+        assert_eq!(settings.notes.len(), 2, "{:?}", settings.notes);
+        assert!(settings.notes[0].contains("--max-requests") && settings.notes[1].contains("--max-bandwidth"));
+        assert_eq!(AwsSettings::of_section("").at(None), AwsSettings::default());
+    }
+
+    #[test]
+    fn an_address_that_was_given_is_used_as_it_stands() {
+        let settings = AwsSettings::of_section(SECTION).at(Some("https://s3.lab"));
+
+        assert_eq!((settings.accelerate, settings.dual_stack, settings.path_style), (false, None, Some(false)));
+        assert_eq!(settings.notes.len(), 4, "{:?}", settings.notes);
+        assert_eq!(AwsSettings::default().at(Some("https://s3.lab")).path_style, Some(true));
+        assert_eq!(AwsSettings::default().at(Some("https://s3.eu-west-1.amazonaws.com")).path_style, Some(false));
+    }
+
+    #[test]
+    fn attempts_are_a_number_from_one_on() {
+        for (value, attempts) in [("1", Some(1)), (" 20 ", Some(20)), ("0", None), ("many", None)] {
+            let mut settings = AwsSettings::default();
+            settings.read_attempts(Some(value));
+            assert_eq!((settings.max_attempts, settings.notes.is_empty()), (attempts, attempts.is_some()), "{value}");
+        }
+    }
+
+    #[test]
+    fn only_plain_http_to_other_machines_is_open_to_others() {
+        for open in ["http://minio.lab:9000", "http://10.0.0.1", "http://[fd00::1]:9000", "http://localhost.lab"] {
+            assert!(is_open_to_others(open), "{open}");
+        }
+        for closed in ["https://minio.lab", "http://localhost:9000", "http://127.0.0.2:1", "http://[::1]:9000"] {
+            assert!(!is_open_to_others(closed), "{closed}");
+        }
+    }
+}
