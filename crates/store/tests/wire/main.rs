@@ -12,6 +12,7 @@ mod puts;
 mod regions;
 mod secrets;
 mod server;
+mod settings;
 mod shape;
 mod strict;
 
