@@ -36,8 +36,8 @@ _OF_IDENTITY: Final = (
 )
 """Settings of a profile that say whose credentials it gives."""
 
-_RENEWED: Final = frozenset({"profile", "session"})
-"""Sources of which the key may be replaced by a newer one while the name stays."""
+_RENEWED: Final = "session"
+"""The source of which the key may be replaced by a newer one. Proofs of profiles whose keys rotate do not change."""
 
 
 def resolved(spec: TransferSpec) -> TransferSpec:
@@ -150,11 +150,11 @@ def described(identity: Identity) -> str:
 
 
 def submission(spec: TransferSpec) -> str:
-    """Equal for two specs that ask for the same, as the same; a newer key of the same name counts as the same."""
+    """Equal for two specs that ask for the same, as the same; a newer temporary key counts as the same."""
     form = asdict(spec)
     for side in ("source", "target"):
         found = form[side]["access"]
-        if found is not None and found["identity"]["source"] in _RENEWED:
+        if found is not None and found["identity"]["source"] == _RENEWED:
             found["identity"]["proof"] = ""
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -142,9 +142,12 @@ class Service:
         return Submission(transfer_id, blocked=blocked_by is not None)
 
     def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> None:
-        """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one."""
+        """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one.
+
+        A worker that is at it goes on with its own key: taken from it, the rest would wait for that worker's end.
+        """
         needs = access.needs(spec)
-        if needs == row.needs:
+        if needs == row.needs or transfers.statuses(connection, self.database, ids=[row.id], limit=1)[0].live.workers:
             return
         transfers.renew(connection, row.id, spec, time.time(), actor)
         self.queue.move(connection, row.id, row.lane, access.lane(needs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,9 @@ import pytest
 from control import PLACES
 
 from seqferry.config import Settings
+from seqferry.db import live
+from seqferry.db.database import Database
+from seqferry.db.live import Report
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
@@ -54,6 +57,16 @@ class Shells:
             settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
             with Service.open(settings) as service:
                 return service.submit(spec, actor="ada")
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        with closing(Database(Settings.load({}, state_dir=self._state_dir, database_url=self._database_url))) as opened:
+            yield opened
+
+    def events(self, transfer_id: str) -> list[str]:
+        settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
+        with Service.open(settings) as service:
+            return [event.kind for event in service.events(transfer_id)]
 
     def status(self, transfer_id: str) -> dict[str, Any]:
         return json.loads(self.run({}, "status", transfer_id, "--json").stdout)
@@ -233,3 +246,23 @@ def test_a_newer_temporary_key_takes_over_with_the_same_command(
     # It is begun as the newer key, and this service knows of none.
     ended = shells.run(new, "resume", transfer_id, code=1)
     assert "Renew the credentials" in ended.stderr
+
+
+def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(shells: Shells) -> None:
+    keys = [
+        {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": key}
+        for key in ("ASIAOLD", "ASIANEW")
+    ]
+    spec = build_spec("s3://from/run/", "s3://to/run/")
+    transfer_id = shells.submit(keys[0], spec)
+
+    with shells.database() as database:
+        with database.write() as connection:
+            live.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+        assert shells.submit(keys[1], spec) == transfer_id
+        assert "key_renewed" not in shells.events(transfer_id)
+
+        with database.write() as connection:
+            live.withdraw(connection, "busy")
+        assert shells.submit(keys[1], spec) == transfer_id
+        assert "key_renewed" in shells.events(transfer_id)

@@ -202,6 +202,16 @@ def test_a_temporary_key_in_the_environment_is_only_itself_until_it_is_submitted
     assert len({access.submission(one) for one in (first, third, _spec())}) == 3
 
 
+def test_a_profile_of_the_same_name_with_another_key_submits_something_else(environment: Environment) -> None:
+    specs_of = {name: _spec(profile=name) for name in ("lab", "role", "rotated")}
+    before = {name: access.submission(spec) for name, spec in specs_of.items()}
+
+    environment.credentials.write_text(_CREDENTIALS.format(key="ASIASECOND").replace("AKIALAB", "AKIAOTHER"))
+
+    after = {name: access.submission(_spec(profile=name)) for name in specs_of}
+    assert {name for name in specs_of if before[name] != after[name]} == {"lab", "role"}
+
+
 def test_identities_that_differ_have_lanes_that_differ(environment: Environment) -> None:
     found = [_spec(profile=name) for name in ("lab", "role", "other-role", "sso", "rotated")]
     lanes = {access.lane(access.needs(spec)) for spec in found}
