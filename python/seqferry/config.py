@@ -283,12 +283,23 @@ def _from_file(env: Mapping[str, str]) -> dict[str, Any]:
     base = env.get("XDG_CONFIG_HOME", "")
     usual = f"{base}/seqferry" if base.startswith("/") else "~/.config/seqferry"
     path = Path(named or f"{usual}/config.toml").expanduser().absolute()
-    if not named and not path.exists():
+    if not named and _is_absent(path):
         return {}
     # For the few who have one.
     from seqferry import config_file
 
-    return config_file.read(path, required=bool(named))
+    return config_file.read(path, named=bool(named))
+
+
+def _is_absent(path: Path) -> bool:
+    """Whether there is nothing of this name. What is there and cannot be read is not absent: it may hold a policy."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # reading it fails alike, and says why
+    return False
 
 
 def _count(text: str) -> int:

@@ -17,8 +17,11 @@ from seqferry.policy import Policy, refuse_address
 _MAX_BYTES: Final = 1024 * 1024
 
 
-def read(path: Path, *, required: bool) -> dict[str, Any]:
-    """Fields of ``Settings`` that the file sets; none when there is no file and none is ``required``.
+def read(path: Path, *, named: bool) -> dict[str, Any]:
+    """Fields of ``Settings`` that the file sets.
+
+    Args:
+        named: by SEQFERRY_CONFIG; else it is the usual one, and something is there.
 
     Raises:
         UsageError: it cannot be read, or holds something that makes no sense. Names the file and the line.
@@ -28,9 +31,8 @@ def read(path: Path, *, required: bool) -> dict[str, Any]:
             raw = file.read(_MAX_BYTES + 1)
         text = raw.decode()
     except FileNotFoundError:
-        if not required:
-            return {}
-        raise UsageError(f"There is no configuration file {path}, which SEQFERRY_CONFIG names.") from None
+        why_not = "which SEQFERRY_CONFIG names" if named else "where a link leads to nothing"
+        raise UsageError(f"There is no configuration file {path}, {why_not}.") from None
     except OSError as why:
         raise UsageError(f"Cannot read the configuration file {path}: {why.strerror or why}.") from None
     except UnicodeDecodeError:

@@ -18,7 +18,7 @@ _REFUSED: Final = tuple(
     for text in (
         "169.254.0.0/16",  # link-local; the metadata services of AWS, Azure, Google Cloud and others
         "fe80::/10",  # link-local
-        "fd00:ec2::254/128",  # AWS
+        "fd00:ec2::/32",  # AWS: metadata (::254), credentials of pods (::23)
         "fd20:ce::254/128",  # Google Cloud
         "100.100.100.200/32",  # Alibaba Cloud
         "168.63.129.16/32",  # Azure
@@ -27,6 +27,7 @@ _REFUSED: Final = tuple(
 )
 """Never contacted for a client: services there hand out credentials to whatever asks from this machine."""
 
+_ANYWHERE: Final = "s3://"
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _ALLOWED: Final = "The operator of the server can allow it in its configuration file ([server] {})."
 
@@ -43,8 +44,8 @@ class Policy:
 
     endpoints: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
-    read: tuple[str, ...] = ("s3://",)
-    write: tuple[str, ...] = ("s3://",)
+    read: tuple[str, ...] = (_ANYWHERE,)
+    write: tuple[str, ...] = (_ANYWHERE,)
 
     def check(self, spec: TransferSpec) -> None:
         """Refuse what a client may not ask for; contacts nothing and resolves no name.
@@ -60,9 +61,11 @@ class Policy:
                 raise PolicyError(
                     f"This server does not act with the profile '{place.profile}'. {_ALLOWED.format('profiles')}"
                 )
-        named = [spec.source.key, *(spec.source.key + key for key in spec.keys or ())]
-        _check_below("read", self.read, spec.source, named)
-        _check_below("write", self.write, spec.target, [spec.target.key])
+        named = [spec.source.key + key for key in spec.keys or ()]
+        _check_below("read", self.read, spec.source, [spec.source.key, *named])
+        # Each goes to the target without the start that is stripped; what is listed there is not known here.
+        targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
+        _check_below("write", self.write, spec.target, [spec.target.key, *targets])
 
     def _check_endpoint(self, url: str) -> None:
         refuse_address(_host(url), url)
@@ -130,7 +133,6 @@ def _check_below(act: str, allowed: tuple[str, ...], place: Location, keys: list
     fitting = [start for start in allowed if place.uri.startswith(start)]
     if not fitting:
         raise PolicyError(f"This server does not {act} {place.uri} for clients. {_ALLOWED.format(act)}")
-    # A storage that takes keys for paths would lead out of an allowed prefix.
-    whole_bucket = any(place.at("").startswith(start) for start in fitting)
-    if not whole_bucket and any({".", ".."} & set(key.split("/")) for key in keys):
+    # A storage that takes keys for paths would lead out of an allowed prefix, and of an allowed bucket as well.
+    if _ANYWHERE not in allowed and any({".", ".."} & set(key.split("/")) for key in keys):
         raise PolicyError(f"This server does not {act} keys with '.' or '..' between slashes below {fitting[0]}.")

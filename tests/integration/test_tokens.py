@@ -74,10 +74,13 @@ def test_two_tokens_in_one_request_are_none(client: httpx.Client) -> None:
     _refused(response, 401, "unauthorized")
 
 
-@pytest.mark.parametrize("length", ["Content-Length: 68719476736", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("request_line", ["POST /start_transfer", "POST /healthz", "GET /readyz"])
+@pytest.mark.parametrize("length", ["Content-Length: 1000000", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("expect", [True, False])
-def test_the_token_is_looked_at_before_the_body(client: httpx.Client, length: str, expect: bool) -> None:
-    lines = ["POST /start_transfer HTTP/1.1", "Host: localhost", "Content-Type: application/json", length]
+def test_the_token_is_looked_at_before_the_body(
+    client: httpx.Client, request_line: str, length: str, expect: bool
+) -> None:
+    lines = [f"{request_line} HTTP/1.1", "Host: localhost", "Content-Type: application/json", length]
     lines += ["Expect: 100-continue"] if expect else []
     with socket.create_connection((client.base_url.host, client.base_url.port), timeout=30) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
@@ -133,10 +136,15 @@ def test_each_role_reaches_its_own_routes_and_no_others(client: httpx.Client, ow
     read = bearer(tokens.add(folder, "viewer", "read"))
     submit = bearer(tokens.add(folder, "robot", "submit"))
     admin = bearer(tokens.add(folder, "boss", "admin"))
-    by_person = own.submit(ANY_SPEC, actor="ada@host")
-    by_other = own.submit(ANY_SPEC, actor="http viewer from 127.0.0.1")
-    by_namesake = own.submit(ANY_SPEC, actor="http robot2 from 127.0.0.1")
-    by_robot = own.submit(ANY_SPEC, actor="http robot from 127.0.0.1")
+    by_person, by_other, by_namesake, by_robot = (
+        own.submission(ANY_SPEC, actor=actor, new=True).id
+        for actor in (
+            "ada@host",
+            "http viewer from 127.0.0.1",
+            "http robot2 from 127.0.0.1",
+            "http robot from 127.0.0.1",
+        )
+    )
     _eventually_known(client, read)
 
     for headers in (read, submit, admin):

@@ -53,6 +53,15 @@ def test_a_file_that_was_named_has_to_be_there(tmp_path: Path) -> None:
         Settings.load({"SEQFERRY_CONFIG": str(tmp_path / "none.toml")})
 
 
+def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "seqferry"
+    folder.mkdir()
+    (folder / "config.toml").symlink_to(tmp_path / "not-mounted" / "config.toml")
+
+    with pytest.raises(UsageError, match="a link leads to nothing"):
+        Settings.load({"XDG_CONFIG_HOME": str(tmp_path)})
+
+
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [

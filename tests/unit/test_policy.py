@@ -87,6 +87,7 @@ def test_listed_endpoints_and_profiles_are_allowed() -> None:
         "169.254.170.2",
         "[fe80::1]",
         "[fd00:ec2::254]",
+        "[fd00:ec2::23]",
         "[::ffff:169.254.169.254]",
         "[64:ff9b::a9fe:a9fe]",
         "100.100.100.200",
@@ -135,7 +136,9 @@ def test_the_configured_endpoint_is_looked_at_as_well(monkeypatch: pytest.Monkey
         ("s3://vendor/run", "s3://vendor/run42/", True),
         ("s3://lab-", "s3://lab-7/", True),
         ("s3://lab-", "s3://other/", False),
-        ("s3://lab-", "s3://lab-7/../x", True),
+        ("s3://lab-", "s3://lab-7/../x", False),
+        ("s3://vendor/", "s3://vendor/../secret/", False),
+        ("s3://", "s3://vendor/../secret/", True),
     ],
 )
 def test_sources_and_targets_lie_below_what_is_allowed(read: str, source: str, allowed: bool) -> None:
@@ -160,3 +163,11 @@ def test_each_named_key_lies_below_what_is_allowed() -> None:
         policy.check(build_mirror_spec("vendor", "run/", ["a", "../b"], "ours", ""))
     with pytest.raises(PolicyError):
         policy.check(build_mirror_spec("vendor", "", ["run/a"], "ours", ""))
+
+
+def test_named_keys_do_not_lead_out_of_what_may_be_written() -> None:
+    policy = Policy(write=("s3://ours/run/",))
+
+    policy.check(build_mirror_spec("vendor", "", ["a/..b"], "ours", "run/"))
+    with pytest.raises(PolicyError, match="does not write keys"):
+        policy.check(build_mirror_spec("vendor", "", ["a", "../../secret/b"], "ours", "run/"))

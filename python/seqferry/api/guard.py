@@ -10,7 +10,7 @@ from seqferry.api.problems import problem
 from seqferry.tokens import Identity, Role, TokenStore
 
 OPEN: Final = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token. Without one their answers hold no data of a user."""
+"""Paths that need no token, for requests without a body. Without one their answers hold no data of a user."""
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_AT_ONCE: Final = 128
@@ -38,12 +38,14 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        if has_body(scope):
+        with_body = has_body(scope)
+        if with_body:
             receive, send = _closing_unread(receive, send)
         identity = WITHOUT_TOKENS if self._tokens is None else _identity(scope, self._tokens)
         if identity is not None:
             scope.setdefault("state", {})["identity"] = identity
-        if scope["path"] in OPEN:
+        # A body would be read into memory before the route is looked up.
+        if scope["path"] in OPEN and (identity is not None or not with_body):
             await self._app(scope, receive, send)
             return
         if identity is None:
