@@ -36,6 +36,8 @@ from seqferry.models import (
 SHORTEST_ID: Final = 4
 MAX_PAGE: Final = 10_000
 _IDEMPOTENCY_KEY_BYTES: Final = 255
+_ABANDONED_AT_ONCE: Final = 20
+"""Batches per transaction: on SQLite all others wait for the lock meanwhile."""
 
 
 class Service:
@@ -227,22 +229,39 @@ class Service:
         with self.database.read() as connection:
             return events.first_broken(connection, self._resolve(connection, transfer_id))
 
-    def cancel(self, transfer_id: str, *, actor: str) -> Status:
+    def cancel(self, transfer_id: str, *, actor: str, abandon: bool = False) -> Status:
         """Ask the transfer to stop; a worker then aborts its open uploads and ends it as ``cancelled``.
 
-        Cancelling one that is cancelled or being cancelled changes nothing.
+        Cancelling one that is cancelled or being cancelled changes nothing. With ``abandon`` it is ended at once, and
+        its open uploads stay: for one whose identity no worker will ever be again.
 
         Raises:
             NotFoundError: there is none.
-            ConflictError: it has ended in another way.
+            ConflictError: it has ended in another way, or is to be abandoned while a worker is at it.
         """
         with self.database.write() as connection:
             full_id = self._resolve(connection, transfer_id)
             transfers.request_cancel(connection, full_id, time.time(), actor)
             status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
+        if abandon and not status.ended:
+            self._abandon(status, actor)
+            return self.status(full_id)
         if status.state not in ("cancelling", "cancelled"):
             raise ConflictError(f"Transfer {full_id} cannot be cancelled: it has already ended ({status.state}).")
         return status
+
+    def _abandon(self, status: Status, actor: str) -> None:
+        """End a transfer that is being given up, without a word to the storage."""
+        if status.live.workers:
+            raise ConflictError(
+                f"Transfer {status.id} cannot be abandoned: a worker is at it, and ends it. Stop that worker first."
+            )
+        more = True
+        while more:
+            with self.database.write() as connection:
+                more = objects.abandon(connection, status.id, time.time(), _ABANDONED_AT_ONCE)
+                if not more:
+                    transfers.finish(connection, status.id, time.time(), actor)
 
     # --- the storage ---
 

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from control import PLACES
+from control import PLACES, add_batch, planned
 
 from seqferry.config import Settings
 from seqferry.db import live
 from seqferry.db.database import Database
 from seqferry.db.live import Report
+from seqferry.db.tables import transfer
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
@@ -62,6 +63,12 @@ class Shells:
     def database(self) -> Iterator[Database]:
         with closing(Database(Settings.load({}, state_dir=self._state_dir, database_url=self._database_url))) as opened:
             yield opened
+
+    def release(self) -> None:
+        """As each worker does, twice a second."""
+        settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
+        with Service.open(settings) as service:
+            service.release()
 
     def events(self, transfer_id: str) -> list[str]:
         settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
@@ -266,3 +273,34 @@ def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(she
             live.withdraw(connection, "busy")
         assert shells.submit(keys[1], spec) == transfer_id
         assert "key_renewed" in shells.events(transfer_id)
+
+
+def test_a_transfer_whose_key_is_gone_can_be_abandoned(shells: Shells) -> None:
+    spec = build_spec("s3://from/run/", "s3://to/run/")
+    lost, here = ({"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden"} for key in ("LOST", "HERE"))
+    gone = shells.submit(lost, spec)
+    # As a killed worker has left it.
+    with shells.database() as database, database.write() as connection:
+        connection.execute(transfer.update().values(state="running", started_at=1.0, planned_at=1.0))
+        add_batch(connection, gone, [planned("a")])
+    waiting = shells.submit(here, spec)
+    assert "--abandon" in shells.run(here, "cancel", gone, code=1).stderr
+    assert shells.status(gone)["state"] == "cancelling"
+    assert gone in shells.status(waiting)["waits_for"]
+
+    shells.run(here, "cancel", gone, "--abandon")
+
+    ended = shells.status(gone)
+    assert (ended["state"], ended["objects_cancelled"]) == ("cancelled", 1)
+    shells.release()
+    assert shells.status(waiting)["waits_for"] is None
+
+
+def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells) -> None:
+    shell = {"AWS_ACCESS_KEY_ID": "GONE", "AWS_SECRET_ACCESS_KEY": "hidden"}
+    transfer_id = shells.submit(shell, build_spec("s3://from/run/", "s3://to/run/"))
+    with shells.database() as database, database.write() as connection:
+        connection.execute(transfer.update().values(state="running", started_at=1.0))
+        live.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+
+    assert "a worker is at it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from seqferry.cli import display, exits, options
 from seqferry.cli.session import actor, open_session
 from seqferry.models import ENDED_TRANSFER_STATES
@@ -41,6 +45,14 @@ def resume(
 
 def cancel(
     transfer: options.TransferId,
+    abandon: Annotated[
+        bool,
+        typer.Option(
+            "--abandon",
+            envvar="SEQFERRY_ABANDON",
+            help="End it at once and leave its open uploads at the storage: for a transfer whose credentials are gone.",
+        ),
+    ] = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     no_progress: options.NoProgress = False,
@@ -49,10 +61,11 @@ def cancel(
     """Cancel a transfer. Finished objects stay; uploads that are open are aborted."""
     with open_session(as_json=as_json, quiet=quiet, progress=not no_progress, state_dir=state_dir) as session:
         found = session.service.status(transfer)
-        found = session.service.cancel(found.id, actor=actor())
+        found = session.service.cancel(found.id, actor=actor(), abandon=abandon)
         missing = session.service.missing(found.spec)
         if not found.ended and found.live.workers == 0 and missing is not None:
             display.say(f"The cancel is recorded; a worker with {missing} aborts the open uploads.")
+            display.say(f"  if there will be none: {session.command('cancel', found.id, '--abandon')}")
             return exits.FAILED
         # The worker aborts open uploads; without one anywhere, this process is it.
         return session.see_through(found.id, wanted="cancelled")

@@ -341,6 +341,17 @@ def end_batch(connection: sa.Connection, run: BatchRun, at: float) -> None:
     connection.execute(_batch_where(run, batch.update()).values(state="ended", ended_at=at))
 
 
+def abandon(connection: sa.Connection, transfer_id: str, at: float, limit: int) -> bool:
+    """End some open batches as cancelled, whatever runs of them there were; False when there are none."""
+    numbers = open_batches(connection, transfer_id, limit=limit)
+    for number in numbers:
+        run = begin_batch(connection, transfer_id, number, at)  # shuts out all others
+        if run is not None:
+            end_open(connection, run, Ended(state="cancelled", ended_at=at))
+            end_batch(connection, run, at)
+    return bool(numbers)
+
+
 _HERE: Final = object_.c.state.in_(("done", "skipped"))
 _COUNTERS: Final[dict[str, sa.ColumnElement[Any]]] = {
     # By state in columns, not in groups: the rows come in the order of the index, and need not be sorted.
