@@ -29,6 +29,7 @@ class Endpoint:
         symlinks: str = "follow",
         empty_directories: bool = False,
         page_cache: bool = False,
+        preserve_permissions: bool = False,
     ) -> Endpoint:
         """An S3 endpoint; or with ``disk`` this machine's disks, where buckets are the absolute paths of folders.
 
@@ -41,6 +42,7 @@ class Endpoint:
             symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.
             empty_directories: are keys with a last slash; else they are not seen.
             page_cache: what is written stays in the system's cache; else large files pass it.
+            preserve_permissions: those of metadata are set as they are; else they only narrow those of a new file.
 
         Raises:
             ValueError: for a word that is none of the above.

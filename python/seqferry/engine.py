@@ -75,6 +75,7 @@ def _endpoint(place: Location) -> _native.Endpoint:
             symlinks=place.symlinks,
             empty_directories=place.empty_directories,
             page_cache=place.page_cache,
+            preserve_permissions=place.preserve_permissions,
         )
     own = access.here(place)
     found = own.access or _UNRESOLVED

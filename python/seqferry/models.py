@@ -98,7 +98,8 @@ class Location:
 
     On a ``disk``, ``bucket`` is the absolute path of a folder of this machine, and ``key`` a path below it. Links below
     it are followed, skipped, or kept as what they are; ``empty_directories`` are keys with a last slash, or not seen.
-    What is written there stays in the system's ``page_cache``, or large files pass it.
+    What is written there stays in the system's ``page_cache``, or large files pass it. Permissions that are kept with
+    an object are set as they are with ``preserve_permissions``; otherwise they only narrow those of a new file.
 
     Without ``access``, the environment of the process that does the work decides what the other fields leave open.
     With it, they leave nothing open: no endpoint is AWS itself.
@@ -114,6 +115,7 @@ class Location:
     symlinks: Symlinks = "follow"
     empty_directories: bool = False
     page_cache: bool = False
+    preserve_permissions: bool = False
     access: Access | None = None
 
     @property

@@ -79,6 +79,7 @@ def build_spec(
     symlinks: str = "follow",
     empty_directories: bool = False,
     page_cache: bool = False,
+    preserve_permissions: bool = False,
     delete: bool = False,
     max_delete: int | None = None,
     below: bool = False,
@@ -116,6 +117,7 @@ def build_spec(
         symlinks=cast("Symlinks", symlinks),
         empty_directories=empty_directories,
         page_cache=page_cache,
+        preserve_permissions=preserve_permissions,
     )
     source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
     _check_endpoint(source_url)

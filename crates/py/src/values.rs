@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seqferry_store::{
-    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, Pace, PageCache, ResolvedSettings,
-    S3Store, StoreError, Symlinks,
+    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, Pace, PageCache, Permissions,
+    ResolvedSettings, S3Store, StoreError, Symlinks,
 };
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::requests::Interrupted;
@@ -45,6 +45,7 @@ pub(crate) struct Files {
     links: Links,
     empty_folders: bool,
     page_cache: bool,
+    preserve_permissions: bool,
 }
 
 /// [`Symlinks`], as a key.
@@ -59,7 +60,7 @@ impl Reached {
     pub(crate) async fn connect(&self, pace: Pace) -> Arc<dyn ObjectStore> {
         match self {
             Self::Service(options) => Arc::new(S3Store::paced(options.clone(), pace).await),
-            Self::Disk(Files { links, empty_folders, page_cache }) => {
+            Self::Disk(Files { links, empty_folders, page_cache, preserve_permissions }) => {
                 let symlinks = match links {
                     Links::Follow => Symlinks::Follow,
                     Links::Skip => Symlinks::Skip,
@@ -69,6 +70,7 @@ impl Reached {
                     symlinks,
                     empty_folders: *empty_folders,
                     cache: if *page_cache { PageCache::Through } else { PageCache::Past },
+                    permissions: if *preserve_permissions { Permissions::Preserve } else { Permissions::Narrow },
                     ..DiskOptions::default()
                 };
                 Arc::new(DiskStore::new(options))
@@ -86,7 +88,7 @@ impl Endpoint {
     #[new]
     #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false, ca_bundle=None,
                         use_fips=false, use_dual_stack=false, disk=false, symlinks="follow", empty_directories=false,
-                        page_cache=false))]
+                        page_cache=false, preserve_permissions=false))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         endpoint_url: Option<String>,
@@ -101,6 +103,7 @@ impl Endpoint {
         symlinks: &str,
         empty_directories: bool,
         page_cache: bool,
+        preserve_permissions: bool,
     ) -> PyResult<Self> {
         let links = match symlinks {
             "follow" => Links::Follow,
@@ -109,7 +112,7 @@ impl Endpoint {
             other => return Err(PyValueError::new_err(format!("symlinks is none of follow, skip, keep: {other}"))),
         };
         Ok(Self(if disk {
-            Reached::Disk(Files { links, empty_folders: empty_directories, page_cache })
+            Reached::Disk(Files { links, empty_folders: empty_directories, page_cache, preserve_permissions })
         } else {
             let resolved = resolved.then_some(ResolvedSettings { ca_bundle, use_fips, use_dual_stack });
             Reached::Service(EndpointOptions { endpoint_url, region, profile, anonymous, resolved, credentials: None })

@@ -86,6 +86,16 @@ pub enum PageCache {
     Through,
 }
 
+/// The effect of permissions that are kept with objects. Setuid, setgid and sticky bits are never applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Permissions {
+    /// They narrow what a new file or folder gets here, by the umask or the folder's default ACL.
+    #[default]
+    Narrow,
+    /// They are set as they are.
+    Preserve,
+}
+
 /// How to read and write a disk.
 #[derive(Debug, Clone)]
 pub struct DiskOptions {
@@ -98,6 +108,8 @@ pub struct DiskOptions {
     pub durable: bool,
     /// Which way large enough files go.
     pub cache: PageCache,
+    /// What the permissions of objects' metadata do to files and folders.
+    pub permissions: Permissions,
     /// Whether the folder that is written to is made if it is not there.
     pub create_root: bool,
     /// Names of one folder that a listing keeps at a time: bounds its memory, whatever lies in a folder.
@@ -111,6 +123,7 @@ impl Default for DiskOptions {
             empty_folders: false,
             durable: true,
             cache: PageCache::default(),
+            permissions: Permissions::default(),
             create_root: false,
             names_at_a_time: walk::PASS,
         }

@@ -26,7 +26,7 @@ pub mod fault;
 pub use body::{Body, ByteStream};
 pub use budget::{Budget, BudgetLimits, Pace};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
-pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Symlinks, read_mtime};
+pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};

@@ -114,6 +114,15 @@ def cp(
             "pass it, which takes less CPU and leaves it to others.",
         ),
     ] = False,
+    preserve_permissions: Annotated[
+        bool,
+        typer.Option(
+            "--preserve-permissions",
+            envvar="SEQFERRY_PRESERVE_PERMISSIONS",
+            help="Give downloads the permissions that are kept with their objects, whatever the umask says. Otherwise "
+            "those only narrow what a new file gets. Setuid, setgid and sticky bits are never set.",
+        ),
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False,

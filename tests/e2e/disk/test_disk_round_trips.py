@@ -224,3 +224,22 @@ def test_20000_odd_names_go_up_and_come_back(
 
     assert up["objects_done"] == down["objects_done"] == 20_000
     assert_same_tree(tmp_path / "run", tmp_path / "back")
+
+
+def test_permissions_stay_within_the_umask_unless_they_are_to_be_preserved(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    wanted = {"open": "0100777", "setuid": "0104755", "usual": "0100644", "private": "0100600"}
+    for name, mode in wanted.items():
+        s3server.client().put_object(Bucket=bucket, Key=f"in/{name}", Body=b"x", Metadata={"mode": mode})
+    mover.within = ("sh", "-c", 'umask 077; exec "$@"', "sh")
+
+    summary_of(mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/narrow"))
+    summary_of(mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/kept", "--preserve-permissions"))
+
+    def modes(folder: str) -> dict[str, int]:
+        return {path.name: path.stat().st_mode & 0o7777 for path in (tmp_path / folder).iterdir()}
+
+    assert modes("narrow") == {"open": 0o700, "setuid": 0o700, "usual": 0o600, "private": 0o600}
+    assert modes("kept") == {"open": 0o777, "setuid": 0o755, "usual": 0o644, "private": 0o600}

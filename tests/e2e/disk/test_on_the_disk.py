@@ -92,3 +92,30 @@ def test_results_of_objects_share_the_syncs_of_others(
 
     syncs = [call for call in trace.calls() if call.name in ("fsync", "fdatasync")]
     assert len(syncs) < 25, "a few for each batch, none for each object"
+
+
+def test_new_folders_are_synced_in_those_above_them_before_the_end(
+    make_simulator: Callable[..., Simulator],
+    make_mover: MakeMover,
+    syscalls: Callable[[], Syscalls],
+    tmp_path: Path,
+) -> None:
+    simulator = make_simulator("--instant", "--bucket", "source=keys=run/{a,b}/{c,d}/{i:01};count=8;size=1KiB")
+    mover = make_mover(simulator)
+    target = tmp_path / "above/target"
+    (target / "a").mkdir(parents=True)  # as a process that was killed has left it
+    trace = syscalls()
+    mover.within = trace.within
+    running = mover.start("cp", "s3://source/run/", f"{target}/new")
+    assert running.wait() == 0, running
+
+    calls = trace.calls()
+    said = first(calls, "write", r"^2<.*Done: 8 objects")
+    made = [call for call in calls if call.name.startswith("mkdir") and call.worked and str(target) in call.text]
+    assert len(made) == 7, "new, a, b and both of c, d"
+    for call in made:
+        below, name = re.match(r'(?:\d+<(.*)>, )?"(.*?)"', call.text).groups()  # type: ignore[union-attr]
+        above = below if below is not None else str(Path(name).parent)
+        assert_file_synced(calls, after=call, before=said, path=f"^{re.escape(above)}"[1:])
+    # Also the folder that was there, in the one above it.
+    assert_file_synced(calls, after=calls[0], before=made[0], path=re.escape(str(target.parent)))

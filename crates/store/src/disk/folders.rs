@@ -5,7 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags};
@@ -28,8 +29,8 @@ const CLEANED: usize = 65_536;
 /// What all requests of a store share about folders.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
-    /// Whoever makes a folder and has not made sure of it yet.
-    making: AtomicUsize,
+    /// Folders whose own names are on the disk; when there are more than [`CLEANED`], all are synced again.
+    named: Mutex<HashSet<Identity>>,
     made: Mutex<()>,
     turns: Mutex<HashMap<Identity, Arc<Turn>>>,
     cleaned: Mutex<HashSet<Identity>>,
@@ -59,12 +60,38 @@ pub(super) fn root(path: &str) -> Result<OwnedFd> {
 pub(super) fn root_for_writing(path: &str, options: &DiskOptions) -> Result<OwnedFd> {
     match root(path) {
         Err(fail) if options.create_root && fail.code == code::NO_SUCH_FOLDER && path.starts_with('/') => {
-            std::fs::create_dir_all(path)
+            make_root(Path::new(path), options.durable)
                 .map_err(|error| Fail::of_root(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
             root(path)
         }
         answer => answer,
     }
+}
+
+/// Make a folder and those above it. With `durable` each is synced in the one above before the next is made.
+fn make_root(path: &Path, durable: bool) -> std::io::Result<()> {
+    let sync_above = |folder: &Path| match folder.parent().map(std::fs::File::open) {
+        // Without leave to read the folder above, its names cannot be synced.
+        Some(Ok(above)) if durable => above.sync_all(),
+        _ => Ok(()),
+    };
+    let missing: Vec<&Path> = path.ancestors().take_while(|each| !each.is_dir()).collect();
+    // Also the one that is there: a process that was killed may have made it and not come to its sync.
+    if let Some(there) = path.ancestors().nth(missing.len()) {
+        sync_above(there)?;
+    }
+    for folder in missing.into_iter().rev() {
+        match std::fs::create_dir(folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                if !folder.is_dir() {
+                    return Err(Errno::NOTDIR.into());
+                }
+            }
+            made => made?,
+        }
+        sync_above(folder)?;
+    }
+    Ok(())
 }
 
 /// Go down for reading. With `follow`, links lead wherever they lead.
@@ -128,13 +155,15 @@ impl Folders {
         let mut folder = root;
         for (depth, name) in names.iter().enumerate() {
             let flags = FOLDER.union(OFlags::NOFOLLOW);
-            folder = match rustix::fs::openat(&folder, *name, flags, Mode::empty()) {
+            let mut made = false;
+            let below = match rustix::fs::openat(&folder, *name, flags, Mode::empty()) {
                 Ok(below) => {
                     self.is_itself(&folder, name)?;
                     below
                 }
                 Err(Errno::NOENT) => {
-                    self.make(&folder, name, durable)
+                    made = true;
+                    self.make(&folder, name)
                         .map_err(|errno| if depth == 0 { of_target(errno) } else { Fail::of_write(errno) })?;
                     let below = rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| {
                         if errno == Errno::NOENT { Fail::of_write(errno) } else { in_the_way(&folder, name, errno) }
@@ -145,27 +174,41 @@ impl Folders {
                 }
                 Err(errno) => return Err(in_the_way(&folder, name, errno)),
             };
+            if durable {
+                self.sync_name(&folder, &below, made).map_err(Fail::of_write)?;
+            }
+            folder = below;
         }
         self.clean_once(&folder);
         Ok(folder)
     }
 
-    fn make(&self, folder: &OwnedFd, name: &str, durable: bool) -> std::result::Result<(), Errno> {
-        self.making.fetch_add(1, Ordering::SeqCst);
-        let made = {
-            let _alone = lock(&self.made);
-            match rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
-                // Somebody was faster.
-                Err(Errno::EXIST) => Ok(()),
-                Ok(()) if durable => rustix::fs::fsync(folder),
-                other => other,
-            }
-        };
-        self.making.fetch_sub(1, Ordering::SeqCst);
-        made
+    fn make(&self, folder: &OwnedFd, name: &str) -> std::result::Result<(), Errno> {
+        let _alone = lock(&self.made);
+        match rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
+            // Another writer was faster.
+            Err(Errno::EXIST) => Ok(()),
+            other => other,
+        }
     }
 
-    /// Make sure of the names in a folder, and of the folders on the way to it that this process has made.
+    /// Bring the name of a folder to the disk, once for each folder in the life of a process. Also for one that was there:
+    /// another process may be about to sync it, or was killed before it could.
+    fn sync_name(&self, above: &OwnedFd, folder: &OwnedFd, made: bool) -> std::result::Result<(), Errno> {
+        let id = identity(folder)?;
+        if !made && lock(&self.named).contains(&id) {
+            return Ok(());
+        }
+        self.sync(above)?;
+        let mut named = lock(&self.named);
+        if named.len() >= CLEANED {
+            named.clear();
+        }
+        named.insert(id);
+        Ok(())
+    }
+
+    /// Bring the names in a folder to the disk.
     pub(super) fn sync(&self, folder: &OwnedFd) -> std::result::Result<(), Errno> {
         let id = identity(folder)?;
         let turn = Arc::clone(lock(&self.turns).entry(id).or_default());
@@ -186,15 +229,11 @@ impl Folders {
                 turns.remove(&id);
             }
         }
-        // A folder above may have been seen by us while its maker was still making sure of it.
-        if self.making.load(Ordering::SeqCst) > 0 {
-            drop(lock(&self.made));
-        }
         synced
     }
 
     /// Remove what writers left that are gone: their files are not locked any more. Best effort.
-    fn clean_once(&self, folder: &OwnedFd) {
+    pub(super) fn clean_once(&self, folder: &OwnedFd) {
         let Ok(id) = identity(folder) else { return };
         {
             let mut cleaned = lock(&self.cleaned);
@@ -208,17 +247,15 @@ impl Folders {
         let Ok(entries) = Dir::read_from(folder) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let abandoned = match Unfinished::read(name.to_bytes()) {
-                Some((Unfinished::Whole, _)) => true,
+            match Unfinished::read(name.to_bytes()) {
+                Some((Unfinished::Whole, _)) => remove_if_abandoned(folder, name, || true),
                 // A record without bytes is of an upload that was never begun, or is over.
                 Some((Unfinished::Record, id)) => {
                     let bytes = Unfinished::Parts.name(id);
-                    matches!(rustix::fs::statat(folder, bytes.as_str(), AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
+                    let there = || rustix::fs::statat(folder, bytes.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+                    remove_if_abandoned(folder, name, || matches!(there(), Err(Errno::NOENT)));
                 }
-                _ => false,
-            };
-            if abandoned && is_unlocked(folder, name) {
-                let _best_effort = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+                _ => {}
             }
         }
     }
@@ -336,10 +373,23 @@ fn probe_folding(folder: &OwnedFd) -> Option<bool> {
     None
 }
 
-fn is_unlocked(folder: &OwnedFd, name: &std::ffi::CStr) -> bool {
+/// Remove a file of a writer that is gone, if `is_of_no_use` still holds when the file is locked. Best effort.
+///
+/// **Invariant**: the lock is held until the name is gone. A writer that has created the file and not locked it yet finds it
+/// locked or nameless afterwards, and starts over with another name ([`super::write::create`]).
+fn remove_if_abandoned(folder: &OwnedFd, name: &std::ffi::CStr, is_of_no_use: impl Fn() -> bool) {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    rustix::fs::openat(folder, name, flags, Mode::empty())
-        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+    let Ok(file) = rustix::fs::openat(folder, name, flags, Mode::empty()) else { return };
+    #[cfg(test)]
+    interleave::run(interleave::Moment::CleanerOpened, folder);
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return;
+    }
+    #[cfg(test)]
+    interleave::run(interleave::Moment::CleanerLocked, folder);
+    if is_of_no_use() {
+        let _best_effort = rustix::fs::unlinkat(folder, name, AtFlags::empty());
+    }
 }
 
 /// A failure to write right in the folder that the transfer writes to: no other file fares better.
@@ -347,5 +397,49 @@ pub(super) fn of_target(errno: Errno) -> Fail {
     match errno {
         Errno::ACCESS | Errno::PERM => Fail::of_root(errno),
         _ => Fail::of_write(errno),
+    }
+}
+
+/// Lets a test do something in the middle of another thread's steps, without another thread.
+#[cfg(test)]
+pub(super) mod interleave {
+    use std::cell::RefCell;
+    use std::os::fd::OwnedFd;
+
+    /// Between which steps.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(in crate::disk) enum Moment {
+        /// A writer has created a file and not locked it.
+        WriterCreated,
+        /// A cleaner has opened a file and not locked it.
+        CleanerOpened,
+        /// A cleaner has locked a file and not removed it.
+        CleanerLocked,
+    }
+
+    type Act = Box<dyn FnOnce(&OwnedFd)>;
+
+    thread_local! {
+        static ACTS: RefCell<Vec<(Moment, Act)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Have `act` run at the next such moment of this thread that no earlier act waits for.
+    pub(in crate::disk) fn at(moment: Moment, act: impl FnOnce(&OwnedFd) + 'static) {
+        ACTS.with_borrow_mut(|acts| acts.push((moment, Box::new(act))));
+    }
+
+    pub(in crate::disk) fn run(moment: Moment, folder: &OwnedFd) {
+        let act = ACTS.with_borrow_mut(|acts| {
+            let place = acts.iter().position(|(when, _)| *when == moment)?;
+            Some(acts.remove(place).1)
+        });
+        if let Some(act) = act {
+            act(folder);
+        }
+    }
+
+    /// Whether all acts have run.
+    pub(in crate::disk) fn all_done() -> bool {
+        ACTS.with_borrow(Vec::is_empty)
     }
 }

@@ -27,9 +27,9 @@ use super::direct::Direct;
 use super::facts::{Pin, Wanted, file_type};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders};
-use super::names::{Unfinished, fresh_id, is_id, place};
+use super::names::{Unfinished, is_id, place};
 use super::record::{self, Begun, Line, Part, Record};
-use super::write::{create, finish};
+use super::write::{create, finish, with_fresh_id};
 use super::{DiskOptions, base64, full};
 use crate::checksum::{ChecksumAlgorithm, Joined};
 use crate::error::classify::code;
@@ -150,13 +150,16 @@ impl Uploads {
         let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
         // Better now than after all the bytes.
         folders.is_free(&folder, name)?;
-        let id = fresh_id();
         let wanted = Wanted::of(&request.attributes);
-        let (temporary, bytes) = create(&folder, Unfinished::Whole.name(&id), &wanted, in_root)?;
+        let (id, (temporary, bytes), (begun_record, log)) = with_fresh_id(|id| {
+            let create = |kind: Unfinished, wanted| create(&folder, kind.name(id), wanted, in_root);
+            let Some(bytes) = create(Unfinished::Whole, &wanted)? else { return Ok(None) };
+            let Some(log) = create(Unfinished::Record, &Wanted::default())? else { return Ok(None) };
+            Ok(Some((id.to_owned(), bytes, log)))
+        })?;
         if request.size > 0 {
             make_room(&bytes, request.size)?;
         }
-        let (begun_record, log) = create(&folder, Unfinished::Record.name(&id), &Wanted::default(), in_root)?;
         let begun = Begun {
             name: name.to_owned(),
             part_size: request.part_size,
@@ -283,7 +286,7 @@ impl Uploads {
                 }
                 // More room was made than is needed when the size was not told truly.
                 rustix::fs::ftruncate(bytes, request.size).map_err(Fail::of_write)?;
-                let pin = match finish(bytes, &state.record.begun.wanted, options.durable) {
+                let pin = match finish(bytes, &state.record.begun.wanted, options) {
                     Ok(pin) => pin,
                     Err(errno) => {
                         state.give_up();

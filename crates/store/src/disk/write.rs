@@ -13,10 +13,13 @@ use super::facts::{Pin, Wanted, file_type, timespec};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{Unfinished, fresh_id, place};
-use super::{DiskOptions, PageCache, Symlinks, direct, full, sent};
+use super::{DiskOptions, PageCache, Permissions, Symlinks, direct, full, sent};
 use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
 use crate::types::{PutObject, Written};
+
+/// Names that are tried for a file. Each is lost only to a cleaner that comes to the folder within microseconds.
+const ATTEMPTS: u32 = 16;
 
 /// The longest text of a symbolic link on Linux.
 const LINK_MAX: usize = 4095;
@@ -42,13 +45,24 @@ impl Drop for Temporary<'_> {
     }
 }
 
-/// Make an unfinished file that is ours alone while it is open.
+/// Make unfinished files under an id that no other writer has. `make` says None when a cleaner has taken one of them for
+/// abandoned: then all are made again under another id.
+pub(super) fn with_fresh_id<T>(mut make: impl FnMut(&str) -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..ATTEMPTS {
+        if let Some(made) = make(&fresh_id())? {
+            return Ok(made);
+        }
+    }
+    Err(Fail::of_write(Errno::AGAIN))
+}
+
+/// Make an unfinished file that is ours alone while it is open. None: a cleaner was there between its creation and its lock.
 pub(super) fn create<'a>(
     folder: &'a OwnedFd,
     name: String,
     wanted: &Wanted,
     in_root: bool,
-) -> Result<(Temporary<'a>, OwnedFd)> {
+) -> Result<Option<(Temporary<'a>, OwnedFd)>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // From the first byte nobody may read it who may not read it when it is finished. Without a wish: as the user's umask says.
     let mode = Mode::from_raw_mode(wanted.permissions.map_or(0o666, |mode| mode | 0o600));
@@ -58,9 +72,16 @@ pub(super) fn create<'a>(
         Fail::of_write
     })?;
     let temporary = Temporary { folder, name, finished: false };
-    // Says to others that its writer lives. Where there are no locks, nobody can take it for abandoned either.
-    let _none_offered = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-    Ok((temporary, file))
+    #[cfg(test)]
+    super::folders::interleave::run(super::folders::interleave::Moment::WriterCreated, folder);
+    // The lock says to cleaners that the writer lives. One that was faster holds it until the name is gone.
+    let is_ours = match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => rustix::fs::statat(folder, temporary.name.as_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok(),
+        Err(Errno::WOULDBLOCK) => false,
+        // Without locks on this file system, no cleaner takes a file for abandoned either.
+        Err(_) => true,
+    };
+    Ok(is_ours.then_some((temporary, file)))
 }
 
 /// Write all bytes at an offset.
@@ -87,14 +108,22 @@ fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::R
 }
 
 /// Give a written file its times and permissions, and make sure of it; returns what pins it.
-pub(super) fn finish(file: &OwnedFd, wanted: &Wanted, durable: bool) -> std::result::Result<Pin, Errno> {
-    dress(file, wanted)?;
-    make_sure(file, durable)
+pub(super) fn finish(file: &OwnedFd, wanted: &Wanted, options: &DiskOptions) -> std::result::Result<Pin, Errno> {
+    dress(file, wanted, options)?;
+    make_sure(file, options.durable)
 }
 
-fn dress(file: &OwnedFd, wanted: &Wanted) -> std::result::Result<(), Errno> {
-    if let Some(mode) = wanted.permissions {
-        where_there_are_any(rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
+/// Permissions only narrow those that a new file or folder got here, which follow from the umask or the folder's default
+/// ACL; with [`Permissions::Preserve`] they are set as they are.
+fn dress(file: &OwnedFd, wanted: &Wanted, options: &DiskOptions) -> std::result::Result<(), Errno> {
+    if let Some(wanted) = wanted.permissions {
+        let now = rustix::fs::fstat(file)?.st_mode & 0o7777;
+        let allowed = if options.permissions == Permissions::Preserve { 0o777 } else { now };
+        // Whatever else a folder has (setgid) came from the one above it.
+        let mode = (wanted & allowed) | (now & 0o7000);
+        if mode != now {
+            where_there_are_any(rustix::fs::fchmod(file, Mode::from_raw_mode(mode)))?;
+        }
     }
     if let Some(mtime) = wanted.mtime {
         let times = Timestamps { last_access: timespec(mtime), last_modification: timespec(mtime) };
@@ -234,19 +263,20 @@ fn begin<'a>(
         if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
             // Files may be on their way to it.
             let wanted = Wanted { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };
-            dress(&folder.handle, &wanted).map_err(Fail::of_write)?;
+            dress(&folder.handle, &wanted, options).map_err(Fail::of_write)?;
             return Ok(Begun::Folder(&folder.handle));
         }
         return Ok(Begun::Other(Sure { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
     };
-    let temporary = Unfinished::Whole.name(&fresh_id());
     if wanted.kind == Some(FileType::Symlink) && options.symlinks == Symlinks::Keep {
+        let temporary = Unfinished::Whole.name(&fresh_id());
         let (temporary, pin) = make_link(&folder.handle, temporary, &whole.body, &wanted)?;
         return Ok(Begun::Other(Sure { pin, unnamed: Some((temporary, None, name)) }));
     }
-    let (temporary, file) = create(&folder.handle, temporary, &wanted, folder.names.is_empty())?;
+    let (temporary, file) =
+        with_fresh_id(|id| create(&folder.handle, Unfinished::Whole.name(id), &wanted, folder.names.is_empty()))?;
     write_whole(&file, &whole.body, folder.past_cache).map_err(Fail::of_write)?;
-    dress(&file, &wanted).map_err(Fail::of_write)?;
+    dress(&file, &wanted, options).map_err(Fail::of_write)?;
     Ok(Begun::File { temporary, file, name })
 }
 
@@ -314,5 +344,130 @@ pub(super) fn delete(folders: &Folders, options: &DiskOptions, bucket: &str, key
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
         Err(errno) if above.is_empty() => Err(of_target(errno)),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::folders::interleave::{Moment, all_done, at};
+    use super::*;
+
+    /// A folder that is gone in the end.
+    struct Scratch(std::path::PathBuf);
+
+    impl Scratch {
+        fn new() -> Self {
+            let path = std::env::temp_dir().join(format!("seqferry-write-{}", fresh_id()));
+            std::fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn open(&self) -> OwnedFd {
+            folders::root(self.0.to_str().unwrap()).map_err(|fail| fail.code).unwrap()
+        }
+
+        fn names(&self) -> Vec<String> {
+            let mut names: Vec<String> = std::fs::read_dir(&self.0)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _best_effort = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn put(scratch: &Scratch) -> Result<Written> {
+        let object = PutObject {
+            bucket: scratch.0.to_str().unwrap().to_owned(),
+            key: "file".to_owned(),
+            ..PutObject::default()
+        };
+        let whole = Whole { object, body: Bytes::from_static(b"body") };
+        put_all(&Folders::default(), &DiskOptions::default(), &[whole]).pop().unwrap()
+    }
+
+    /// As another process that begins to write to the folder.
+    fn clean(folder: &OwnedFd) {
+        Folders::default().clean_once(folder);
+    }
+
+    #[test]
+    fn a_cleaner_between_the_creation_of_a_file_and_its_lock_takes_no_file() {
+        let scratch = Scratch::new();
+        for _ in 0..3 {
+            at(Moment::WriterCreated, clean);
+        }
+
+        put(&scratch).map_err(|fail| fail.code).unwrap();
+
+        assert!(all_done());
+        assert_eq!(scratch.names(), ["file"]);
+    }
+
+    #[test]
+    fn a_cleaner_that_has_locked_a_new_file_and_not_removed_it_takes_no_file() {
+        let scratch = Scratch::new();
+        let folder = scratch.open();
+        std::fs::write(scratch.0.join(Unfinished::Whole.name(&fresh_id())), b"of a writer that is gone").unwrap();
+        let name = scratch.0.join(scratch.names().remove(0));
+        at(Moment::CleanerLocked, move |_| {
+            // The writer of this very file, which had created it and comes to lock it now.
+            let file = std::fs::File::options().write(true).open(&name).unwrap();
+            assert_eq!(
+                rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive),
+                Err(Errno::WOULDBLOCK),
+                "held until the name is gone"
+            );
+        });
+
+        clean(&folder);
+
+        assert!(all_done());
+        assert!(scratch.names().is_empty());
+    }
+
+    #[test]
+    fn a_record_whose_bytes_come_while_a_cleaner_looks_at_it_stays() {
+        let scratch = Scratch::new();
+        let id = fresh_id();
+        std::fs::write(scratch.0.join(Unfinished::Record.name(&id)), b"upload").unwrap();
+        let bytes = scratch.0.join(Unfinished::Parts.name(&id));
+        at(Moment::CleanerOpened, move |_| std::fs::write(&bytes, b"bytes").unwrap());
+
+        clean(&scratch.open());
+
+        assert!(all_done());
+        assert_eq!(scratch.names(), [Unfinished::Parts.name(&id), Unfinished::Record.name(&id)]);
+    }
+
+    #[test]
+    fn an_upload_is_begun_again_when_a_cleaner_takes_one_of_its_files() {
+        for cleaned in [1, 2] {
+            let scratch = Scratch::new();
+            for _ in 1..cleaned {
+                at(Moment::WriterCreated, |_| {});
+            }
+            at(Moment::WriterCreated, clean);
+            let request = crate::types::CreateUpload {
+                bucket: scratch.0.to_str().unwrap().to_owned(),
+                key: "file".to_owned(),
+                part_size: 4,
+                size: 4,
+                ..Default::default()
+            };
+            let uploads = super::super::upload::Uploads::default();
+
+            let id = uploads.create(&Folders::default(), &DiskOptions::default(), &request);
+
+            let id = id.map_err(|fail| fail.code).unwrap();
+            assert!(all_done());
+            assert_eq!(scratch.names(), [Unfinished::Parts.name(&id), Unfinished::Record.name(&id)], "{cleaned}");
+        }
     }
 }

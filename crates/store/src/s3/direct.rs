@@ -53,8 +53,15 @@ const ANSWER: usize = 1 << 10;
 const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
 
 /// Headers of a request, names in lower case.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct RequestHeaders(Vec<(Cow<'static, str>, String)>);
+
+/// Names only: a value may be a signature or a session token.
+impl std::fmt::Debug for RequestHeaders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
 
 impl RequestHeaders {
     /// One more, if there is a value for it.

@@ -5,6 +5,7 @@
 //! kept for the day. What is cryptography is the library's.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
@@ -67,12 +68,18 @@ pub(super) struct Signer {
 }
 
 /// What signs on one day.
-#[derive(Debug)]
 struct DayKey {
     date: String,
     region: String,
     credentials: Credentials,
     key: Vec<u8>,
+}
+
+/// Without the key and the credentials.
+impl fmt::Debug for DayKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DayKey").field("date", &self.date).field("region", &self.region).finish_non_exhaustive()
+    }
 }
 
 impl Signer {
@@ -243,6 +250,30 @@ mod tests {
             signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         headers.sort();
         headers
+    }
+
+    #[test]
+    fn keys_and_tokens_are_not_shown() {
+        let uri: Uri = "https://bucket.s3.eu-west-1.amazonaws.com/key".parse().unwrap();
+        let asked = ToSign { method: "GET", uri: &uri, headers: &[], payload: Payload::Empty };
+        let credentials = Credentials::new("AKID", "wJalrXUtnFEMI", Some("session-token".to_owned()), None, "test");
+        let signer = Signer::default();
+        let time = UNIX_EPOCH + Duration::from_hours(24);
+        let added = signer.sign(&asked, &credentials, "eu-west-1", time);
+        let mut headers = crate::s3::direct::RequestHeaders::default();
+        for (name, value) in &added {
+            headers.add(*name, Some(value.clone()));
+        }
+        let key = signer.key(&credentials, "eu-west-1", time, "19700102");
+
+        let shown = format!("{signer:?} {key:?} {headers:?} {credentials:?}");
+
+        assert!(shown.contains("eu-west-1") && shown.contains("x-amz-security-token"), "{shown}");
+        let bytes = format!("{:?}", key.key);
+        let signature = added.iter().find(|(name, _)| *name == "authorization").unwrap().1.as_str();
+        for secret in ["wJalrXUtnFEMI", "session-token", bytes.trim_matches(['[', ']']), signature] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
     }
 
     proptest! {

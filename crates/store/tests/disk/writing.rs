@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt as _, symlink};
 use bytes::Bytes;
 use rustix::fs::FlockOperation;
 use seqferry_store::{
-    Attributes, DiskOptions, DiskStore, ErrorClass, ObjectStore as _, PageCache, Scope, Symlinks, checksum,
+    Attributes, DiskOptions, DiskStore, ErrorClass, ObjectStore as _, PageCache, Permissions, Scope, Symlinks, checksum,
 };
 
 use super::{Scratch, cached, code, failure, mode, mtime, pattern, put, read, store, with};
@@ -23,6 +23,64 @@ async fn a_file_is_written_with_its_folders_time_and_permissions() {
     assert_eq!(mode(&path), 0o640, "no rights beyond permissions");
     assert_eq!(written.checksum.unwrap().value, checksum::crc64nvme(b"body"));
     assert_eq!(written.etag, store.head(scratch.bucket(), "a/b/c", None, None).await.unwrap().etag);
+}
+
+/// Permissions of a new file that asks for all, by the umask of this process.
+fn all_that_the_umask_leaves(scratch: &Scratch) -> u32 {
+    std::fs::create_dir(scratch.path("new")).unwrap();
+    let left = mode(&scratch.path("new"));
+    std::fs::remove_dir(scratch.path("new")).unwrap();
+    left & 0o777
+}
+
+#[tokio::test]
+async fn permissions_of_an_object_stay_within_the_umask_unless_they_are_to_be_preserved() {
+    for permissions in [Permissions::Narrow, Permissions::Preserve] {
+        let scratch = Scratch::new();
+        let store = DiskStore::new(DiskOptions { permissions, ..DiskOptions::default() });
+        let left = if permissions == Permissions::Preserve { 0o777 } else { all_that_the_umask_leaves(&scratch) };
+        for (name, text, wanted) in [
+            ("all", "0100777", 0o777),
+            ("setuid", "0104755", 0o755),
+            ("sticky", "0101666", 0o666),
+            ("private", "0100600", 0o600),
+            ("readable", "0100400", 0o400),
+        ] {
+            let attributes = with(&[("mode", text)]);
+            store.put(scratch.bucket(), name, Bytes::from_static(b"body"), &attributes).await.unwrap();
+            let upload = seqferry_store::CreateUpload {
+                attributes,
+                ..super::creation(&scratch, &format!("{name}.parts"), 4, 4)
+            };
+            let id = store.create_upload(&upload).await.unwrap();
+            let body = Bytes::from_static(b"body");
+            let digests = seqferry_store::Digests::default();
+            let part = store.put_part(scratch.bucket(), &upload.key, &id, 1, body, &digests).await.unwrap();
+            let parts = vec![seqferry_store::CompletedPart { number: 1, etag: part.etag, checksum: part.checksum }];
+            store.complete_upload(&super::completion(&scratch, &upload.key, &id, parts, 4)).await.unwrap();
+
+            for file in [name.to_owned(), upload.key] {
+                assert_eq!(mode(&scratch.path(&file)), wanted & left, "{file} of {text}, {permissions:?}");
+            }
+        }
+        store.put(scratch.bucket(), "open/", Bytes::new(), &with(&[("mode", "042777")])).await.unwrap();
+        assert_eq!(mode(&scratch.path("open")), 0o777 & left, "{permissions:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_root_that_is_made_is_made_with_all_above_it() {
+    let (scratch, store) =
+        (Scratch::new(), DiskStore::new(DiskOptions { create_root: true, ..DiskOptions::default() }));
+    let root = scratch.path("a/b/c");
+
+    store.put(root.to_str().unwrap(), "k", Bytes::from_static(b"body"), &Attributes::default()).await.unwrap();
+
+    assert_eq!(scratch.keys(), ["a/b/c/k"]);
+    scratch.file("file", b"");
+    let below = scratch.path("file/c");
+    let answer = store.put(below.to_str().unwrap(), "k", Bytes::from_static(b"body"), &Attributes::default()).await;
+    assert_eq!(code(answer), "NoSuchFolder");
 }
 
 #[tokio::test]
