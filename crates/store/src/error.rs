@@ -9,6 +9,10 @@ use std::time::Duration;
 
 pub mod classify;
 
+/// Bytes of a service's text and of its code that are kept: it may be hostile, and both are recorded with each object.
+const LONGEST_MESSAGE: usize = 1 << 10;
+const LONGEST_CODE: usize = 128;
+
 /// What to do about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -96,7 +100,7 @@ impl StoreError {
             key: key.map(str::to_owned),
             class,
             scope,
-            code: code.to_owned(),
+            code: cut(code.to_owned(), LONGEST_CODE),
             status,
             message: String::new(),
             request_id: None,
@@ -105,10 +109,10 @@ impl StoreError {
         }
     }
 
-    /// The same error with the service's text.
+    /// The same error with the service's text, of which the first KiB is kept.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
-        self.message = message.into();
+        self.message = cut(message.into(), LONGEST_MESSAGE);
         self
     }
 
@@ -143,6 +147,16 @@ impl StoreError {
     }
 }
 
+/// At most so many bytes of a text, with `...` where it goes on.
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most - 3));
+        text.push_str("...");
+        text.shrink_to_fit();
+    }
+    text
+}
+
 /// A bucket, or an object in it, as texts name it.
 #[derive(Debug, Clone, Copy)]
 pub struct Address<'a>(pub &'a str, pub Option<&'a str>);
@@ -175,3 +189,29 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_service_says_is_kept_up_to_a_length() {
+        let said = |code: &str, message: &str| {
+            StoreError::new("PutObject", "bucket", Some("key"), code, Some(400)).with_message(message)
+        };
+
+        let short = said("Odd", &"m".repeat(LONGEST_MESSAGE));
+        assert_eq!((short.code.as_str(), short.message.len()), ("Odd", LONGEST_MESSAGE));
+        assert!(short.message.ends_with('m'));
+
+        for character in ["m", "\u{e9}", "\u{20ac}", "\u{1f9ec}"] {
+            let long = said(&character.repeat(1 << 18), &character.repeat(1 << 18));
+            for (text, most) in [(&long.code, LONGEST_CODE), (&long.message, LONGEST_MESSAGE)] {
+                assert!(text.len() <= most && text.len() > most - 4, "{} bytes", text.len());
+                assert_eq!(text.trim_end_matches('.').replace(character, ""), "", "cut between characters");
+                assert!(text.ends_with("..."));
+            }
+            assert!(long.to_string().len() < 2 * LONGEST_MESSAGE);
+        }
+    }
+}

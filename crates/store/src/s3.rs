@@ -56,6 +56,10 @@ struct State {
     bucket_regions: HashMap<String, String>,
 }
 
+/// So many regions, and so many buckets' regions, are remembered; then they are learned anew. A service may name a new one each time.
+const REGIONS: usize = 64;
+const BUCKETS: usize = 1000;
+
 /// What talks to one region.
 struct Regional {
     name: String,
@@ -105,10 +109,21 @@ impl S3Store {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let region = state.bucket_regions.get(bucket).unwrap_or(&state.base.region).clone();
         let base = Arc::clone(&state.base);
+        if state.regions.len() >= REGIONS && !state.regions.contains_key(&region) {
+            state.regions.clear();
+        }
         let regional = state.regions.entry(region.clone()).or_insert_with(|| {
             Arc::new(Regional { client: base.client(&region), direct: base.direct(&region), name: region })
         });
         Arc::clone(regional)
+    }
+
+    fn learn_region(&self, bucket: &str, region: &str) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.bucket_regions.len() >= BUCKETS && !state.bucket_regions.contains_key(bucket) {
+            state.bucket_regions.clear();
+        }
+        state.bucket_regions.insert(bucket.to_owned(), region.to_owned());
     }
 
     /// Make a request through the SDK; when the answer is that another region serves the bucket, learn that and make it there.
@@ -155,10 +170,7 @@ impl S3Store {
             other => return other,
         };
         match &error.region {
-            Some(right) if *right != regional.name => {
-                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-                state.bucket_regions.insert(bucket.to_owned(), right.clone());
-            }
+            Some(right) if *right != regional.name => self.learn_region(bucket, right),
             _ => return Err(error),
         }
         timed(self.regional(bucket)).await
@@ -255,6 +267,19 @@ mod tests {
         assert!(store.within(Patience::to_send(100_000), takes(300)).await.is_ok());
         assert!(store.within(Patience::to_send(100_000), takes(1000)).await.is_err());
         assert!(store.within(Duration::from_mins(1).into(), takes(61)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn no_more_regions_are_remembered_than_a_service_can_have() {
+        let store = S3Store::connect(EndpointOptions { anonymous: true, ..EndpointOptions::default() }).await;
+
+        for number in 0..2 * BUCKETS {
+            let (bucket, region) = (format!("bucket-{number}"), format!("region-{number}"));
+            store.learn_region(&bucket, &region);
+            assert_eq!(store.regional(&bucket).name, region);
+            let state = store.state.read().unwrap();
+            assert!(state.regions.len() <= REGIONS && state.bucket_regions.len() <= BUCKETS);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from seqferry.api.problems import shortened
 from seqferry.models import IfExists, ObjectRecord, ObjectState, Status, TransferSpec, TransferState, Verify, Way
 from seqferry.spec import way
 
@@ -105,7 +106,7 @@ class TransferOut(BaseModel):
             started_at=_time(status.started_at),
             ended_at=_time(status.ended_at),
             error_code=status.error_code,
-            error_message=status.error_message,
+            error_message=_message(status.error_message),
             waits_for=status.waits_for,
         )
 
@@ -142,6 +143,7 @@ class ObjectOut(BaseModel):
         fields = asdict(record)
         del fields["row"]
         fields["started_at"], fields["ended_at"] = _time(record.started_at), _time(record.ended_at)
+        fields["error_message"] = _message(record.error_message)
         return cls(**fields)
 
 
@@ -165,6 +167,11 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
         options[f"{side}_profile"] = place.profile
     options["no_sign_request"] = spec.source.anonymous
     return options
+
+
+def _message(recorded: str | None) -> str | None:
+    """A recorded message at a length that is fit for an answer. Rows of earlier versions may hold a MiB."""
+    return None if recorded is None else shortened(recorded)
 
 
 def _required_time(seconds: float) -> datetime:

@@ -379,12 +379,18 @@ pub(super) fn reason(status: u16) -> &'static str {
 
 /// The right region, from the header or the `<Region>` of the error body.
 pub(super) fn region_hint(headers: &Headers, body: &[u8]) -> Option<String> {
-    if let Some(region) = headers.get("x-amz-bucket-region") {
-        return Some(region.to_owned());
-    }
-    let body = std::str::from_utf8(body).ok()?;
-    let region = body.split_once("<Region>")?.1.split_once("</Region>")?.0.trim();
-    (!region.is_empty()).then(|| region.to_owned())
+    let region = if let Some(region) = headers.get("x-amz-bucket-region") {
+        region
+    } else {
+        let body = std::str::from_utf8(body).ok()?;
+        body.split_once("<Region>")?.1.split_once("</Region>")?.0.trim()
+    };
+    is_region(region).then(|| region.to_owned())
+}
+
+/// Whether a text can be the name of a region. It becomes part of addresses and signatures, and comes from whatever answers.
+fn is_region(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 /// How long to wait, capped: a service must not park us for ever.

@@ -432,8 +432,13 @@ fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
     if status == 101 {
         return Err(invalid("another protocol, which was not asked for"));
     }
+    let has_no_body = matches!(status, 100..=199 | 204 | 304);
+    if has_no_body && (chunked || told.is_some_and(|length| length > 0)) {
+        // None can come, and yet one is announced: what comes next would be taken for the next answer.
+        goes_on = false;
+    }
     let framing = match told {
-        _ if matches!(status, 100..=199 | 204 | 304) => Framing::Length(0),
+        _ if has_no_body => Framing::Length(0),
         _ if chunked => Framing::Chunks(None),
         Some(length) => Framing::Length(length),
         None => Framing::Close,

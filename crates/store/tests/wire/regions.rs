@@ -143,6 +143,25 @@ async fn a_redirect_that_leads_nowhere_ends_after_one_more_try() {
 }
 
 #[tokio::test]
+async fn what_is_no_name_of_a_region_leads_nowhere() {
+    let long = "a".repeat(65);
+    for name in ["evil.example.org/", "eu central", "eu_central_1", "a%2fb", "[::1]", "", long.as_str()] {
+        let by_header = Reply::error_with(301, &[("x-amz-bucket-region", name)], &error_body("PermanentRedirect", ""));
+        let by_body = error_body("AuthorizationHeaderMalformed", &format!("<Region>{name}</Region>"));
+        for reply in [by_header, Reply::error_with(400, &[], &by_body)] {
+            let server = Wire::always(reply);
+            let store = store_at(&server.url()).await;
+            let refused = [get(&store, "key").await.unwrap_err(), store.head_bucket("bucket").await.unwrap_err()];
+
+            for error in refused {
+                assert_eq!(error.region, None, "{name:?}: {error:?}");
+            }
+            assert!(signed_for(&server).iter().all(|region| region == "us-east-1"), "{name:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_unsolved_redirect_names_the_region() {
     let server = Wire::always(Reply::error_with(
         301,

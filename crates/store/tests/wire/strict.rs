@@ -122,6 +122,27 @@ async fn what_follows_an_answer_is_nobodys_answer() {
     }
 }
 
+#[tokio::test]
+async fn an_answer_that_has_no_body_and_announces_one_ends_its_connection() {
+    for status in ["204 No Content", "304 Not Modified"] {
+        for (announced, connections) in
+            [("", 1), ("content-length: 0\r\n", 1), ("content-length: 5\r\n", 2), ("transfer-encoding: chunked\r\n", 2)]
+        {
+            let reply = format!("HTTP/1.1 {status}\r\netag: \"e\"\r\n{announced}\r\n");
+            let server = Wire::serve(move |request, before| match before {
+                0 => Reply::raw(&reply, Then::Next),
+                _ => Reply::new(200, &[("etag", "\"e\"")], request.path()),
+            });
+            let store = store_at(&server.url()).await;
+
+            let _whatever = get(&store, "first").await;
+
+            assert_eq!(get(&store, "second").await.unwrap(), "/bucket/second", "{status} {announced:?}");
+            assert_eq!(server.connections(), connections, "{status} {announced:?}");
+        }
+    }
+}
+
 /// What is put into an answer to spoil it.
 const SPOILERS: &[&str] = &[
     "\r\n",

@@ -22,6 +22,7 @@ from pydantic import BaseModel, FailFast
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep
+from seqferry.api.problems import shortened
 from seqferry.errors import ConfigError, ConflictError, StorageError
 from seqferry.models import ObjectRecord, Status
 from seqferry.service import Service
@@ -163,7 +164,7 @@ def _file(record: ObjectRecord, status: Status) -> dict[str, str | float | int |
         "status": word,
         "tstart": _milliseconds(record.started_at),
         "tend": _milliseconds(record.ended_at) if word == "SUCCESS" else None,
-        "error": error if error is not None else "None",
+        "error": shortened(error) if error is not None else "None",
     }
 
 

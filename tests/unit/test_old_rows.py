@@ -1,0 +1,34 @@
+"""Rows of earlier versions, which recorded whatever a storage has sent."""
+
+from __future__ import annotations
+
+from seqferry.api.routes.mirror import _file  # pyright: ignore[reportPrivateUsage]
+from seqferry.api.schemas import ObjectOut, TransferOut
+from seqferry.models import ObjectRecord, Status, Totals
+from seqferry.spec import build_mirror_spec
+
+
+def _failed(message: str | None) -> ObjectRecord:
+    numbers: dict[str, int] = {"row": 1, "size": 5, "attempts": 1, "retries": 0}
+    fields = (
+        dict.fromkeys(ObjectRecord.__slots__) | numbers | {"source_key": "run/a", "target_key": "in/a", "etag": "e"}
+    )
+    return ObjectRecord(**fields | {"state": "failed", "not_carried": (), "error_message": message})  # type: ignore[arg-type]
+
+
+def test_messages_of_old_rows_are_not_handed_on_whole() -> None:
+    spec = build_mirror_spec("vendor", "run/", None, "lab", "in/")
+    for message in ("PutObject s3://lab/in/a: Odd: " + "inside of another service " * 40_000, "x" * (1 << 20)):
+        status = Status("id", "failed", spec, Totals(), True, 1.0, "me", error_message=message)
+        record = _failed(message)
+
+        answers = [ObjectOut.of(record).error_message, TransferOut.of(status).error_message]
+        answers += [str(_file(record, status)["error"])]
+        for answer in answers:
+            assert answer is not None
+            assert len(answer) < 2100
+            assert answer[:100] == message[:100]
+
+    short = _failed("HeadObject s3://vendor/run/a: AccessDenied. Ask for s3:GetObject.")
+    assert ObjectOut.of(short).error_message == short.error_message
+    assert ObjectOut.of(_failed(None)).error_message is None
