@@ -18,6 +18,10 @@ TOOLS := .tools/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 VERSITYGW_VERSION := v1.8.0
+# The last version of MinIO: its repository is archived. AGPL-3.0: the tests talk to it, nothing of it is shipped.
+MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+GAUL_S3PROXY_VERSION := 4.1.0
+S3MOCK_VERSION := 5.2.0
 
 # The workspace without the bindings: those are compiled by maturin, which links them for Python.
 RUST_PACKAGES := --workspace --exclude seqferry-py
@@ -56,13 +60,34 @@ $(TOOLS)/versitygw:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a versitygw $(VERSITYGW_VERSION) binary at $@"
 	GOBIN=$(abspath $(TOOLS)) $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 
-# Without Go the tests on versitygw and with s5cmd are skipped, unless everything has to be there.
+$(TOOLS)/minio:
+	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a minio binary at $@"
+	GOBIN=$(abspath $(TOOLS)) $(GO) install -ldflags '-s -w' github.com/minio/minio@$(MINIO_VERSION)
+
+# Servers that only `make compat` talks to. Without Maven they are left out.
+.PHONY: compat-tools
+compat-tools: tools $(TOOLS)/minio
+	@if command -v mvn >/dev/null; then $(MAKE) --silent .tools/jars/gaul-s3proxy.jar .tools/jars/s3mock.jar; fi
+
+maven_copy = mvn --quiet --batch-mode org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy -Dartifact=$(1) \
+	-DoutputDirectory=.tools/jars -Dmdep.stripVersion=true -Dmdep.stripClassifier=true
+
+.tools/jars/gaul-s3proxy.jar:
+	@mkdir -p .tools/jars
+	$(call maven_copy,org.gaul:s3proxy:$(GAUL_S3PROXY_VERSION):jar:jar-with-dependencies)
+	mv .tools/jars/s3proxy.jar $@
+
+.tools/jars/s3mock.jar:
+	@mkdir -p .tools/jars
+	$(call maven_copy,com.adobe.testing:s3mock:$(S3MOCK_VERSION):jar:exec)
+
+# Without Go the tests on versitygw, on MinIO and with s5cmd are skipped, unless everything has to be there.
 .PHONY: try-go-tools
 try-go-tools:
 	@if [ "$${SEQFERRY_REQUIRE_SERVERS:-}" = 1 ] || command -v $(GO) >/dev/null; then \
-		$(MAKE) --silent $(TOOLS)/versitygw $(TOOLS)/s5cmd; \
-	elif [ ! -x $(TOOLS)/versitygw ] || [ ! -x $(TOOLS)/s5cmd ]; then \
-		echo "Go is not installed: the tests on versitygw and with s5cmd are skipped (https://go.dev/dl)"; \
+		$(MAKE) --silent $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/minio; \
+	elif [ ! -x $(TOOLS)/versitygw ] || [ ! -x $(TOOLS)/s5cmd ] || [ ! -x $(TOOLS)/minio ]; then \
+		echo "Go is not installed: the tests on versitygw, on MinIO and with s5cmd are skipped (https://go.dev/dl)"; \
 	fi
 
 # Through a module of its own, so that go.sum pins what is compiled.
@@ -98,6 +123,10 @@ test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
 test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
+
+.PHONY: compat
+compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/compatibility.md)
+	PYTHONPATH=tests $(BIN)/python -m compat $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(BUCKET),--bucket '$(BUCKET)') $(ARGS)
 
 .PHONY: lint lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs
 lint: lint-format lint-rust lint-python lint-arrows lint-crates lint-stubs ## run every static check

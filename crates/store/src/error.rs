@@ -135,6 +135,12 @@ impl StoreError {
         matches!(self.code.as_str(), "BadDigest" | "XAmzContentSHA256Mismatch" | "XAmzContentChecksumMismatch")
     }
 
+    /// Whether the service refuses the request for the checksum that it names, or that it lacks.
+    pub fn is_about_checksums(&self) -> bool {
+        matches!(self.code.as_str(), "InvalidRequest" | "InvalidArgument")
+            && self.message.to_ascii_lowercase().contains("checksum")
+    }
+
     /// Whether there is no object because something else has its name: a link that is not followed, a device.
     pub fn is_of_no_object(&self) -> bool {
         use classify::code::{SPECIAL_FILE, SYMLINK_DANGLING, SYMLINK_LOOP, SYMLINK_SKIPPED};

@@ -31,7 +31,8 @@ pub struct MemoryStore {
     page: usize,
     order: fn(&str) -> String,
     etags: Etags,
-    misread_parts: bool,
+    copied_parts: CopiedParts,
+    sub_resources: bool,
     kind: Kind,
     checksums: Checksums,
     ignores_ranges: bool,
@@ -47,6 +48,17 @@ enum Etags {
     Opaque,
     /// No digests, where nothing says so.
     Odd,
+}
+
+/// What becomes of copies of parts into an upload with a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CopiedParts {
+    /// Their own checksums are computed.
+    Checked,
+    /// They are answered with the checksum of the whole source.
+    Misread,
+    /// They are refused, since they bring no checksum.
+    Refused,
 }
 
 /// Which checksums it knows.
@@ -119,7 +131,8 @@ impl MemoryStore {
             page: 1000,
             order: str::to_owned,
             etags: Etags::Plain,
-            misread_parts: false,
+            copied_parts: CopiedParts::Checked,
+            sub_resources: true,
             kind: Kind::Service,
             checksums: Checksums::All,
             ignores_ranges: false,
@@ -151,8 +164,27 @@ impl MemoryStore {
     /// The same, answering copies of parts with the checksum of the whole source, as versitygw 1.8 does.
     #[must_use]
     pub fn with_whole_checksums_of_parts(mut self) -> Self {
-        self.misread_parts = true;
+        self.copied_parts = CopiedParts::Misread;
         self
+    }
+
+    /// The same, refusing copies of parts into an upload with a checksum, since they bring none: as MinIO does.
+    #[must_use]
+    pub fn demanding_part_checksums(mut self) -> Self {
+        self.copied_parts = CopiedParts::Refused;
+        self
+    }
+
+    /// The same, answering `?tagging` and `?uploads` with something else: as `rclone serve s3` does.
+    #[must_use]
+    pub fn without_sub_resources(mut self) -> Self {
+        self.sub_resources = false;
+        self
+    }
+
+    fn sub_resource(&self, operation: &'static str, bucket: &str, key: &str) -> Result<()> {
+        let other = || StoreError::new(operation, bucket, Some(key), code::UNEXPECTED_ANSWER, Some(200));
+        self.sub_resources.then_some(()).ok_or_else(other)
     }
 
     /// The same, passing for a disk: it keeps no checksum, and its `ETag`s are no digests.
@@ -230,7 +262,7 @@ impl MemoryStore {
             storage_class: object.storage_class.clone(),
             checksum: object.checksum.clone(),
             attributes,
-            tag_count: u32::try_from(object.tags.len()).ok(),
+            tag_count: u32::try_from(object.tags.len()).ok().filter(|_| self.sub_resources),
             archived: object.is_archived(),
             opaque_etag: self.kind == Kind::Disk,
             ..ObjectMeta::default()
@@ -466,6 +498,7 @@ impl ObjectStore for MemoryStore {
     }
 
     async fn get_tags(&self, bucket: &str, key: &str, _version: Option<&str>) -> Result<Vec<(String, String)>> {
+        self.sub_resource("GetObjectTagging", bucket, key)?;
         Ok(self.state().object("GetObjectTagging", bucket, key)?.tags.clone())
     }
 
@@ -537,8 +570,14 @@ impl ObjectStore for MemoryStore {
         let body = slice(object, Some(range))
             .ok_or_else(|| StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidRange", Some(416)))?;
         let whole = object.checksum.as_ref().map(|sum| sum.value.clone());
+        if let Some((algorithm, _)) = state.upload("UploadPartCopy", bucket, key, upload_id)?.request.checksum
+            && self.copied_parts == CopiedParts::Refused
+        {
+            return Err(StoreError::new("UploadPartCopy", bucket, Some(key), "InvalidArgument", Some(400))
+                .with_message(format!("checksum missing, want {:?}, got \"\"", algorithm.name())));
+        }
         let mut copied = state.put_part("UploadPartCopy", bucket, key, upload_id, part, body)?;
-        if self.misread_parts && copied.checksum.is_some() {
+        if self.copied_parts == CopiedParts::Misread && copied.checksum.is_some() {
             copied.checksum = whole;
         }
         Ok(self.answered(copied))
@@ -605,7 +644,11 @@ impl ObjectStore for MemoryStore {
             lengths.push(bytes.len() as u64);
             sums.extend(open.request.checksum.map(|(algorithm, _)| value(algorithm, bytes)));
         }
-        if body.len() as u64 != upload.size {
+        if self.copied_parts == CopiedParts::Refused && upload.size > 0 {
+            // As S3Proxy does.
+            return Err(StoreError::new(operation, bucket, Some(key), "NotImplemented", Some(501)));
+        }
+        if upload.size > 0 && body.len() as u64 != upload.size {
             return bad("InvalidRequest");
         }
         let checksum = match open.request.checksum {
@@ -614,8 +657,12 @@ impl ObjectStore for MemoryStore {
                 Checksum { algorithm, value, kind: ChecksumKind::Composite }
             }
             Some((algorithm, ChecksumKind::FullObject)) => full(algorithm, &body),
+            None if self.copied_parts == CopiedParts::Refused && upload.whole.is_some() => {
+                return bad("InvalidRequest");
+            }
             None => full(ChecksumAlgorithm::Crc64Nvme, &body),
         };
+        let unkept = self.copied_parts == CopiedParts::Refused && open.request.checksum.is_none();
         if upload.whole.as_ref().is_some_and(|expected| expected.agrees(&checksum) == Some(false)) {
             return bad("BadDigest");
         }
@@ -624,7 +671,7 @@ impl ObjectStore for MemoryStore {
         state.uploads.remove(&upload.upload_id);
         let object = Object {
             etag: format!("{}-{}", md5_hex(&digests), lengths.len()),
-            checksum: self.keeps(checksum),
+            checksum: self.keeps(checksum).filter(|_| !unkept),
             body: body.into(),
             parts: lengths,
             modified: now(),
@@ -643,6 +690,7 @@ impl ObjectStore for MemoryStore {
     }
 
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+        self.sub_resource("ListMultipartUploads", bucket, prefix)?;
         let state = self.state();
         state.bucket("ListMultipartUploads", bucket)?;
         let uploads = state.uploads.iter().filter(|(_, u)| u.bucket == bucket && u.request.key.starts_with(prefix));

@@ -285,7 +285,7 @@ pub struct CompleteUpload {
     pub upload_id: String,
     /// All parts, in order of their number.
     pub parts: Vec<CompletedPart>,
-    /// Size of the object to be: the service refuses the upload when its parts add up to another.
+    /// Size of the object to be: the service refuses the upload when its parts add up to another. 0: it is not said.
     pub size: u64,
     /// The algorithm that the upload was created with: names the field of the parts' checksums.
     pub checksum: Option<ChecksumAlgorithm>,

@@ -56,6 +56,11 @@ pub fn needs_no_look(size: u64, etag: &str, wishes: Wishes, limits: &Limits) -> 
     size <= threshold(wishes, limits) && is_digest(etag)
 }
 
+/// Whether one request copies an object of this size.
+pub fn fits_one_copy(size: u64, wishes: Wishes, limits: &Limits) -> bool {
+    size <= threshold(wishes, limits)
+}
+
 /// Choose the route for a source of which HEAD told `source`; `first_part` is the length of its part 1 where that is known.
 ///
 /// # Errors

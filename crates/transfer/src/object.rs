@@ -14,6 +14,7 @@ mod md5;
 mod parts;
 mod stream;
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -130,7 +131,8 @@ pub(crate) enum Trouble {
     Cancelled,
     /// The source is not what was listed, or the target vanished: worth one more try from scratch.
     Again(ObjectFailure),
-    /// The service answers part copies with wrong checksums, or misses those that it never told: worth an upload without.
+    /// The service answers part copies with wrong checksums, refuses them without, or misses those that it never told: worth an
+    /// upload without.
     UselessPartChecksums,
     /// The target's service cannot copy from the source, and this process can read it.
     StreamInstead,
@@ -558,9 +560,18 @@ impl<J: Journal> Object<'_, J> {
         if source.archived {
             return Err(self.archived(source));
         }
-        let first_part = if self.policy.wishes.part_size.is_none() { self.first_part(source).await? } else { None };
-        evidence::choose(source, first_part, self.policy.wishes, &self.policy.limits)
-            .map_err(|error| self.too_large(&error))
+        let (wishes, limits) = (self.policy.wishes, &self.policy.limits);
+        let mut source = Cow::Borrowed(source);
+        let kept = source.checksum.as_ref().map(|sum| sum.algorithm);
+        if self.target.quirks().useless_part_checksums() && !evidence::fits_one_copy(source.size, wishes, limits) {
+            // An object made of parts there has no checksum to compare: the boundaries of the source's parts prove more.
+            source.to_mut().checksum = None;
+        }
+        let first_part = if wishes.part_size.is_none() { self.first_part(&source).await? } else { None };
+        match evidence::choose(&source, first_part, wishes, limits).map_err(|error| self.too_large(&error))? {
+            Route::Copy(_) => Ok(Route::Copy(kept)),
+            parts @ Route::Parts(_) => Ok(parts),
+        }
     }
 
     fn archived(&self, source: &ObjectMeta) -> Trouble {

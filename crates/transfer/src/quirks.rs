@@ -24,12 +24,14 @@ pub enum Sums {
 /// Learned while working; every entry has a way round it.
 #[derive(Debug, Default)]
 pub struct Quirks {
-    /// Part copies are answered with the checksum of the whole source instead of the part's (versitygw 1.8, where source and
-    /// upload have the same algorithm). The object would then get a wrong checksum, or none could complete it. Way round: an
-    /// upload without a checksum of our choosing. Or with none at all, and Complete then wants them (MinIO): the same way.
+    /// Copies of parts into an upload with a checksum end in an object with a wrong one, or in none. They are answered with the
+    /// checksum of the whole source (versitygw 1.8, where source and upload have the same algorithm), they are refused since
+    /// they bring no checksum (MinIO), or Complete wants checksums that were never told. Way round: an upload without one.
     useless_part_checksums: AtomicBool,
-    /// They were right at least once, or are not told at all: part copies need not wait for each other to find that out.
+    /// An upload with a checksum took a part copy: part copies need not wait for each other to find that out.
     part_checksums_tried: AtomicBool,
+    /// The same, where the source has the same algorithm.
+    own_part_checksums_tried: AtomicBool,
     /// Held by the one who is about to find out.
     trial: Mutex<()>,
     /// The same part of the same bytes got two `ETag`s. Way round: never have the same part under way twice.
@@ -47,6 +49,12 @@ pub struct Quirks {
     silent_sums: AtomicBool,
     /// Writes that are to replace nothing are refused for that wish. Way round: the look before.
     refused_conditions: AtomicBool,
+    /// The service has no tags of objects. Way round: none are asked for.
+    no_tags: AtomicBool,
+    /// The service does not list open uploads. Way round: those that nobody recorded are left to the bucket's lifecycle rule.
+    unlisted_uploads: AtomicBool,
+    /// Complete is refused for the size of the object that it names (`S3Proxy`). Way round: it names none.
+    refused_sizes: AtomicBool,
     /// Source connections (by the ids of their quirks) and buckets that this service cannot copy from. Way round: streaming.
     uncopyable: std::sync::Mutex<HashSet<(u64, String)>>,
     id: UniqueId,
@@ -69,21 +77,22 @@ impl Quirks {
         self.useless_part_checksums.load(Ordering::Relaxed)
     }
 
-    /// Checksums of copied parts turned out to be wrong or missing.
-    pub fn learn_useless_part_checksums(&self) {
-        self.useless_part_checksums.store(true, Ordering::Relaxed);
+    /// Checksums of copied parts turned out to be wrong or missing. True: it was not known.
+    pub fn learn_useless_part_checksums(&self) -> bool {
+        !self.useless_part_checksums.swap(true, Ordering::Relaxed)
     }
 
-    /// Before the first part copies whose checksums may turn out to be wrong: waits for whoever is finding that out. Some: it
-    /// is for the caller to find out, with one part, while the others wait. None: it is known.
-    pub async fn try_part_checksums(&self) -> Option<Trial<'_>> {
-        let known =
-            || self.useless_part_checksums.load(Ordering::Relaxed) || self.part_checksums_tried.load(Ordering::Relaxed);
+    /// Before the first part copies into an upload with a checksum: waits for whoever is finding out what comes of that. Some: it
+    /// is for the caller to find out, with one part, while the others wait. None: it is known. `alike`: the source has the
+    /// same algorithm.
+    pub async fn try_part_checksums(&self, alike: bool) -> Option<Trial<'_>> {
+        let tried = if alike { &self.own_part_checksums_tried } else { &self.part_checksums_tried };
+        let known = || self.useless_part_checksums.load(Ordering::Relaxed) || tried.load(Ordering::Relaxed);
         if known() {
             return None;
         }
         let turn = self.trial.lock().await;
-        (!known()).then_some(Trial { quirks: self, _turn: turn })
+        (!known()).then_some(Trial { quirks: self, alike, _turn: turn })
     }
 
     /// Whether the same part may get two `ETag`s.
@@ -152,19 +161,49 @@ impl Quirks {
         self.refused_conditions.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the service is known to have no tags of objects.
+    pub fn has_no_tags(&self) -> bool {
+        self.no_tags.load(Ordering::Relaxed)
+    }
+
+    /// The service has no tags of objects. True: it was not known.
+    pub fn learn_no_tags(&self) -> bool {
+        !self.no_tags.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the service is known not to list open uploads.
+    pub fn lists_no_uploads(&self) -> bool {
+        self.unlisted_uploads.load(Ordering::Relaxed)
+    }
+
+    /// The service does not list open uploads. True: it was not known.
+    pub fn learn_unlisted_uploads(&self) -> bool {
+        !self.unlisted_uploads.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether Complete is known to be refused for the size that it names.
+    pub fn refuses_sizes(&self) -> bool {
+        self.refused_sizes.load(Ordering::Relaxed)
+    }
+
+    /// It is.
+    pub fn learn_refused_sizes(&self) {
+        self.refused_sizes.store(true, Ordering::Relaxed);
+    }
+
     /// Whether this service is known to be unable to copy from a bucket of that connection.
     pub fn cannot_copy_from(&self, source: &Connection, bucket: &str) -> bool {
         let known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
         !known.is_empty() && known.contains(&(source.id(), bucket.to_owned()))
     }
 
-    /// A copy from that bucket was refused, which can be read all the same.
-    pub fn learn_uncopyable(&self, source: &Connection, bucket: &str) {
+    /// A copy from that bucket was refused, which can be read all the same. True: it was not known.
+    pub fn learn_uncopyable(&self, source: &Connection, bucket: &str) -> bool {
         let mut known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= UNCOPYABLE {
             known.clear();
         }
-        known.insert((source.id(), bucket.to_owned()));
+        known.insert((source.id(), bucket.to_owned()))
     }
 }
 
@@ -186,6 +225,7 @@ impl RangeTrial<'_> {
 #[derive(Debug)]
 pub struct Trial<'a> {
     quirks: &'a Quirks,
+    alike: bool,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -196,6 +236,7 @@ impl Trial<'_> {
             self.quirks.learn_useless_part_checksums();
         } else {
             self.quirks.part_checksums_tried.store(true, Ordering::Relaxed);
+            self.quirks.own_part_checksums_tried.fetch_or(self.alike, Ordering::Relaxed);
         }
     }
 }

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CreateUpload, Digests, MemoryStore,
-    ObjectStore as _,
+    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CopySource,
+    CreateUpload, Digests, MemoryStore, ObjectStore as _, Range,
 };
-use seqferry_transfer::{Event, FailureClass, IfExists, Item, Policy, State, Stop, Verified, Verify};
+use seqferry_transfer::{Event, FailureClass, IfExists, Item, Method, Policy, State, Stop, Verified, Verify};
 
 const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
 
@@ -406,9 +406,112 @@ async fn one_part_finds_out_that_part_checksums_are_useless() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_refuses_part_copies_for_their_missing_checksums_is_asked_once() {
+    let memory = MemoryStore::new(small_limits().minimum_part).demanding_part_checksums();
+
+    assert_eq!(cost_of_thirty(memory).await, [31, 181, 1]);
+}
+
+/// A source of six parts of 50 bytes with a checksum, as clients upload it.
+async fn made_of_parts(world: &World, id: u64, kind: ChecksumKind) -> Item {
+    let (key, body) = (format!("parts-{id}"), bytes(id, 300));
+    let checksum = Some((ChecksumAlgorithm::Crc32, kind));
+    let upload = CreateUpload { bucket: SOURCE.into(), key: key.clone(), checksum, ..CreateUpload::default() };
+    let upload_id = world.memory.create_upload(&upload).await.unwrap();
+    let mut parts = Vec::new();
+    for (number, part) in (1..).zip(body.chunks(50)) {
+        let body = Bytes::copy_from_slice(part);
+        let sent = world.memory.put_part(SOURCE, &key, &upload_id, number, body, &Digests::default()).await.unwrap();
+        parts.push(CompletedPart { number, etag: sent.etag, checksum: sent.checksum });
+    }
+    let upload = CompleteUpload { bucket: SOURCE.into(), key: key.clone(), upload_id, parts, ..Default::default() };
+    let etag = world.memory.complete_upload(&upload).await.unwrap().etag;
+    Item { id, target_key: format!("copy/{key}"), source_key: key, size: 300, etag, ..Item::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_copies_of_parts_keep_no_checksum_the_boundaries_of_the_source_prove_them() {
+    let world = World::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
+    let items = [
+        made_of_parts(&world, 1, ChecksumKind::FullObject).await,
+        made_of_parts(&world, 2, ChecksumKind::Composite).await,
+    ];
+
+    let outcomes = world.run(policy(), items.to_vec()).await;
+
+    for item in &items {
+        let outcome = &outcomes[&item.id];
+        assert_eq!((outcome.state, outcome.verified), (State::Done, Verified::Etag), "{outcome:?}");
+        assert_eq!(outcome.target_etag.as_ref(), Some(&item.etag));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_nothing_of_the_service() {
+    let world = World::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
+    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let upload = CreateUpload { bucket: TARGET.into(), key: "copy/large".into(), ..CreateUpload::default() };
+    let recorded = world.memory.create_upload(&upload).await.unwrap();
+    let source = CopySource { bucket: SOURCE.into(), key: "large".into(), version_id: None, if_match: None, bytes: 50 };
+    for part in [1, 2] {
+        let first = u64::from(part - 1) * 50;
+        let range = Range { first, last: first + 49 };
+        world.memory.copy_part(&source, range, TARGET, "copy/large", &recorded, part).await.unwrap();
+    }
+
+    let item = Item { upload: Some((recorded, 50)), ..item };
+    let outcomes = world.run(Policy { resumed: true, ..policy() }, vec![item]).await;
+
+    assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
+    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!((world.store.count("CreateMultipartUpload"), world.store.count("UploadPartCopy")), (0, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_service_does_not_offer_is_asked_for_once_and_named() {
+    let world = World::of(MemoryStore::new(small_limits().minimum_part).without_sub_resources());
+    let resumed = Policy { resumed: true, ..policy() };
+    let first = world.object(0, "object-0", &bytes(0, 300)).await;
+    let (outcomes, job) = drain(world.start(resumed.clone(), vec![first])).await;
+    let mut items = Vec::new();
+    for id in 1..10 {
+        items.push(world.object(id, &format!("object-{id}"), &bytes(id, 300)).await);
+    }
+
+    let more = world.run(resumed, items).await;
+
+    assert!(
+        outcomes
+            .values()
+            .chain(more.values())
+            .all(|outcome| { outcome.state == State::Done && outcome.not_carried.is_empty() && outcome.retries == 0 }),
+        "{outcomes:?} {more:?}"
+    );
+    let notes = job.notes().join(" ");
+    for operation in ["GetObjectTagging", "ListMultipartUploads"] {
+        assert_eq!(world.store.count(operation), 1, "{operation}");
+        assert!(notes.contains(operation), "{notes}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_that_are_taken_for_uploads_pass_through_this_process() {
+    let world = World::new();
+    world.store.rule(Rule::always("UploadPartCopy", Fault::Fail("UnexpectedAnswer", 200)));
+    let item = world.object(1, "large", &bytes(7, 300)).await;
+
+    let outcomes = world.run(policy(), vec![item]).await;
+
+    let outcome = &outcomes[&1];
+    assert_eq!((outcome.state, outcome.method, outcome.retries), (State::Done, Method::Stream, 0), "{outcome:?}");
+    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_upload_from_before_part_checksums_were_known_to_be_useless_is_not_gone_on_with() {
     let world = World::of(MemoryStore::new(small_limits().minimum_part).with_whole_checksums_of_parts());
-    world.connection.quirks.learn_useless_part_checksums();
+    assert!(world.connection.quirks.learn_useless_part_checksums());
     let item = world.object(1, "large", &bytes(7, 300)).await;
     let upload = CreateUpload {
         bucket: TARGET.into(),

@@ -133,7 +133,10 @@ pub const TABLE: &[Row] = &[
     (code::HEAD_TOO_LARGE, Object, Scope::Object),
     // Not offered here.
     (code::RANGE_IGNORED, Capability, Scope::Object),
+    (code::UNEXPECTED_ANSWER, Capability, Scope::Object),
     ("NotImplemented", Capability, Scope::Object),
+    // A copy has no body, and no length: rclone takes one of a part for an upload.
+    ("MissingContentLength", Capability, Scope::Object),
     ("MethodNotAllowed", Capability, Scope::Object),
     ("UnsupportedOperation", Capability, Scope::Object),
 ];
@@ -154,6 +157,9 @@ pub mod code {
     pub const RANGE_IGNORED: &str = "RangeIgnored";
     /// The head of the answer is larger than any that S3 sends.
     pub const HEAD_TOO_LARGE: &str = "ResponseHeadTooLarge";
+    /// A whole success that answers another request than the one that was made: the service has overlooked the sub-resource
+    /// (`?tagging`) or the header (`x-amz-copy-source`) that makes the difference, so it does not know the operation.
+    pub const UNEXPECTED_ANSWER: &str = "UnexpectedAnswer";
     /// The credential chain has nothing to offer.
     pub const NO_CREDENTIALS: &str = "NoCredentials";
 

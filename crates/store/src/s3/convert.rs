@@ -15,6 +15,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
+use aws_smithy_xml::decode::{Document, ScopedDecoder, try_data};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
 use super::http1::HeadTooLarge;
@@ -22,7 +23,7 @@ use super::transport::NotTrusted;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
-use crate::types::{Attributes, CompletedPart, CopySource, ObjectMeta, Range};
+use crate::types::{Attributes, CompletedPart, CopySource, ObjectMeta, PartInfo, PartsPage, Range};
 
 /// RFC 3986 unreserved characters stay; everything else in a query is encoded.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -99,8 +100,21 @@ macro_rules! strongest {
 pub(super) use strongest;
 
 /// A checksum out of what [`strongest!`] found and the type header.
-pub(super) fn checksum(found: Option<(ChecksumAlgorithm, String)>, kind: Option<&ChecksumType>) -> Option<Checksum> {
-    found.map(|(algorithm, value)| Checksum::read(algorithm, &value, kind.map(|kind| *kind == ChecksumType::Composite)))
+///
+/// None for an object of several parts whose checksum has neither a type nor a number of parts: services disagree about what
+/// such a value spans (moto: the digests of the parts, `S3Mock`: the whole object), so that it proves nothing. CRC64NVME
+/// always spans the whole object.
+pub(super) fn checksum(
+    found: Option<(ChecksumAlgorithm, String)>,
+    kind: Option<&ChecksumType>,
+    etag: Option<&str>,
+) -> Option<Checksum> {
+    let (algorithm, value) = found?;
+    let of_parts = etag.is_some_and(|etag| unquoted(Some(etag)).contains('-'));
+    if kind.is_none() && of_parts && !value.contains('-') && algorithm != ChecksumAlgorithm::Crc64Nvme {
+        return None;
+    }
+    Some(Checksum::read(algorithm, &value, kind.map(|kind| *kind == ChecksumType::Composite)))
 }
 
 /// Our algorithm in the SDK's words.
@@ -155,7 +169,7 @@ macro_rules! facts {
             changed: 0.0,
             version_id: own(output.version_id()).filter(|id| id != "null"),
             storage_class: own(output.storage_class().map(|class| class.as_str())),
-            checksum: checksum(strongest!(output), output.checksum_type()),
+            checksum: checksum(strongest!(output), output.checksum_type(), output.e_tag()),
             parts_count: output.parts_count().and_then(|n| u32::try_from(n).ok()),
             attributes: Attributes {
                 content_type: own(output.content_type()),
@@ -212,7 +226,7 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
         changed: 0.0,
         version_id: own("x-amz-version-id").filter(|id| id != "null"),
         storage_class: own("x-amz-storage-class"),
-        checksum: checksum(strongest_of_headers(headers), kind.as_ref()),
+        checksum: checksum(strongest_of_headers(headers), kind.as_ref(), headers.get("etag")),
         parts_count: number("x-amz-mp-parts-count"),
         attributes: Attributes {
             content_type: own("content-type"),
@@ -267,6 +281,76 @@ pub(super) fn answers_range(range: Range, content_range: Option<&str>, length: u
     (same && length == range.len()).then(|| whole.trim().parse().unwrap_or(range.last + 1))
 }
 
+/// The root of a success, for requests that differ from others by their query alone. A service that does not know the query
+/// answers the other request: GET of the object, or a listing.
+const SUB_RESOURCES: [(&str, &str); 2] =
+    [("GetObjectTagging", "Tagging"), ("ListMultipartUploads", "ListMultipartUploadsResult")];
+
+/// What came instead of the answer to a request of [`SUB_RESOURCES`], when it came whole and is something else.
+fn other_answer(operation: &str, body: &[u8]) -> Option<String> {
+    let (_, element) = SUB_RESOURCES.into_iter().find(|(known, _)| *known == operation)?;
+    let mut document = Document::try_from(body).ok();
+    let root = document.as_mut().and_then(|document| document.root_element().ok());
+    match root.as_ref().map(|root| root.start_el().local()) {
+        Some(root) if root == element => None,
+        Some(root) => Some(format!("the answer holds {root} where {element} belongs")),
+        None => Some(format!("the answer is no {element}")),
+    }
+}
+
+/// The document of a success whose root has another name than AWS gives it, which the SDK does not accept: rclone begins uploads
+/// with `InitiateMultipartUpload`, moto lists parts in a `ListPartsResponse`.
+pub(super) fn of_other_root<E>(error: &SdkError<E, HttpResponse>, roots: &[&str]) -> Option<Vec<u8>> {
+    let raw = error.raw_response().filter(|raw| raw.status().is_success())?;
+    let body = raw.body().bytes()?;
+    let mut document = Document::try_from(body).ok()?;
+    let root = document.root_element().ok()?;
+    roots.contains(&root.start_el().local()).then(|| body.to_vec())
+}
+
+/// The upload id in such a document.
+pub(super) fn upload_id_of(body: &[u8]) -> Option<String> {
+    let mut document = Document::try_from(body).ok()?;
+    let mut root = document.root_element().ok()?;
+    while let Some(mut tag) = root.next_tag() {
+        if tag.start_el().local() == "UploadId" {
+            return try_data(&mut tag).ok().map(std::borrow::Cow::into_owned);
+        }
+    }
+    None
+}
+
+/// The parts in such a document.
+pub(super) fn parts_of(body: &[u8]) -> Option<PartsPage> {
+    let mut document = Document::try_from(body).ok()?;
+    let mut root = document.root_element().ok()?;
+    let (mut parts, mut more) = (Vec::new(), false);
+    while let Some(mut tag) = root.next_tag() {
+        match tag.start_el().local() {
+            "IsTruncated" => more = try_data(&mut tag).ok()?.trim() == "true",
+            "Part" => parts.push(part_of(&mut tag)?),
+            _ => {}
+        }
+    }
+    let next = if more { parts.last().map(|part: &PartInfo| part.number) } else { None };
+    Some(PartsPage { parts, next })
+}
+
+fn part_of(part: &mut ScopedDecoder<'_, '_>) -> Option<PartInfo> {
+    let mut found = PartInfo { number: 0, size: 0, etag: String::new(), checksum: None };
+    while let Some(mut tag) = part.next_tag() {
+        let name = tag.start_el().local().to_owned();
+        let value = try_data(&mut tag).ok()?.into_owned();
+        match name.as_str() {
+            "PartNumber" => found.number = value.trim().parse().ok()?,
+            "Size" => found.size = value.trim().parse().ok()?,
+            "ETag" => found.etag = unquoted(Some(&value)),
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
 /// Classify what the SDK says of a failed request.
 pub(super) fn failure<E>(
     operation: &'static str,
@@ -284,7 +368,7 @@ where
             let status = raw.status().as_u16();
             let mut failed = match meta.code() {
                 Some(code) if !code.is_empty() => new(code, Some(status)),
-                _ if status < 300 => new(code::MALFORMED, Some(status)),
+                _ if status < 300 => unreadable(operation, raw.body().bytes(), &new, status),
                 // HEAD has no body: the status is all there is.
                 _ => new(reason(status), Some(status)),
             }
@@ -300,13 +384,12 @@ where
         }
         SdkError::ResponseError(response) => {
             let status = response.raw().status().as_u16();
-            let code = match response.raw().body().bytes() {
-                // It came whole, and makes no sense.
-                Some(_) if status < 300 => code::MALFORMED,
-                None if status < 300 => code::TRUNCATED,
-                _ => reason(status),
+            let failed = match response.raw().body().bytes() {
+                body @ Some(_) if status < 300 => unreadable(operation, body, &new, status),
+                None if status < 300 => new(code::TRUNCATED, Some(status)),
+                _ => new(reason(status), Some(status)),
             };
-            new(code, Some(status)).with_message(chain(error))
+            if failed.message.is_empty() { failed.with_message(chain(error)) } else { failed }
         }
         SdkError::TimeoutError(_) => new(code::TIMED_OUT, None).with_message("no answer in time"),
         SdkError::DispatchFailure(_) | SdkError::ConstructionFailure(_) => {
@@ -322,6 +405,19 @@ where
             }
         }
         _ => new(code::MALFORMED, None).with_message(chain(error)),
+    }
+}
+
+/// A success that came whole, and cannot be read.
+fn unreadable(
+    operation: &str,
+    body: Option<&[u8]>,
+    new: &impl Fn(&str, Option<u16>) -> StoreError,
+    status: u16,
+) -> StoreError {
+    match body.and_then(|body| other_answer(operation, body)) {
+        Some(how) => new(code::UNEXPECTED_ANSWER, Some(status)).with_message(how),
+        None => new(code::MALFORMED, Some(status)),
     }
 }
 

@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::operation::list_parts::ListPartsOutput;
 use aws_sdk_s3::types::{ChecksumMode, CompletedMultipartUpload, EncodingType, StorageClass, Tag, Tagging};
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::by_sdk::{
-    copy_by_sdk, copy_part_by_sdk, expires, fetch_by_sdk, part_number, put_by_sdk, put_part_by_sdk, with_attributes,
+    ShortAnswer, copy_by_sdk, copy_part_by_sdk, expires, fetch_by_sdk, part_number, put_by_sdk, put_part_by_sdk,
+    with_attributes,
 };
 use super::connect::without_userinfo;
 use super::convert::{
     answers_range, chain, checksum, checksum_header, completed_part, copy_source, decoded, facts_of_headers, failure,
-    malformed, object_meta, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest, tagging, unquoted,
+    malformed, object_meta, of_other_root, parts_of, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest,
+    tagging, unquoted, upload_id_of,
 };
 use super::direct::{About, Came, RequestHeaders};
 use super::{Patience, S3Store, time_limit};
@@ -48,6 +51,12 @@ fn etag(answered: Option<&str>, operation: &'static str, bucket: &str, key: &str
 /// HEAD errors carry no body, hence no code.
 fn is_mute(error: &StoreError) -> bool {
     matches!(error.code.as_str(), "BadRequest" | "Forbidden")
+}
+
+/// Parts as the SDK has read them, or as we have.
+enum Listed {
+    Known(Box<ListPartsOutput>),
+    Read(PartsPage),
 }
 
 /// What both ways of copying say of the source.
@@ -306,7 +315,7 @@ impl ObjectStore for S3Store {
         Ok(Written {
             etag: etag(answer.etag.as_deref(), "PutObject", bucket, key)?,
             version_id: answer.version_id.filter(|id| id != "null"),
-            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref()),
+            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
         })
     }
 
@@ -332,6 +341,8 @@ impl ObjectStore for S3Store {
                     .bucket(bucket)
                     .key(key)
                     .set_version_id(version.map(str::to_owned))
+                    .customize()
+                    .interceptor(ShortAnswer)
                     .send()
                     .await
                     .map_err(|e| failure("GetObjectTagging", bucket, Some(key), &e))
@@ -388,16 +399,16 @@ impl ObjectStore for S3Store {
         Ok(Written {
             etag: etag(answer.etag.as_deref(), "CopyObject", bucket, key)?,
             version_id: answer.version_id.filter(|id| id != "null"),
-            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref()),
+            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
         })
     }
 
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let attributes = &upload.attributes;
-        let answer = self
+        let upload_id = self
             .at_home("CreateMultipartUpload", bucket, Some(key), SHORT, async |client| {
-                with_attributes!(client.create_multipart_upload(), attributes)
+                let answer = with_attributes!(client.create_multipart_upload(), attributes)
                     .bucket(bucket)
                     .key(key)
                     .set_tagging(tagging(&upload.tags))
@@ -407,15 +418,17 @@ impl ObjectStore for S3Store {
                     .customize()
                     .mutate_request(expires(attributes))
                     .send()
-                    .await
-                    .map_err(|e| failure("CreateMultipartUpload", bucket, Some(key), &e))
+                    .await;
+                match answer {
+                    Ok(answer) => Ok(answer.upload_id().map(str::to_owned)),
+                    Err(error) => match of_other_root(&error, &["InitiateMultipartUpload"]) {
+                        Some(body) => Ok(upload_id_of(&body)),
+                        None => Err(failure("CreateMultipartUpload", bucket, Some(key), &error)),
+                    },
+                }
             })
             .await?;
-        answer
-            .upload_id()
-            .filter(|id| !id.is_empty())
-            .map(str::to_owned)
-            .ok_or_else(|| malformed("CreateMultipartUpload", bucket, key, "UploadId"))
+        upload_id.filter(|id| !id.is_empty()).ok_or_else(|| malformed("CreateMultipartUpload", bucket, key, "UploadId"))
     }
 
     async fn copy_part(
@@ -475,17 +488,29 @@ impl ObjectStore for S3Store {
     async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
         let answer = self
             .at_home("ListParts", bucket, Some(key), SHORT, async |client| {
-                client
+                let answer = client
                     .list_parts()
                     .bucket(bucket)
                     .key(key)
                     .upload_id(upload_id)
                     .set_part_number_marker(after.map(|part| part.to_string()))
                     .send()
-                    .await
-                    .map_err(|e| failure("ListParts", bucket, Some(key), &e))
+                    .await;
+                match answer {
+                    Ok(answer) => Ok(Listed::Known(Box::new(answer))),
+                    Err(error) => {
+                        match of_other_root(&error, &["ListPartsResponse"]).and_then(|body| parts_of(&body)) {
+                            Some(page) => Ok(Listed::Read(page)),
+                            None => Err(failure("ListParts", bucket, Some(key), &error)),
+                        }
+                    }
+                }
             })
             .await?;
+        let answer = match answer {
+            Listed::Known(answer) => answer,
+            Listed::Read(page) => return Ok(page),
+        };
         let parts: Vec<PartInfo> = answer
             .parts()
             .iter()
@@ -518,7 +543,9 @@ impl ObjectStore for S3Store {
                     .upload_id(&upload.upload_id)
                     .multipart_upload(completed.clone())
                     .set_if_none_match(upload.if_absent.then(|| "*".to_owned()))
-                    .mpu_object_size(i64::try_from(upload.size).unwrap_or(i64::MAX))
+                    .set_mpu_object_size(
+                        Some(i64::try_from(upload.size).unwrap_or(i64::MAX)).filter(|_| upload.size > 0),
+                    )
                     .set_checksum_crc64_nvme(whole(ChecksumAlgorithm::Crc64Nvme))
                     .set_checksum_crc32_c(whole(ChecksumAlgorithm::Crc32C))
                     .set_checksum_crc32(whole(ChecksumAlgorithm::Crc32))
@@ -530,7 +557,7 @@ impl ObjectStore for S3Store {
         Ok(Written {
             etag: etag(answer.e_tag(), "CompleteMultipartUpload", bucket, key)?,
             version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
-            checksum: checksum(strongest!(answer), answer.checksum_type()),
+            checksum: checksum(strongest!(answer), answer.checksum_type(), answer.e_tag()),
         })
     }
 

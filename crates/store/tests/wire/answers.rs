@@ -82,6 +82,83 @@ async fn a_success_without_its_result_is_an_error_to_try_again() {
 }
 
 #[tokio::test]
+async fn an_answer_to_another_request_says_that_the_operation_is_not_offered() {
+    let long = "x".repeat(2 << 20);
+    for body in [
+        "",
+        " \n ",
+        "bytes of the object",
+        "<html><body>bytes of the object</body></html>",
+        "<ListBucketResult/>",
+        &long,
+    ] {
+        let server = Wire::always(Reply::new(200, &[("content-type", "application/octet-stream")], body));
+        let store = store_at(&server.url()).await;
+
+        let tags = store.get_tags("bucket", "key", None).await.expect_err("an error");
+        let uploads = store.list_uploads("bucket", "key").await.expect_err("an error");
+
+        for error in [tags, uploads] {
+            assert_eq!(
+                (error.code.as_str(), error.class),
+                (code::UNEXPECTED_ANSWER, ErrorClass::Capability),
+                "{error}"
+            );
+            assert!(!error.message.contains("bytes of"), "{error}");
+        }
+        assert_eq!(server.requests().len(), 2, "made once");
+    }
+}
+
+#[tokio::test]
+async fn documents_whose_root_has_another_name_are_read() {
+    let server = Wire::serve(|request, _| match request.method.as_str() {
+        "POST" => Reply::xml(
+            "<InitiateMultipartUpload><Bucket>bucket</Bucket><UploadId>id</UploadId></InitiateMultipartUpload>",
+        ),
+        _ => Reply::xml(
+            "<ListPartsResponse><IsTruncated>true</IsTruncated><Part><PartNumber>1</PartNumber><ETag>&quot;0a&quot;</ETag>\
+             <Size>7</Size></Part><Owner><ID>x</ID></Owner></ListPartsResponse>",
+        ),
+    });
+    let store = store_at(&server.url()).await;
+    let upload = CreateUpload { bucket: "bucket".to_owned(), key: "key".to_owned(), ..CreateUpload::default() };
+
+    assert_eq!(store.create_upload(&upload).await.unwrap(), "id");
+    let page = store.list_parts("bucket", "key", "id", None).await.unwrap();
+    let part = &page.parts[0];
+    assert_eq!((part.number, part.size, part.etag.as_str(), page.next), (1, 7, "0a", Some(1)));
+}
+
+#[tokio::test]
+async fn a_checksum_of_several_parts_counts_only_when_it_says_what_it_spans() {
+    for (etag, value, kind, counts) in [
+        ("\"aa-3\"", "DvpCZA==", None, false),
+        ("\"aa-3\"", "DvpCZA==-3", None, true),
+        ("\"aa-3\"", "DvpCZA==", Some("FULL_OBJECT"), true),
+        ("\"aa\"", "DvpCZA==", None, true),
+    ] {
+        let mut headers = vec![("etag", etag), ("x-amz-checksum-crc32", value)];
+        headers.extend(kind.map(|kind| ("x-amz-checksum-type", kind)));
+        let server = Wire::always(Reply::head(200, &headers));
+
+        let meta = store_at(&server.url()).await.head("bucket", "key", None, None).await.unwrap();
+
+        assert_eq!(meta.checksum.is_some(), counts, "{etag} {value} {kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_was_taken_for_an_upload_says_that_the_operation_is_not_offered() {
+    for write in [Write::Copy, Write::CopyPart] {
+        let server = Wire::always(Reply::new(200, &[("etag", "\"d41d8cd98f00b204e9800998ecf8427e\"")], ""));
+        let error = write.send(&store_at(&server.url()).await).await.expect_err("an error");
+
+        assert_eq!((error.code.as_str(), error.class), (code::UNEXPECTED_ANSWER, ErrorClass::Capability), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn an_upload_without_an_id_is_malformed() {
     let server = Wire::always(Reply::xml("<InitiateMultipartUploadResult></InitiateMultipartUploadResult>"));
     let upload = CreateUpload { bucket: "bucket".to_owned(), key: "key".to_owned(), ..CreateUpload::default() };

@@ -88,6 +88,7 @@ const EXPECTED: &[Expectation] = &[
     ("AccountProblem", 403, Person, JOB),
     ("NotSignedUp", 403, Person, JOB),
     ("NotImplemented", 501, Capability, ONE),
+    ("MissingContentLength", 411, Capability, ONE),
     ("MethodNotAllowed", 405, Capability, ONE),
     ("UnsupportedOperation", 501, Capability, ONE),
 ];
@@ -100,6 +101,7 @@ const OURS: &[&str] = &[
     code::MALFORMED,
     code::RANGE_IGNORED,
     code::HEAD_TOO_LARGE,
+    code::UNEXPECTED_ANSWER,
     code::NO_CREDENTIALS,
     code::NOT_TRUSTED,
 ];

@@ -72,6 +72,10 @@ impl<'a, J: Journal> Object<'a, J> {
         let outdated = is_recorded
             && self.target.quirks().useless_part_checksums()
             && (done.is_empty() || done.values().any(|part| part.checksum.is_some()));
+        if is_recorded && !done.is_empty() && done.values().all(|part| part.checksum.is_none()) {
+            // Created without an algorithm, or by a service that does not list its checksums: none is to be sent with Complete.
+            (route.checksum, route.whole) = (None, None);
+        }
         if outdated || done.values().any(|part| is_wrong(part.checksum.as_deref(), source, route.plan)) {
             return Err(Trouble::UselessPartChecksums);
         }
@@ -79,7 +83,8 @@ impl<'a, J: Journal> Object<'a, J> {
         let trial = trial.filter(|_| !is_recorded);
         let copied: u64 = done.keys().filter_map(|n| route.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(copied);
-        let done = self.copy_missing(&route, source, &upload_id, done, trial).await?;
+        let checked = route.checksum.is_some() || is_recorded;
+        let done = self.copy_missing(&route, source, (&upload_id, checked), done, trial).await?;
         let written = self.complete(&route, source, &upload_id, done).await?;
         self.item.upload = None;
         self.see_off(upload_id);
@@ -110,18 +115,16 @@ impl<'a, J: Journal> Object<'a, J> {
     }
 
     /// Whether this object has to find out if part checksums are of use, so that not every object begins twice where they are
-    /// not. Only where source and upload have the same algorithm can a part's be taken for the whole's.
+    /// not.
     async fn try_part_checksums(&self, route: &PartsRoute, source: &ObjectMeta) -> Result<Option<Trial<'a>>, Trouble> {
-        let algorithm = route.checksum.map(|(algorithm, _)| algorithm);
-        let alike = source.checksum.as_ref().is_some_and(|sum| Some(sum.algorithm) == algorithm);
-        if !alike || route.plan.count() < 2 {
-            return Ok(None);
-        }
+        let Some((algorithm, _)) = route.checksum.filter(|_| route.plan.count() > 1) else { return Ok(None) };
+        // Only then can a part's checksum be taken for the whole's.
+        let alike = source.checksum.as_ref().is_some_and(|sum| sum.algorithm == algorithm);
         let target = self.target;
         tokio::select! {
             biased;
             () = target.cancel().cancelled() => Err(Trouble::Cancelled),
-            trial = target.quirks().try_part_checksums() => Ok(trial),
+            trial = target.quirks().try_part_checksums(alike) => Ok(trial),
         }
     }
 
@@ -194,6 +197,9 @@ impl<'a, J: Journal> Object<'a, J> {
             self.not_carried.extend(source.tag_count.map(|count| format!("{count} tags, which files do not have")));
             return Ok(Vec::new());
         }
+        if source.tag_count.is_none() && self.source.quirks().has_no_tags() {
+            return Ok(Vec::new());
+        }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
         match self
@@ -206,6 +212,12 @@ impl<'a, J: Journal> Object<'a, J> {
             Ok(tags) => Ok(tags),
             // A service without tags has none to carry.
             Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability && source.tag_count.is_none() => {
+                if self.source.quirks().learn_no_tags() {
+                    self.source.note(format!(
+                        "s3://{bucket}: the endpoint has no tags of objects ({} {}): none are carried.",
+                        error.operation, error.code
+                    ));
+                }
                 Ok(Vec::new())
             }
             // The bytes can be had; the copy says what it lacks.
@@ -242,12 +254,13 @@ impl<'a, J: Journal> Object<'a, J> {
         Ok(Some(done.collect()))
     }
 
-    /// Copy every part that is not done; the first of them alone where the service is on trial.
+    /// Copy every part that is not done; the first of them alone where the service is on trial. The upload may have been created
+    /// with a checksum where `checked` says so.
     async fn copy_missing(
         &self,
         route: &PartsRoute,
         source: &ObjectMeta,
-        upload_id: &str,
+        (upload_id, checked): (&str, bool),
         mut done: Done,
         trial: Option<Trial<'_>>,
     ) -> Result<Done, Trouble> {
@@ -257,13 +270,17 @@ impl<'a, J: Journal> Object<'a, J> {
         if let Some(trial) = trial
             && let Some(number) = missing.next()
         {
-            let part = self.copy_part(upload_id, self.reserve_part(plan, number).await?).await?;
-            let useless = is_wrong(part.checksum.as_deref(), source, plan);
-            trial.found(useless);
-            if useless {
-                return Err(Trouble::UselessPartChecksums);
+            match self.copy_part(upload_id, checked, self.reserve_part(plan, number).await?).await {
+                Ok(part) if !is_wrong(part.checksum.as_deref(), source, plan) => {
+                    trial.found(false);
+                    done.insert(number, part);
+                }
+                Ok(_) | Err(Trouble::UselessPartChecksums) => {
+                    trial.found(true);
+                    return Err(Trouble::UselessPartChecksums);
+                }
+                Err(other) => return Err(other),
             }
-            done.insert(number, part);
         }
         let mut next: FuturesUnordered<BoxFuture<'_, Result<Reserved, Trouble>>> = FuturesUnordered::new();
         let mut parts = FuturesUnordered::new();
@@ -275,7 +292,7 @@ impl<'a, J: Journal> Object<'a, J> {
             }
             tokio::select! {
                 Some(reserved) = next.next() => {
-                    parts.push(self.copy_part(upload_id, reserved?));
+                    parts.push(self.copy_part(upload_id, checked, reserved?));
                 }
                 Some(part) = parts.next() => {
                     // The first failure drops the other parts under way.
@@ -302,7 +319,7 @@ impl<'a, J: Journal> Object<'a, J> {
         Call::write("UploadPartCopy", &self.policy.target_bucket).bytes(range.len())
     }
 
-    async fn copy_part(&self, upload_id: &str, reserved: Reserved) -> Result<CompletedPart, Trouble> {
+    async fn copy_part(&self, upload_id: &str, checked: bool, reserved: Reserved) -> Result<CompletedPart, Trouble> {
         let Reserved { number, range, permit } = reserved;
         // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first answer, and all
         // parts may be under way by then.
@@ -337,6 +354,16 @@ impl<'a, J: Journal> Object<'a, J> {
             Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
                 Err(Trouble::Again(self.upload_lost(&error)))
             }
+            // The upload has a checksum, and the service computes none of what it copies.
+            Err(Interrupted::Failed(error)) if checked && error.is_about_checksums() => {
+                if self.target.quirks().learn_useless_part_checksums() {
+                    self.target.note(format!(
+                        "s3://{bucket}: the endpoint takes no copies of parts into an upload with a checksum ({} {}): objects copied in parts have none there, and are proven by ETag where the parts of the source can be repeated, else by size.",
+                        error.operation, error.code
+                    ));
+                }
+                Err(Trouble::UselessPartChecksums)
+            }
             Err(Interrupted::Failed(error)) => Err(self.refused_copy(error).await),
             Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
         }
@@ -359,22 +386,27 @@ impl<'a, J: Journal> Object<'a, J> {
         upload_id: &str,
         done: Done,
     ) -> Result<Written, Trouble> {
-        let request = CompleteUpload {
+        let mut request = CompleteUpload {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
             upload_id: upload_id.to_owned(),
             parts: done.into_values().collect(),
-            size: self.item.size,
+            size: if self.target.quirks().refuses_sizes() { 0 } else { self.item.size },
             checksum: route.checksum.map(|(algorithm, _)| algorithm),
             whole: route.whole.clone(),
             if_absent: self.if_absent(),
         };
-        let completed = self
-            .target
-            .call(Call::write("CompleteMultipartUpload", &request.bucket), &self.tries, async |store| {
-                store.complete_upload(&request).await
-            })
-            .await;
+        let mut completed = self.send_complete(&request).await;
+        if request.size > 0
+            && matches!(&completed, Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability)
+        {
+            // Perhaps for the size, which only checks what the parts say as well.
+            request.size = 0;
+            completed = self.send_complete(&request).await;
+            if completed.is_ok() {
+                self.target.quirks().learn_refused_sizes();
+            }
+        }
         match completed {
             Ok(written) => Ok(written),
             // A reply was lost: the try before has done it (or somebody aborted the upload).
@@ -419,6 +451,11 @@ impl<'a, J: Journal> Object<'a, J> {
         }
     }
 
+    async fn send_complete(&self, request: &CompleteUpload) -> Result<Written, Interrupted> {
+        let call = Call::write("CompleteMultipartUpload", &request.bucket);
+        self.target.call(call, &self.tries, async |store| store.complete_upload(request).await).await
+    }
+
     /// After an upload turned out to be gone: the target, when it is what the upload was meant to become.
     async fn completed_before(
         &self,
@@ -454,6 +491,9 @@ impl<'a, J: Journal> Object<'a, J> {
         if small {
             return Ok(());
         }
+        if self.target.quirks().lists_no_uploads() {
+            return Ok(());
+        }
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let listed = self
             .target
@@ -463,10 +503,17 @@ impl<'a, J: Journal> Object<'a, J> {
             .await;
         let uploads = match listed {
             Ok(uploads) => uploads,
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability => {
+                if self.target.quirks().learn_unlisted_uploads() {
+                    self.target.note(format!(
+                        "s3://{bucket}: the endpoint does not list open uploads ({} {}): one that was created right before a crash stays until the bucket's lifecycle rule aborts it.",
+                        error.operation, error.code
+                    ));
+                }
+                return Ok(());
+            }
             // Not allowed to look: the bucket's lifecycle rule has to do it.
-            Err(Interrupted::Failed(error))
-                if matches!(error.class, ErrorClass::Person | ErrorClass::Capability | ErrorClass::NotFound) =>
-            {
+            Err(Interrupted::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::NotFound) => {
                 return Ok(());
             }
             Err(other) => return Err(other.into()),

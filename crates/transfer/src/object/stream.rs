@@ -105,7 +105,14 @@ impl<J: Journal> Object<'_, J> {
         // To the target's credentials the source may be forbidden, or its bucket not there at all.
         let elsewhere = !source.is_same(target) && matches!(error.class, ErrorClass::Person | ErrorClass::NotFound);
         if (elsewhere || error.class == ErrorClass::Capability) && self.head_source().await.is_ok() {
-            self.target.quirks().learn_uncopyable(source, &self.policy.source_bucket);
+            if self.target.quirks().learn_uncopyable(source, &self.policy.source_bucket)
+                && error.class == ErrorClass::Capability
+            {
+                self.target.note(format!(
+                    "s3://{}: the endpoint does not offer this copy ({} {}): the bytes pass through this process.",
+                    self.policy.target_bucket, error.operation, error.code
+                ));
+            }
             return Trouble::StreamInstead;
         }
         self.copy_trouble(error)
@@ -138,9 +145,7 @@ impl<J: Journal> Object<'_, J> {
                 message,
             ));
         }
-        let about_sums = error.class == ErrorClass::Capability
-            || matches!(error.code.as_str(), "InvalidRequest" | "InvalidArgument")
-                && error.message.to_ascii_lowercase().contains("checksum");
+        let about_sums = error.class == ErrorClass::Capability || error.is_about_checksums();
         match sent {
             Some(algorithm) if about_sums && !self.target.connection().is_disk() => Trouble::UnknownChecksum(algorithm),
             _ => Trouble::Failed(error.into()),
