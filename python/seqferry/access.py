@@ -33,11 +33,15 @@ _OF_IDENTITY: Final = (
     "sso_account_id",
     "sso_role_name",
     "credential_process",
+    "login_session",
 )
 """Settings of a profile that say whose credentials it gives."""
 
 _RENEWED: Final = "session"
-"""The source of which the key may be replaced by a newer one. Proofs of profiles whose keys rotate do not change."""
+"""The source of which the key may be replaced by a newer one of its account.
+
+Proofs of profiles whose keys rotate do not change.
+"""
 
 
 def resolved(spec: TransferSpec) -> TransferSpec:
@@ -146,17 +150,26 @@ def described(identity: Identity) -> str:
         "web_identity": f"the web identity role {identity.role}",
         "container": "the credentials of its container",
         "instance": "the credentials of its machine",
-    }[identity.source]
+    }.get(identity.source, f"credentials of the kind {identity.source}")
 
 
 def submission(spec: TransferSpec) -> str:
-    """Equal for two specs that ask for the same, as the same; a newer temporary key counts as the same."""
+    """Equal for two specs that ask for the same, as the same.
+
+    Temporary keys of one account count as the same, since one may be the newer key of the other: ``proofs`` tells them
+    apart. Of a key whose account is not known, only the key itself is the same.
+    """
     form = asdict(spec)
     for side in ("source", "target"):
         found = form[side]["access"]
-        if found is not None and found["identity"]["source"] == _RENEWED:
+        if found is not None and found["identity"]["source"] == _RENEWED and found["identity"]["role"]:
             found["identity"]["proof"] = ""
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def proofs(spec: TransferSpec) -> list[str]:
+    """Of the identities at both places: equal for equal ones."""
+    return [access.identity.proof for access in _of(spec)]
 
 
 def _of(spec: TransferSpec) -> Iterable[Access]:
@@ -166,6 +179,9 @@ def _of(spec: TransferSpec) -> Iterable[Access]:
 def _missing(access: Access) -> str | None:
     if access.ca_bundle is not None and not Path(access.ca_bundle).exists():
         return f"the certificates {access.ca_bundle}"
+    if not access.identity.proof:
+        # Not known to be what this process has.
+        return described(access.identity)
     try:
         here(Location("", profile=access.identity.profile, access=access))
     except AccessError:

@@ -104,7 +104,8 @@ class Service:
 
         What the spec leaves open is resolved by the environment of this process and recorded (``access``). With an
         ``idempotency_key`` that was used before for the same spec, the transfer of then is the answer. With ``new``,
-        another transfer is recorded though the same is unfinished. One that writes to the same keys as an unfinished
+        another transfer is recorded though the same is unfinished; so it is where that was submitted by another client
+        over HTTP. One that writes to the same keys as an unfinished
         one waits for its end. Not ``queued`` is for the worker of a state folder that does it at once; the next worker
         queues what is left.
 
@@ -127,7 +128,8 @@ class Service:
                 earlier = transfers.by_idempotency_key(connection, idempotency_key)
                 if earlier is not None:
                     return Submission(_same_submission(*earlier, spec))
-            if not new and (unfinished := transfers.same(connection, spec)) is not None:
+            if not new and (unfinished := transfers.same(connection, spec, actor)) is not None:
+                transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
                 return Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
             transfer_id = str(uuid.uuid4())

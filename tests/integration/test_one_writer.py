@@ -13,6 +13,7 @@ from ferry import Ferry
 from http_client import http_of
 from mirror import MULTIPART, SMALL
 
+from seqferry.errors import ConflictError
 from seqferry.service import Service
 from seqferry.spec import build_spec
 from seqferry.worker import Worker
@@ -55,7 +56,9 @@ def test_the_same_submission_goes_on_until_the_transfer_has_ended(ferry: Ferry) 
     assert service.submission(spec, actor="bob") == replace(first, goes_on=True)
     assert not service.submission(replace(spec, if_exists="skip"), actor="ada").goes_on
     assert len(service.transfers()) == 2
-    assert _kinds(service, first.id) == ["submitted"]
+    assert service.submission(spec, actor="bob").id == first.id
+    assert _kinds(service, first.id) == ["submitted", "joined"]
+    assert service.events(first.id)[1].actor == "bob"
 
     ferry.work()
     ferry.until_ended(first.id)
@@ -175,6 +178,30 @@ def test_http_answers_with_the_unfinished_transfer(ferry: Ferry, monkeypatch: py
     assert again.json() == first.json()
     assert again.headers["Location"] == first.headers["Location"] == f"/api/v1/transfers/{first.json()['id']}"
     assert waiting["waits_for"] == f"transfer {first.json()['id']}, which writes to the same keys"
+
+
+def test_a_client_over_http_goes_on_only_with_what_it_has_submitted(service: Service) -> None:
+    spec = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
+    first = service.submission(spec, actor="http lab from 10.0.0.1")
+
+    assert service.submission(spec, actor="http lab from 10.0.0.2") == replace(first, goes_on=True)
+    other = service.submission(spec, actor="http night from 10.0.0.1")
+    assert (other.goes_on, other.blocked) == (False, True)
+    assert service.status(other.id).blocked_by == first.id
+    assert _kinds(service, first.id) == ["submitted"]
+
+
+def test_an_idempotency_key_of_a_submission_that_goes_on_is_kept(service: Service) -> None:
+    spec = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
+    first = service.submit(spec, actor="ada")
+    assert service.submission(spec, actor="ada", idempotency_key="K").goes_on
+    service.cancel(first, actor="ada")
+
+    assert service.submit(spec, actor="ada", idempotency_key="K") == first
+    assert service.submitted(spec, "K") == first
+    with pytest.raises(ConflictError):
+        service.submit(replace(spec, if_exists="skip"), actor="ada", idempotency_key="K")
+    assert len(service.transfers()) == 1
 
 
 def test_keys_that_the_database_cannot_hold_fail_by_themselves(

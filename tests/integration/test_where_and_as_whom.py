@@ -26,6 +26,9 @@ from support.waiting import eventually
 
 MakeBucket = Callable[..., str]
 
+_OLD_KEY, _NEW_KEY = "ASIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7NEWKEYS"
+"""Of one account."""
+
 _HOME = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_ENDPOINT_URL": ""}
 
 
@@ -50,14 +53,14 @@ class Shells:
         assert ran.wait() == code, ran
         return ran
 
-    def submit(self, shell: dict[str, str], spec: TransferSpec) -> str:
+    def submit(self, shell: dict[str, str], spec: TransferSpec, actor: str = "ada") -> str:
         """As ``cp --detach``, without a look at the storage."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in {**_HOME, **shell}.items():
                 patch.setenv(name, value)
             settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
             with Service.open(settings) as service:
-                return service.submit(spec, actor="ada")
+                return service.submit(spec, actor=actor)
 
     @contextmanager
     def database(self) -> Iterator[Database]:
@@ -242,8 +245,8 @@ def test_a_newer_temporary_key_takes_over_with_the_same_command(
     source = make_bucket(versitygw)
     versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
     # As far as we can tell without asking: the service is not asked about the first, and knows no second.
-    old = {**versitygw.environment(replace(MOVER, access_key="ASIAOLD")), "AWS_SESSION_TOKEN": "one"}
-    new = {**versitygw.environment(replace(MOVER, access_key="ASIANEW")), "AWS_SESSION_TOKEN": "two"}
+    old = {**versitygw.environment(replace(MOVER, access_key=_OLD_KEY)), "AWS_SESSION_TOKEN": "one"}
+    new = {**versitygw.environment(replace(MOVER, access_key=_NEW_KEY)), "AWS_SESSION_TOKEN": "two"}
     spec = build_spec(f"s3://{source}/run/", f"s3://{source}/copy/")
     transfer_id = shells.submit(old, spec)
     assert "with the temporary access key" in shells.run(new, "resume", transfer_id, code=1).stderr
@@ -255,10 +258,31 @@ def test_a_newer_temporary_key_takes_over_with_the_same_command(
     assert "Renew the credentials" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("keys", "actors"),
+    [((_OLD_KEY, _NEW_KEY), ("ada", "bob")), (("LABOLD", "LABNEW"), ("ada", "ada"))],
+    ids=["another actor", "no account known"],
+)
+def test_a_temporary_key_that_may_be_another_identity_submits_something_else(
+    shells: Shells, keys: tuple[str, str], actors: tuple[str, str]
+) -> None:
+    spec = build_spec("s3://from/run/", "s3://to/run/")
+    first, second = (
+        shells.submit(
+            {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": key}, spec, actor
+        )
+        for key, actor in zip(keys, actors, strict=True)
+    )
+
+    assert first != second
+    assert shells.status(second)["waits_for"] == f"transfer {first}, which writes to the same keys"
+    assert shells.events(first) == ["submitted"]
+
+
 def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(shells: Shells) -> None:
     keys = [
         {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": key}
-        for key in ("ASIAOLD", "ASIANEW")
+        for key in (_OLD_KEY, _NEW_KEY)
     ]
     spec = build_spec("s3://from/run/", "s3://to/run/")
     transfer_id = shells.submit(keys[0], spec)

@@ -171,6 +171,17 @@ def test_who_is_not_the_same_is_named(environment: Environment) -> None:
     assert _missing(of_role) == "profile role"
 
 
+def test_a_profile_that_gives_no_credentials_is_no_identity(environment: Environment) -> None:
+    environment.config.write_text("[profile odd]\nunknown_kind = x\n[profile mail]\nlogin_session = ada\n")
+    odd, login = _spec(profile="odd"), _spec(profile="mail")
+
+    assert _missing(odd) == "profile odd"
+    assert _missing(_spec(profile="nowhere")) == "profile nowhere"
+    assert _missing(login) is None
+    environment.config.write_text("[profile mail]\nlogin_session = bob\n")
+    assert _missing(login) == "profile mail"
+
+
 def test_certificates_that_are_not_there_are_missed(environment: Environment) -> None:
     spec = _spec(profile="lab")
 
@@ -189,13 +200,18 @@ def test_keys_of_a_role_may_rotate(environment: Environment) -> None:
 def test_a_temporary_key_in_the_environment_is_only_itself_until_it_is_submitted_again(
     environment: Environment,
 ) -> None:
-    environment.with_key("ASIAFIRST", SESSION_TOKEN="one")
+    environment.with_key("ASIAIOSFODNN7EXAMPLE", SESSION_TOKEN="one")
     first = _spec()
-    environment.with_key("ASIASECOND", SESSION_TOKEN="two")
+    environment.with_key("ASIAIOSFODNN7NEWKEYS", SESSION_TOKEN="two")
     second = _spec()
 
     assert "the temporary access key" in (_missing(first) or "")
     assert access.submission(first) == access.submission(second)
+    assert access.proofs(first) != access.proofs(second)
+    environment.with_key("LABFIRST", SESSION_TOKEN="one")
+    of_no_account = _spec()
+    environment.with_key("LABSECOND", SESSION_TOKEN="two")
+    assert access.submission(of_no_account) != access.submission(_spec())
     environment.with_key("AKIAFIRST")
     third = _spec()
     environment.with_key("AKIASECOND")

@@ -62,6 +62,14 @@ transfer: Final = sa.Table(
     sa.Index("ix_transfer_created", "created_at"),
 )
 
+# Idempotency keys of submissions that went on with a transfer which had been submitted before.
+submission_key: Final = sa.Table(
+    "submission_key",
+    metadata,
+    sa.Column("key", KEY, primary_key=True),
+    sa.Column("transfer_id", KEY, sa.ForeignKey("transfer.id"), nullable=False),
+)
+
 batch: Final = sa.Table(
     "batch",
     metadata,

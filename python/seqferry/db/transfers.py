@@ -26,7 +26,7 @@ from seqferry import access, keyspace
 from seqferry import spec as specs
 from seqferry.db import events
 from seqferry.db.database import Database, clock
-from seqferry.db.tables import batch, tally, transfer, worker_live
+from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
 from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferSpec, TransferState
 
 LIVE_SECONDS: Final = 5.0
@@ -103,14 +103,46 @@ def insert(
     return blocked_by
 
 
-def same(connection: sa.Connection, spec: TransferSpec) -> sa.Row[Any] | None:
-    """The unfinished transfer of the same submission that is not being given up; the latest, should there be more."""
+def same(connection: sa.Connection, spec: TransferSpec, actor: str) -> sa.Row[Any] | None:
+    """The unfinished transfer of the same submission that is not being given up; the latest, should there be more.
+
+    Over HTTP, only one that was submitted with the same token. One with another temporary key of the account is only
+    the same when it is the same actor's.
+    """
     rows = connection.execute(
         sa.select(transfer)
         .where(transfer.c.submission == access.submission(spec), _UNFINISHED)
         .order_by(transfer.c.turn.desc())
     )
-    return next((row for row in rows if not is_stopping(row)), None)
+    return next((row for row in rows if not is_stopping(row) and _goes_on(row, spec, actor)), None)
+
+
+def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
+    if _client(row.created_by) == _client(actor):
+        return True
+    return not _is_http(actor) and access.proofs(specs.from_json(row.spec)) == access.proofs(spec)
+
+
+def _client(actor: str) -> str:
+    """An actor; over HTTP the name of its token, wherever it is."""
+    return actor.rpartition(" from ")[0] if _is_http(actor) and " from " in actor else actor
+
+
+def _is_http(actor: str) -> bool:
+    return actor.partition(" ")[0] == "http"
+
+
+def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None) -> None:
+    """Note that a submission goes on with the transfer: its key, and once for each actor who has not begun it."""
+    if idempotency_key is not None:
+        connection.execute(submission_key.insert().values(key=idempotency_key, transfer_id=row.id))
+    if _client(row.created_by) == _client(actor):
+        return
+    of_actor = sa.select(event.c.number).where(
+        event.c.transfer_id == row.id, event.c.kind == "joined", event.c.actor == actor
+    )
+    if connection.execute(of_actor.limit(1)).first() is None:
+        events.append(connection, row.id, at, "joined", actor)
 
 
 def renew(connection: sa.Connection, transfer_id: str, spec: TransferSpec, at: float, actor: str) -> None:
@@ -206,9 +238,12 @@ def leave_alone(connection: sa.Connection, transfer_ids: Iterable[str], reason: 
 
 
 def by_idempotency_key(connection: sa.Connection, key: str) -> tuple[str, str] | None:
-    """Id and spec (JSON) of the transfer that was submitted with this key."""
+    """Id and spec (JSON) of the transfer that a submission with this key has begun, or gone on with."""
+    went_on = sa.select(submission_key.c.transfer_id).where(submission_key.c.key == key)
     row = connection.execute(
-        sa.select(transfer.c.id, transfer.c.spec).where(transfer.c.idempotency_key == key)
+        sa.select(transfer.c.id, transfer.c.spec).where(
+            sa.or_(transfer.c.idempotency_key == key, transfer.c.id.in_(went_on))
+        )
     ).one_or_none()
     return None if row is None else (row.id, row.spec)
 

@@ -31,7 +31,7 @@ async def submit(
 ) -> Submitted:
     """Looks at both buckets, records the transfer and answers at once; the same Idempotency-Key gives the same id.
 
-    When the same transfer is unfinished, the answer is 200 and its id.
+    When the same transfer, submitted with the same token, is unfinished, the answer is 200 and its id.
     """
     service = context.service
     spec = build_spec(**body.model_dump(exclude={"new"}))
