@@ -250,6 +250,10 @@ class Job:
     def progress(self) -> Progress: ...
     def acknowledge(self, ids: list[int]) -> None:
         """The upload ids of these items are on disk: their parts may start."""
+    def admit(self, epoch: int) -> None:
+        """The job's work was found to be this process's own in this epoch of the lease: it may write."""
+    def disown(self) -> None:
+        """Another process has the job's work: nothing of it is written here any more, no upload aborted."""
     def cancel(self, abort_uploads: bool) -> None:
         """Stop within a second.
 
@@ -302,13 +306,24 @@ class Engine:
         """HeadBucket: raises EngineError when the bucket cannot be used."""
     def head(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> list[ObjectInfo | None]:
         """One HeadObject per key, in parallel, answers in the order of ``keys``; None where there is no such key."""
-    def delete(self, endpoint: Endpoint, bucket: str, keys: list[str]) -> None:
-        """Remove objects, in parallel and in no order. One that is not there counts as removed.
+    def delete(
+        self, endpoint: Endpoint, bucket: str, objects: list[tuple[str, str | None]], *, epoch: int | None = None
+    ) -> list[str]:
+        """Remove objects (key, ETag), in parallel and in no order. One that is not there counts as removed.
+
+        With an ETag only while that is the object's. Returns the keys that hold something else by now and were left.
+        With an ``epoch`` only within the lease.
 
         Raises:
             EngineError: the first that could not be removed; some of the others may have been.
         """
-    def start(self, policy: CopyPolicy, items: list[CopyItem]) -> Job: ...
+    @staticmethod
+    def lease_clock() -> int:
+        """Nanoseconds by the clock of leases, which goes on while the machine is suspended."""
+    def lease(self, until: int, epoch: int) -> None:
+        """Jobs of this epoch may write until then. A new epoch shuts out all that are not admitted to it."""
+    def start(self, policy: CopyPolicy, items: list[CopyItem], *, epoch: int | None = None) -> Job:
+        """Start a job. With an ``epoch`` it writes only within the lease, and waits for it; else at any time."""
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
     def stats(self) -> EngineStats: ...

@@ -44,6 +44,9 @@ def version() -> str:
 
 log: Final = logging.getLogger("seqferry.engine")
 
+LEASE_LAPSED: Final = "LeaseLapsed"
+"""Error code of writes that were not made because this process has lost the right to write."""
+
 _OTHER_FILES: Final = 256
 """Open files besides connections to the storage: databases, logs, HTTP clients of ``serve``."""
 
@@ -151,10 +154,25 @@ class Engine:
         with _translated():
             return self._native.head(_endpoint(place), place.bucket, keys)
 
-    def delete(self, place: Location, keys: list[str]) -> None:
-        """Remove objects. One that is not there counts as removed; of those before a StorageError some are."""
+    def delete(
+        self, place: Location, objects: Iterable[tuple[str, str | None]], *, epoch: int | None = None
+    ) -> list[str]:
+        """Remove objects (key, ETag), those with an ETag only while it is theirs; returns the keys that were left.
+
+        One that is not there counts as removed; of those before a StorageError some are. With an ``epoch`` only within
+        the lease (see ``lease``): ``LEASE_LAPSED`` else.
+        """
         with _translated():
-            self._native.delete(_endpoint(place), place.bucket, keys)
+            return self._native.delete(_endpoint(place), place.bucket, list(objects), epoch=epoch)
+
+    def lease(self, until: int, epoch: int) -> None:
+        """Let jobs of this epoch write until then, by ``lease_clock``, and no other job that has an epoch."""
+        self._native.lease(until, epoch)
+
+    @staticmethod
+    def lease_clock() -> int:
+        """Nanoseconds by a clock that goes on while the machine is suspended."""
+        return _native.Engine.lease_clock()
 
     def list(self, place: Location, *, limit: int | None = None) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with ``place.key``, in no order, in bounded memory.
@@ -178,8 +196,9 @@ class Engine:
         resumed: bool,
         since: float,
         only_clean: bool = False,
+        epoch: int | None = None,
     ) -> Job:
-        """Start copying ``items`` as ``spec`` asks. See ``_native.CopyPolicy`` for the other arguments."""
+        """Start copying ``items`` as ``spec`` asks. See ``_native`` for the other arguments."""
         with _translated():
             policy = _native.CopyPolicy(
                 source=_endpoint(spec.source),
@@ -200,4 +219,4 @@ class Engine:
                 only_clean=only_clean,
                 transfer=transfer,
             )
-            return self._native.start(policy, list(items))
+            return self._native.start(policy, list(items), epoch=epoch)

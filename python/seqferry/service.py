@@ -329,7 +329,7 @@ class Service:
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
         for keys in sources.extras(self.engine, spec, str(self.settings.state_dir)) if spec.delete else ():
-            yield from keys
+            yield from sorted(keys)
 
     def removed(self, transfer_id: str) -> int:
         """How many objects at the target were removed because the source has none of their name."""

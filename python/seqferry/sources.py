@@ -116,8 +116,8 @@ def extras(
     own: str,
     unknown: Callable[[list[str]], list[str]] = lambda keys: keys,
     refused: list[str] | None = None,
-) -> Iterator[list[str]]:
-    """Pages of the keys below the target prefix that the source has not, each looked up there.
+) -> Iterator[dict[str, str]]:
+    """Pages of the keys below the target prefix that the source has not, each looked up there, with their ETags.
 
     On a disk those of files (and links, where links are kept), none that a link leads to, and nothing in ``own``, the
     folder of our records. ``unknown`` tells which keys of the source are to be looked up: not what was copied just now.
@@ -126,7 +126,7 @@ def extras(
     target = replace(spec.target, symlinks="keep" if spec.target.symlinks == "keep" else "skip")
     for page in engine.list(target):
         there = {
-            source_key(spec, info.key): info.key
+            source_key(spec, info.key): (info.key, info.etag)
             for info in page
             if info.refusal is None and not is_own(spec.target, info.key, own)
         }
@@ -137,7 +137,7 @@ def extras(
         # What has come to the source since it was listed is not gone from it.
         for keys in _chunks(unknown(list(there))):
             found = engine.head(spec.source, keys)
-            yield sorted(there[key] for key, info in zip(keys, found, strict=True) if info is None)
+            yield dict(there[key] for key, info in zip(keys, found, strict=True) if info is None)
 
 
 def _wanted(spec: TransferSpec, page: list[ObjectInfo]) -> list[ObjectInfo]:

@@ -2,7 +2,7 @@
 
 Threads beside those of DBOS: *control* carries orders (cancel, lost ownership) to running jobs, *reporter* writes what
 ``status`` shows while jobs run, *reviver* takes care of transfers that DBOS has given up, and on Postgres *heart* says
-"alive" and gives the work of dead workers back.
+"alive", which extends the lease to write (``workflows.lease``), and gives the work of dead workers back.
 
 SQLite: one worker, guarded by a lock on a file that is taken before DBOS starts, because a second launch would take
 over the running work of the first. Postgres: any number, each with an executor id of its own.
@@ -32,7 +32,7 @@ import sqlalchemy as sa
 
 from seqferry import names, planning, private
 from seqferry.config import Settings
-from seqferry.db import live, objects, transfers
+from seqferry.db import live, objects, outage, transfers
 from seqferry.db.quiet import quieten_dbos
 from seqferry.errors import ConfigError, WorkerBusyError
 from seqferry.models import Submission, TransferSpec
@@ -40,6 +40,7 @@ from seqferry.service import Service
 from seqferry.workflows import direct, liveness
 from seqferry.workflows import transfer as of_transfer
 from seqferry.workflows.lanes import Lanes
+from seqferry.workflows.lease import Lease
 from seqferry.workflows.runtime import Runtime, Suspended, install
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Worker:
         self._database = service.database
         attendant = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else attendant
+        self._lease = None if self._database.is_sqlite else Lease(service.engine, liveness.DEAD_AFTER_SECONDS)
         self._watcher = liveness.Watcher(liveness.DEAD_AFTER_SECONDS)
         self._runtime = Runtime(
             service.database,
@@ -84,6 +86,7 @@ class Worker:
             self.executor_id,
             attendant,
             on_end,
+            self._lease,
         )
         self._lanes = Lanes(service)
         self._leaving = threading.Event()
@@ -174,10 +177,12 @@ class Worker:
             self._stopped = True
         drained = self._drain(timeout)
         self._leave()
+        if self._lease is not None:
+            self._lease.end()
         try:
             with self._database.write() as connection:
                 live.withdraw(connection, self.executor_id)
-                if drained and not self._database.is_sqlite:
+                if self._lease is not None and drained:
                     live.give_back(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
             log.warning("could not sign off: %s", why)
@@ -197,9 +202,10 @@ class Worker:
 
     def _begin(self, *, queue: bool) -> None:
         install(self._runtime)
-        if not self._database.is_sqlite:
-            self._beat()  # before the launch: the first claim must find us alive
-            self._thread("heart", _BEAT_SECONDS, self._beat_and_reap)
+        if self._lease is not None:
+            lease = self._lease
+            self._beat(lease)  # before the launch: the first claim must find us alive
+            self._thread("heart", _BEAT_SECONDS, lambda: self._beat_and_reap(lease))
         self._lanes.look()
         if queue:
             self._take_queue()
@@ -382,16 +388,19 @@ class Worker:
         running = self._runtime.running()
         if not running:
             return
+        epoch = self._runtime.epoch  # before they are found to be ours
         with self._database.read() as connection:
             stopping = transfers.stopping(connection, {batch.run.transfer_id for batch in running})
-            lost = objects.lost(connection, [batch.run for batch in running])
+            lost = self._runtime.lost(connection, running)
         for batch in running:
-            if batch.run in lost:
+            if batch in lost:
                 if not batch.suspended:
                     run = batch.run
                     log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-                batch.suspend()
-            elif batch.run.transfer_id in stopping and not batch.cleaning:
+                batch.lose()
+                continue
+            batch.admit(epoch)
+            if batch.run.transfer_id in stopping and not batch.cleaning:
                 batch.abort()
 
     def _revive(self) -> None:
@@ -410,12 +419,24 @@ class Worker:
                 else:
                     of_transfer.bury(self._runtime, transfer_id)
 
-    def _beat(self) -> None:
-        with self._database.write() as connection:
-            live.beat(connection, self.executor_id)
+    def _beat(self, lease: Lease) -> None:
+        while True:
+            lapsed, sent = lease.lapsed, lease.now()
+            with self._database.write() as connection:
+                if lapsed:
+                    # Who was about to take us for dead has done so when this is through, or will not.
+                    live.exclude_reapers(connection)
+                live.beat(connection, self.executor_id)
+            if lease.extend(sent, anew=lapsed):
+                if lapsed and lease.epoch > 1:
+                    log.warning(
+                        "the database did not answer for some time, and nothing was written to the storage meanwhile; "
+                        "work that no other worker has taken goes on"
+                    )
+                return
 
-    def _beat_and_reap(self) -> None:
-        self._beat()
+    def _beat_and_reap(self, lease: Lease) -> None:
+        self._beat(lease)
         dead = self._watcher.look(self._signs)
         dead.pop(self.executor_id, None)
         if not dead:
@@ -450,6 +471,8 @@ class _Reporter:
 def run(settings: Settings) -> None:
     """Work until SIGTERM or SIGINT; a second signal ends the process at once. Both leave all work resumable.
 
+    A database that is away is waited for.
+
     Raises:
         WorkerBusyError, ConfigError: as ``Worker.start``.
     """
@@ -462,6 +485,9 @@ def run(settings: Settings) -> None:
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        outage.wait_until_there(settings, asked.wait)
+        if asked.is_set():
+            return
         worker = Worker.start(settings)
         log.info("worker %s is ready", worker.executor_id)
         while not asked.wait(1.0):

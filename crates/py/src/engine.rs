@@ -1,6 +1,5 @@
 //! The process-wide engine: one runtime, one budget, one store per endpoint and identity.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::stream::{StreamExt as _, TryStreamExt as _};
@@ -10,8 +9,9 @@ use seqferry_store::{Budget, BudgetLimits, ErrorClass};
 use seqferry_transfer::connections::ConnectionCache;
 use seqferry_transfer::list::{self, Listing as ListingOptions};
 use seqferry_transfer::progress::Counters;
+use seqferry_transfer::remove::remove;
 use seqferry_transfer::requests::{Call, Interrupted, Requests, Tries};
-use seqferry_transfer::{self as transfer, Connection, RetryPolicy};
+use seqferry_transfer::{self as transfer, Connection, Lease, LeaseHolder, RetryPolicy};
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +21,6 @@ use crate::values::{CopyItem, CopyPolicy, Endpoint, ObjectInfo, Reached, interru
 
 /// HEAD requests of one `head` call that may wait at a time; the budget decides how many are under way.
 const HEADS: usize = 256;
-/// The same for the requests of one `delete` call.
-const DELETES: usize = 64;
 /// Endpoints and identities to which connections are kept while nobody uses them.
 const IDLE_CONNECTIONS: usize = 64;
 /// Runs of a listing.
@@ -34,6 +32,7 @@ pub struct Engine {
     threads: Option<Runtime>,
     budget: Arc<Budget>,
     counters: Arc<Counters>,
+    lease: Arc<Lease>,
     connections: ConnectionCache<Reached>,
     pid: Mutex<u32>,
 }
@@ -73,6 +72,10 @@ impl Engine {
         )
     }
 
+    fn holder(&self, epoch: Option<u64>) -> Option<Arc<LeaseHolder>> {
+        epoch.map(|epoch| Arc::new(LeaseHolder::new(Arc::clone(&self.lease), epoch)))
+    }
+
     /// A forked child has the memory but not the threads of the runtime: calls would hang for ever.
     fn here(&self) -> PyResult<()> {
         let pid = *self.pid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -110,6 +113,7 @@ impl Engine {
             threads: Some(threads),
             budget,
             counters: Arc::default(),
+            lease: Arc::default(),
             connections: ConnectionCache::new(IDLE_CONNECTIONS),
             pid: Mutex::new(std::process::id()),
         })
@@ -177,33 +181,28 @@ impl Engine {
         found.map_err(|error| interrupted(&error))
     }
 
-    fn delete(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str, keys: Vec<String>) -> PyResult<()> {
+    #[pyo3(signature = (endpoint, bucket, objects, *, epoch=None))]
+    fn delete(
+        &self,
+        py: Python<'_>,
+        endpoint: &Endpoint,
+        bucket: &str,
+        objects: Vec<(String, Option<String>)>,
+        epoch: Option<u64>,
+    ) -> PyResult<Vec<String>> {
         self.here()?;
-        let done = py.detach(|| {
+        let holder = self.holder(epoch);
+        let kept = py.detach(|| {
             self.runtime.block_on(async {
                 let requests = self.requests(&endpoint.0, RetryPolicy::default()).await;
-                let failed = AtomicBool::new(false);
-                let delete = |key: String| {
-                    let (requests, failed) = (requests.clone(), &failed);
-                    async move {
-                        // After a failure no other is begun, and those under way come to their end: it can be told what is gone.
-                        if failed.load(Ordering::Relaxed) {
-                            return Ok(());
-                        }
-                        let deleted = requests
-                            .call(Call::write("DeleteObject", bucket), &Tries::default(), async |store| {
-                                store.delete(bucket, &key).await
-                            })
-                            .await;
-                        failed.fetch_or(deleted.is_err(), Ordering::Relaxed);
-                        deleted
-                    }
+                let requests = match holder {
+                    Some(holder) => requests.leased_or_failed(holder),
+                    None => requests,
                 };
-                let ended: Vec<_> = futures::stream::iter(keys).map(delete).buffer_unordered(DELETES).collect().await;
-                ended.into_iter().collect::<Result<Vec<()>, Interrupted>>()
+                remove(&requests, bucket, objects).await
             })
         });
-        done.map(|_| ()).map_err(|error| interrupted(&error))
+        kept.map_err(|error| interrupted(&error))
     }
 
     #[pyo3(signature = (endpoint, bucket, prefix, *, limit=None))]
@@ -224,14 +223,31 @@ impl Engine {
         Ok(Listing { runtime: self.runtime.clone(), pages: Mutex::new(Some(pages)) })
     }
 
-    fn start(&self, py: Python<'_>, policy: &CopyPolicy, items: Vec<PyRef<'_, CopyItem>>) -> PyResult<Job> {
+    #[staticmethod]
+    fn lease_clock() -> i64 {
+        transfer::lease::now()
+    }
+
+    fn lease(&self, until: i64, epoch: u64) {
+        self.lease.set(until, epoch);
+    }
+
+    #[pyo3(signature = (policy, items, *, epoch=None))]
+    fn start(
+        &self,
+        py: Python<'_>,
+        policy: &CopyPolicy,
+        items: Vec<PyRef<'_, CopyItem>>,
+        epoch: Option<u64>,
+    ) -> PyResult<Job> {
         self.here()?;
+        let holder = self.holder(epoch);
         let items = items.iter().map(|item| item.0.clone()).collect();
         Ok(py.detach(|| {
             let (source, target) = self
                 .runtime
                 .block_on(async { (self.connection(&policy.source).await, self.connection(&policy.target).await) });
-            Job(transfer::Job::start(
+            Job(transfer::Job::start_leased(
                 &self.runtime,
                 &self.budget,
                 source,
@@ -239,6 +255,7 @@ impl Engine {
                 policy.policy.clone(),
                 RetryPolicy::default(),
                 items,
+                holder,
             ))
         }))
     }

@@ -38,6 +38,14 @@ impl Job {
         self.0.acknowledge(&ids);
     }
 
+    fn admit(&self, epoch: u64) {
+        self.0.admit(epoch);
+    }
+
+    fn disown(&self) {
+        self.0.disown();
+    }
+
     fn cancel(&self, abort_uploads: bool) {
         self.0.stop(if abort_uploads { Stop::Cancel } else { Stop::Suspend });
     }

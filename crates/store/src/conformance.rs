@@ -122,13 +122,15 @@ macro_rules! checks {
 
 /// Every check with its name.
 const CHECKS: &[(&str, Check)] = checks! {
-    objects: what_is_put_is_read_back, a_write_that_is_to_replace_nothing_replaces_nothing, facts_are_told_by_head, attributes_are_kept, ranges_are_read, ranges_outside_are_refused,
+    objects: what_is_put_is_read_back, a_write_that_is_to_replace_nothing_replaces_nothing,
+        a_write_that_is_to_replace_one_object_replaces_no_other, facts_are_told_by_head, attributes_are_kept, ranges_are_read, ranges_outside_are_refused,
         reads_are_pinned, an_overwrite_replaces_all, deletion_is_repeatable, tags_are_replaced, odd_keys_are_kept;
     listing: pages_hold_every_key_once, prefixes_select, delimiters_group, listing_starts_after_a_key, listed_facts_are_those_of_head,
         nothing_is_listed_of_nothing, odd_keys_are_listed_as_they_are;
     copying: attributes_and_tags_travel, copies_are_pinned, sources_are_encoded, storage_classes_are_set,
         a_copy_replaces_what_was_there, a_copy_of_parts_has_their_bytes, a_checksum_can_be_asked_for, empty_objects_are_copied;
-    uploads: parts_are_copied, parts_are_sent, a_completion_that_is_to_replace_nothing_replaces_nothing, parts_come_in_pieces, what_was_asked_for_at_creation_is_kept, parts_are_listed_by_number,
+    uploads: parts_are_copied, parts_are_sent, a_completion_that_is_to_replace_nothing_replaces_nothing,
+        a_completion_that_is_to_replace_one_object_replaces_no_other, parts_come_in_pieces, what_was_asked_for_at_creation_is_kept, parts_are_listed_by_number,
         a_part_sent_again_replaces_the_first, the_old_object_stays_until_completion, part_copies_are_pinned, small_parts_are_refused,
         unknown_parts_are_refused, a_wrong_size_is_refused, a_wrong_whole_checksum_is_refused, uploads_are_listed_until_they_end,
         an_aborted_upload_is_gone, odd_keys_are_uploaded;

@@ -360,6 +360,10 @@ impl ObjectStore for FaultStore {
         self.request("DeleteObject", bucket, key, None, self.inner.delete(bucket, key)).await
     }
 
+    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
+        self.request("DeleteObject", bucket, key, None, self.inner.delete_if(bucket, key, etag)).await
+    }
+
     async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
         self.request("GetObjectTagging", bucket, key, None, self.inner.get_tags(bucket, key, version)).await
     }

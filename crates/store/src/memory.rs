@@ -305,8 +305,19 @@ impl State {
         Ok(object)
     }
 
-    fn may_be_written(&self, operation: &'static str, bucket: &str, key: &str, if_absent: bool) -> Result<()> {
-        if if_absent && self.buckets.get(bucket).is_some_and(|objects| objects.contains_key(key)) {
+    fn may_be_written(
+        &self,
+        operation: &'static str,
+        bucket: &str,
+        key: &str,
+        if_absent: bool,
+        if_match: Option<&str>,
+    ) -> Result<()> {
+        let there = self.buckets.get(bucket).and_then(|objects| objects.get(key));
+        if if_match.is_some() && there.is_none() {
+            return Err(StoreError::new(operation, bucket, Some(key), "NoSuchKey", Some(404)));
+        }
+        if there.is_some_and(|there| if_absent || if_match.is_some_and(|etag| etag != there.etag)) {
             return Err(StoreError::new(operation, bucket, Some(key), "PreconditionFailed", Some(412)));
         }
         Ok(())
@@ -484,7 +495,7 @@ impl ObjectStore for MemoryStore {
             storage_class: object.storage_class.clone(),
         };
         let mut state = self.state();
-        state.may_be_written("PutObject", &object.bucket, &object.key, object.if_absent)?;
+        state.may_be_written("PutObject", &object.bucket, &object.key, object.if_absent, object.if_match.as_deref())?;
         state.write("PutObject", &object.bucket, &object.key, made)
     }
 
@@ -495,6 +506,11 @@ impl ObjectStore for MemoryStore {
             objects.remove(key);
         }
         Ok(())
+    }
+
+    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
+        self.state().may_be_written("DeleteObject", bucket, key, false, Some(etag))?;
+        self.delete(bucket, key).await
     }
 
     async fn get_tags(&self, bucket: &str, key: &str, _version: Option<&str>) -> Result<Vec<(String, String)>> {
@@ -667,7 +683,7 @@ impl ObjectStore for MemoryStore {
             return bad("BadDigest");
         }
         let request = open.request.clone();
-        state.may_be_written(operation, bucket, key, upload.if_absent)?;
+        state.may_be_written(operation, bucket, key, upload.if_absent, upload.if_match.as_deref())?;
         state.uploads.remove(&upload.upload_id);
         let object = Object {
             etag: format!("{}-{}", md5_hex(&digests), lengths.len()),

@@ -71,6 +71,12 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// Remove the current version of an object. An absent one counts as removed.
     async fn delete(&self, bucket: &str, key: &str) -> Result<()>;
 
+    /// Remove the current version of an object while its `ETag` is this one; else `PreconditionFailed`, or `NoSuchKey` where
+    /// there is none. Some services pass over the condition; a store that cannot express it answers `NotImplemented`.
+    async fn delete_if(&self, bucket: &str, key: &str, _etag: &str) -> Result<()> {
+        Err(StoreError::new("DeleteObject", bucket, Some(key), "NotImplemented", None))
+    }
+
     /// The tags of an object.
     async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>>;
 

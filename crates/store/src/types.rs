@@ -207,6 +207,9 @@ pub struct PutObject {
     pub digests: Digests,
     /// Only if there is no object of this key: else `PreconditionFailed`. Some services pass over that.
     pub if_absent: bool,
+    /// Only if the object of this key has this `ETag`: else `PreconditionFailed`, or `NoSuchKey` where there is none. Some
+    /// services pass over that; a disk does.
+    pub if_match: Option<String>,
 }
 
 /// Answer of a part that was copied or sent.
@@ -293,6 +296,8 @@ pub struct CompleteUpload {
     pub whole: Option<Checksum>,
     /// As of [`PutObject`].
     pub if_absent: bool,
+    /// As of [`PutObject`].
+    pub if_match: Option<String>,
 }
 
 /// An unfinished multipart upload.

@@ -15,7 +15,8 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::object::{Item, Journal, Object, Policy, Way, now};
+use crate::lease::LeaseHolder;
+use crate::object::{Item, Journal, Object, Policy, There, Way, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
 use crate::quirks::Connection;
@@ -73,6 +74,8 @@ struct Shared {
     abort: AtomicBool,
     failure: Mutex<Option<Failure>>,
     counters: Arc<Counters>,
+    /// None: this process is the only one that could write.
+    lease: Option<Arc<LeaseHolder>>,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +96,10 @@ impl Shared {
         let mut first = locked(&self.failure);
         *first = first.take().or(failure);
         self.cancel.cancel();
+    }
+
+    fn may_write(&self) -> bool {
+        self.lease.as_ref().is_none_or(|lease| lease.may_write())
     }
 
     fn tell(&self, event: Event) {
@@ -129,6 +136,21 @@ impl Job {
         retry: RetryPolicy,
         items: Vec<Item>,
     ) -> Self {
+        Self::start_leased(runtime, budget, source, target, policy, retry, items, None)
+    }
+
+    /// As [`Job::start`]; the job writes only while it holds the lease, and waits while it does not.
+    #[allow(clippy::too_many_arguments)] // what a job is made of
+    pub fn start_leased(
+        runtime: &Handle,
+        budget: &Arc<Budget>,
+        source: Connection,
+        target: Connection,
+        policy: Policy,
+        retry: RetryPolicy,
+        items: Vec<Item>,
+        lease: Option<Arc<LeaseHolder>>,
+    ) -> Self {
         let counters = Arc::new(Counters::default());
         let cancel = CancellationToken::new();
         let turn = if policy.transfer.is_empty() { budget.job() } else { JobId::named(&policy.transfer) };
@@ -139,7 +161,10 @@ impl Job {
         for note in source.store.take_notes(false).into_iter().chain(target.store.take_notes(sends_bodies)) {
             counters.note(note);
         }
-        let (source, target) = (requests(source), requests(target));
+        let (source, mut target) = (requests(source), requests(target));
+        if let Some(holder) = &lease {
+            target = target.leased(Arc::clone(holder));
+        }
         let (source, target) = (source.within(&policy.source_prefix), target.within(&policy.target_prefix));
         let run = Arc::new(Run { policy, source, target });
         let shared = Arc::new(Shared {
@@ -150,6 +175,7 @@ impl Job {
             abort: AtomicBool::new(false),
             failure: Mutex::default(),
             counters,
+            lease,
         });
         runtime.spawn(run_all(Arc::clone(&shared), run, items));
         Self { shared }
@@ -198,6 +224,20 @@ impl Job {
             if let Some(recorded) = waiting.remove(id) {
                 recorded.notify_one();
             }
+        }
+    }
+
+    /// The job's work was found to be this process's own in this epoch of the lease: it may write.
+    pub fn admit(&self, epoch: u64) {
+        if let Some(lease) = &self.shared.lease {
+            lease.admit(epoch);
+        }
+    }
+
+    /// Another process has the job's work: nothing of it is written here any more, no upload aborted. To be followed by a stop.
+    pub fn disown(&self) {
+        if let Some(lease) = &self.shared.lease {
+            lease.disown();
         }
     }
 
@@ -264,6 +304,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: Tries) {
         again: false,
         under_way: TaskTracker::new(),
         created: Arc::default(),
+        there: There::Unknown,
         read_before: None,
         plain_etags: AtomicBool::new(false),
         unreadable_target: false,
@@ -280,6 +321,11 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: Tries) {
         Some(outcome) => Some(outcome),
         None if run.policy.only_clean || shared.abort.load(Ordering::SeqCst) => {
             object.drop_upload(true).await;
+            if !shared.may_write() {
+                // Its upload may still be open: the object has no outcome, and the next job of its owner cleans up.
+                shared.counters.end(&active, None);
+                return;
+            }
             Some(Outcome {
                 id: object.item.id,
                 size: object.item.size,

@@ -9,6 +9,7 @@
 pub mod connections;
 pub mod evidence;
 pub mod job;
+pub mod lease;
 pub mod limits;
 pub mod list;
 pub mod object;
@@ -16,10 +17,12 @@ pub mod outcome;
 pub mod plan;
 pub mod progress;
 pub mod quirks;
+pub mod remove;
 pub mod requests;
 pub mod results;
 
 pub use job::{Event, Failure, Job, Stop};
+pub use lease::{Lease, LeaseHolder, LeasedStore};
 pub use limits::Limits;
 pub use object::{IfExists, Item, Policy, Verify, Way};
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};

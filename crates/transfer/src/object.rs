@@ -142,6 +142,8 @@ pub(crate) enum Trouble {
     UnknownChecksum(ChecksumAlgorithm),
     /// Something is at the target that these credentials may not read, and the write that was to replace nothing was refused.
     ExistsUnseen(ObjectFailure),
+    /// The target's service does not know the condition of a write, which is remembered.
+    UnknownCondition,
     /// For good.
     Failed(ObjectFailure),
 }
@@ -187,6 +189,17 @@ impl Copy {
     }
 }
 
+/// What is known to be at the target before it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum There {
+    /// It was not looked at.
+    Unknown,
+    /// Nothing.
+    Nothing,
+    /// An object with this `ETag`.
+    Object(String),
+}
+
 /// Copies one object.
 pub(crate) struct Object<'a, J> {
     pub(crate) policy: &'a Policy,
@@ -204,6 +217,8 @@ pub(crate) struct Object<'a, J> {
     pub(crate) under_way: TaskTracker,
     /// Uploads that were created while nobody waited for the answer any more.
     pub(crate) created: Arc<Mutex<Vec<String>>>,
+    /// Writes are made on condition that this is so still, where the service knows conditions.
+    pub(crate) there: There,
     /// CRC64NVME of the file when it was read for its MD5, before its parts were.
     pub(crate) read_before: Option<String>,
     /// The last part that was copied got an `ETag` that is a digest of its bytes.
@@ -233,7 +248,8 @@ impl<J: Journal> Object<'_, J> {
                     self.active.reset();
                     self.drop_upload(false).await;
                 }
-                Err(Trouble::StreamInstead) => {
+                // The second comes at most twice: from then on no condition is sent.
+                Err(Trouble::StreamInstead | Trouble::UnknownCondition) => {
                     self.active.reset();
                     self.drop_upload(false).await;
                 }
@@ -311,6 +327,7 @@ impl<J: Journal> Object<'_, J> {
                 _ => Err(Trouble::Cancelled),
             };
         }
+        self.there = if self.item.target_absent && !self.may_be_ours() { There::Nothing } else { There::Unknown };
         if self.item.upload.is_none() {
             if self.must_look()
                 && let Some(done) = self.look_at_target(&mut looked).await?
@@ -330,9 +347,17 @@ impl<J: Journal> Object<'_, J> {
             } else if at_once {
                 return self.copy_at_once(None, looked).await;
             }
-        } else if self.policy.if_exists == IfExists::Same {
-            // The run that began the upload has looked at the target; whether it could see anything is not on record.
-            self.unreadable_target = matches!(self.look_back().await, Ok(LookBack::Denied));
+        } else if matches!(self.policy.if_exists, IfExists::Same | IfExists::Overwrite)
+            && !self.target.connection().is_disk()
+        {
+            // The run that began the upload has looked at the target; what it saw is not on record.
+            match self.look_back().await {
+                Ok(LookBack::Found(target)) => self.there = There::Object(target.etag),
+                Ok(LookBack::Gone) => self.there = There::Nothing,
+                Ok(LookBack::Denied) => self.unreadable_target = true,
+                Err(Trouble::Cancelled) => return Err(Trouble::Cancelled),
+                Err(_) => {} // the write shows what is wrong; it is made without a condition
+            }
         }
         let source = match looked {
             Some(source) => source,
@@ -428,7 +453,10 @@ impl<J: Journal> Object<'_, J> {
                 IfExists::Fail => return Err(self.target_exists()),
                 IfExists::Same | IfExists::Overwrite => return Ok(None),
             },
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
+            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
+                self.there = There::Nothing;
+                return Ok(None);
+            }
             // Write-only access. What is there stays: the write is to replace nothing, unless that was asked for.
             Err(Interrupted::Failed(error)) if error.is_denied() => {
                 self.unreadable_target = true;
@@ -440,6 +468,7 @@ impl<J: Journal> Object<'_, J> {
             }
             Err(other) => return Err(other.into()),
         };
+        self.there = There::Object(target.etag.clone());
         if self.policy.if_exists == IfExists::Skip {
             return Ok(Some(Copy::found(State::Skipped, Method::None, &target, Verified::No)));
         }

@@ -49,6 +49,10 @@ pub struct Quirks {
     silent_sums: AtomicBool,
     /// Writes that are to replace nothing are refused for that wish. Way round: the look before.
     refused_conditions: AtomicBool,
+    /// Writes that are to replace one object only are refused for that wish. Way round: the look before.
+    refused_matches: AtomicBool,
+    /// Removals of one object only are refused for that wish. Way round: the look before.
+    refused_delete_matches: AtomicBool,
     /// The service has no tags of objects. Way round: none are asked for.
     no_tags: AtomicBool,
     /// The service does not list open uploads. Way round: those that nobody recorded are left to the bucket's lifecycle rule.
@@ -189,6 +193,26 @@ impl Quirks {
     /// It is.
     pub fn learn_refused_sizes(&self) {
         self.refused_sizes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether writes that are to replace one object only are known to be refused for that wish.
+    pub fn refuses_matches(&self) -> bool {
+        self.refused_matches.load(Ordering::Relaxed)
+    }
+
+    /// They are.
+    pub fn learn_refused_matches(&self) {
+        self.refused_matches.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether removals of one object only are known to be refused for that wish.
+    pub fn refuses_delete_matches(&self) -> bool {
+        self.refused_delete_matches.load(Ordering::Relaxed)
+    }
+
+    /// They are.
+    pub fn learn_refused_delete_matches(&self) {
+        self.refused_delete_matches.store(true, Ordering::Relaxed);
     }
 
     /// Whether this service is known to be unable to copy from a bucket of that connection.

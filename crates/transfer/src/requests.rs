@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use seqferry_store::budget::{Access, Ended, JobId, MemoryPermit, RequestPermit, StreamPermit, Wanted};
+use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::lease::{LeaseHolder, LeasedStore};
 use crate::progress::Counters;
 use crate::quirks::{Connection, Quirks};
 
@@ -180,6 +182,14 @@ pub struct Requests {
     policy: RetryPolicy,
     cancel: CancellationToken,
     counters: Arc<Counters>,
+    lease: Option<Leased>,
+}
+
+/// The lease that writes wait for, and the token that ends the wait.
+#[derive(Debug, Clone)]
+struct Leased {
+    holder: Arc<LeaseHolder>,
+    job: CancellationToken,
 }
 
 impl Requests {
@@ -193,7 +203,15 @@ impl Requests {
     ) -> Self {
         let job = budget.job();
         let policy = policy.with_attempts(connection.store.max_attempts());
-        Self { connection, budget, job, prefix: Arc::from(""), policy, cancel, counters }
+        Self { connection, budget, job, prefix: Arc::from(""), policy, cancel, counters, lease: None }
+    }
+
+    /// The same requests; writes among them start only within the lease, and wait for it while the job goes on.
+    #[must_use]
+    pub fn leased(mut self, holder: Arc<LeaseHolder>) -> Self {
+        self.connection.store = Arc::new(LeasedStore::new(self.connection.store, Arc::clone(&holder)));
+        self.lease = Some(Leased { holder, job: self.cancel.clone() });
+        self
     }
 
     /// The same requests, known to go to keys below this prefix: services limit prefixes apart.
@@ -208,6 +226,17 @@ impl Requests {
     pub fn of(mut self, job: JobId) -> Self {
         self.job = job;
         self
+    }
+
+    /// As [`Requests::leased`]; without the lease writes fail at once.
+    #[must_use]
+    pub fn leased_or_failed(self, holder: Arc<LeaseHolder>) -> Self {
+        let mut leased = self.leased(holder);
+        if let Some(lease) = &mut leased.lease {
+            lease.job = CancellationToken::new();
+            lease.job.cancel();
+        }
+        leased
     }
 
     /// The same requests with a token of their own: what must be cleaned up after a cancel is cleaned up through these.
@@ -337,6 +366,13 @@ impl Requests {
                     Err(error) => error,
                 },
             };
+            if error.code == LEASE_LAPSED {
+                // Says nothing of the service: not one of the tries that it has.
+                self.lease_regained(error).await?;
+                tries.count_again();
+                permit = self.reserve(call, tries).await?;
+                continue;
+            }
             attempt += 1;
             let Some(pause) = self.policy.pause(&error, attempt, fastrand::f64()) else {
                 return Err(Interrupted::Failed(error));
@@ -356,6 +392,18 @@ impl Requests {
                 ready = again => if ready.is_err() { return Err(Interrupted::Failed(error)) },
             }
             permit = self.reserve(call, tries).await?;
+        }
+    }
+
+    /// Wait until writes may start again; the error when the job ends first.
+    async fn lease_regained(&self, error: StoreError) -> Result<(), Interrupted> {
+        let Some(lease) = &self.lease else { return Err(Interrupted::Failed(error)) };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Interrupted::Cancelled),
+            // What is cleaned up after a stop is left to the next owner.
+            () = lease.job.cancelled() => Err(Interrupted::Failed(error)),
+            () = lease.holder.regained() => Ok(()),
         }
     }
 

@@ -20,6 +20,7 @@ from seqferry.api.checks import StorageChecks
 from seqferry.api.problems import problem
 from seqferry.api.tls import Tls
 from seqferry.config import Settings
+from seqferry.db import outage
 from seqferry.errors import ConfigError, UsageError
 from seqferry.service import Service
 from seqferry.worker import Worker
@@ -83,6 +84,7 @@ def serve(
     context = None if tls is None else tls.context()
     listener = _listen(host, port)
     try:
+        outage.wait_until_there(settings)
         with Service.open(settings) as service:
             store = None if no_token else _token_store(settings)
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)

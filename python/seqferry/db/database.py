@@ -37,6 +37,10 @@ _POSTGRES_OPTIONS: Final[Mapping[str, str]] = {
 """How soon an outage is noticed; what the address itself says wins."""
 
 
+_IDLE_IN_TRANSACTION_MS: Final = 8000
+"""No transaction of ours waits for its client for long; one that does is ended by the server, and its locks with it."""
+
+
 class Database:
     """Our tables on SQLite or Postgres. Safe to use from many threads.
 
@@ -62,6 +66,7 @@ class Database:
                 hide_parameters=True,  # errors end in logs
                 connect_args=_connect_args(url, "seqferry"),
             )
+            event.listen(engine, "connect", _connect_postgres)
             _check_options(engine)
         self.url: Final = url
         self.engine: Final = engine
@@ -172,6 +177,13 @@ def _check_options(engine: sa.Engine) -> None:
             "SEQFERRY_DATABASE_URL: after the ? is an option that PostgreSQL does not know; correct or remove it. "
             "Write a ? in a password as %3F."
         ) from None
+
+
+def _connect_postgres(connection: Any, _record: Any) -> None:
+    # A client that hangs, or whose host is gone, must not keep its locks from those who take its work over.
+    connection.autocommit = True
+    connection.execute(f"set idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS}")
+    connection.autocommit = False
 
 
 def _connect_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -8,8 +8,10 @@ States and who moves them (each in one transaction with its event)::
       └────────────────────────────────────────────────────────────────────────────────────> cancelled
 
 A job-wide error is written to ``error_code`` and ``error_message`` at once, while the state stays: batches see it and
-stop, and the state turns to ``failed`` when the last one has. So an ended state means that no worker touches the
-storage any more. Objects that were not attempted to their end are ``cancelled`` then. A cancel that comes first wins.
+stop, and the state turns to ``failed`` when the last one has. So after an ended state no worker begins a request that
+changes the storage: runs that were shut out have lost the lease to write (``workflows.lease``). Requests that were
+under way may still end; ``docs/semantics.md`` says which, and for how long. Objects that were not attempted to their
+end are ``cancelled`` then. A cancel that comes first wins.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import logging
 import time
 from typing import Final
 
-from seqferry import access
+from seqferry import access, names
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
@@ -46,12 +46,14 @@ def run_once(runtime: Runtime, transfer_id: str, number: int) -> None:
 
 
 def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
+    epoch = runtime.epoch
     with runtime.database.write() as connection:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
             return
         spec = specs.from_json(run.spec)
         access.require(spec)  # else this was no run
+        runtime.claim(connection, names.batch_workflow_id(transfer_id, number))
         items = objects.open_objects(connection, run)
     if run.barren_runs > _BARREN_RUNS:
         end_failed(
@@ -62,7 +64,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         return
     failure, cancelled = None, set[int]()
     if items and not run.stopping:
-        failure, cancelled = _copy(runtime, spec, run, items)
+        failure, cancelled = _copy(runtime, spec, run, items, epoch)
     _close(runtime, spec, run, failure, cancelled)
 
 
@@ -76,7 +78,8 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
         spec = specs.from_json(run.spec)
         access.require(spec)
         left = objects.open_objects(connection, run)
-    _clean(runtime, spec, run, left)
+    if not _clean(runtime, spec, run, left):
+        return
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
             return
@@ -94,7 +97,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
 
 
 def _copy(
-    runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject]
+    runtime: Runtime, spec: TransferSpec, run: BatchRun, items: list[OpenObject], epoch: int | None
 ) -> tuple[tuple[str, str] | None, set[int]]:
     """Copy the items.
 
@@ -112,12 +115,13 @@ def _copy(
             transfer=run.transfer_id,
             resumed=not first,
             since=run.created_at,
+            epoch=epoch,
         )
     except StorageError as why:
         if why.job_wide:
             return (why.error_code or why.code, why.message), set()
         raise
-    with runtime.running_batch(run, job) as running:
+    with runtime.running_batch(run, job, epoch=epoch) as running:
         _record_until_finished(runtime, running)
         if running.suspended:
             raise Suspended
@@ -176,7 +180,7 @@ def _record(runtime: Runtime, running: RunningBatch, events: Events) -> list[int
         owned = runtime.recorder.record(run, _results(events, run))
     if not owned:
         log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
-        running.suspend()
+        running.lose()
         return []
     return [one.id for one in begun]
 
@@ -200,7 +204,9 @@ def _close(
         )
     if not (run.run == 1 and run.stopping):  # else nothing was ever begun
         # The job of this run has aborted the uploads of those that it cancelled.
-        _clean(runtime, spec, run, [one._replace(upload_id=None) if one.id in cancelled else one for one in left])
+        given_up = [one._replace(upload_id=None) if one.id in cancelled else one for one in left]
+        if not _clean(runtime, spec, run, given_up):
+            raise Suspended
     now = time.time()
     with runtime.database.write(durable=False) as connection:
         if not objects.owns(connection, run):
@@ -209,13 +215,20 @@ def _close(
         objects.end_batch(connection, run, now)
 
 
-def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[OpenObject]) -> None:
+def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[OpenObject]) -> bool:
     """Abort the uploads of objects that are given up: those on record, and those that nobody lived to record.
 
     Best effort: the transfer is over in any case, and the ids of the uploads stay in the rows.
+
+    Returns:
+        False when another run has the batch, and with it the uploads: none was aborted.
     """
     if not given_up:
-        return
+        return True
+    epoch = runtime.epoch
+    with runtime.database.write() as connection:
+        if not objects.owns(connection, run):
+            return False
     deadline = time.monotonic() + _CLEAN_SECONDS
     try:
         job = runtime.engine.start(
@@ -225,8 +238,9 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
             resumed=True,
             since=run.created_at,
             only_clean=True,
+            epoch=epoch,
         )
-        with runtime.running_batch(run, job, cleaning=True) as running:
+        with runtime.running_batch(run, job, epoch=epoch, cleaning=True) as running:
             while not job.finished():
                 job.wait(_WAIT_SECONDS)
                 if time.monotonic() > deadline:
@@ -239,14 +253,18 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
         log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, why)
     # When this process stops in the middle of it, the next run of the batch does it over.
     runtime.check()
+    return True
 
 
-def abort_cut_off(runtime: Runtime, transfer_id: str) -> None:
+def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     """Abort uploads that could not be aborted when their objects failed, since the storage was away: it may be back.
 
     Best effort, and not for long: who is told of an upload that stays open was told when its object failed.
     """
+    epoch = runtime.epoch
     with runtime.database.read() as connection:
+        if claimed:
+            runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
         left = objects.cut_off(connection, transfer_id, _CUT_OFF_AT_MOST)
         row = transfers.row_of(connection, transfer_id)
     if not left or row is None:
@@ -261,6 +279,7 @@ def abort_cut_off(runtime: Runtime, transfer_id: str) -> None:
             resumed=True,
             since=row.created_at,
             only_clean=True,
+            epoch=epoch,
         )
         while not job.finished() and time.monotonic() < deadline:
             runtime.check()

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import sources
+from seqferry import names, sources
 from seqferry import spec as specs
 from seqferry.db import events, objects, transfers
-from seqferry.errors import StorageError
+from seqferry.engine import LEASE_LAPSED
+from seqferry.errors import ConfigError, StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.runtime import Runtime
 
@@ -23,17 +24,24 @@ _ATTEMPTS: Final = 4
 _NAMED_AT_MOST: Final = 3
 
 
-def remove_extras(runtime: Runtime, transfer_id: str) -> None:
-    """Remove what the transfer's spec wants removed, or record why that was not done."""
+def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
+    """Remove what the transfer's spec wants removed, or record why that was not done.
+
+    Raises:
+        Suspended: another worker has the transfer by now (not asked unless ``claimed``).
+        ConfigError: this worker was cut off from the database and may not write.
+    """
     spec = _wanted(runtime, transfer_id)
     if spec is None:
         return
     for attempt in range(1, _ATTEMPTS + 1):
         runtime.check()
         try:
-            _remove(runtime, transfer_id, spec)
+            _remove(runtime, transfer_id, spec, claimed=claimed)
             return
         except StorageError as why:
+            if why.error_code == LEASE_LAPSED:
+                raise ConfigError(why.message) from why
             if why.job_wide or why.error_class not in ("retry", "throttle") or attempt == _ATTEMPTS:
                 _stop(runtime, transfer_id, why.error_code or why.code, why.message)
                 return
@@ -60,7 +68,7 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
     return spec
 
 
-def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
+def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: bool) -> None:
     if (unseen := _arrived_unseen(runtime, transfer_id, spec)) > 0:
         why = f"{unseen} of the objects that have arrived are not listed at {spec.target.uri} under their names"
         advice = "The storage may have changed their names, or somebody has removed them. Nothing was removed."
@@ -68,25 +76,31 @@ def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
         return
     if spec.max_delete is not None:
         found = 0
-        for keys in _extras(runtime, transfer_id, spec):
-            found += len(keys)
+        for page in _extras(runtime, transfer_id, spec):
+            found += len(page)
             if found > spec.max_delete:
                 why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source"
                 advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
                 _stop(runtime, transfer_id, "TooManyToDelete", f"{why}. {advice}")
                 return
     refused: list[str] = []
-    for keys in _extras(runtime, transfer_id, spec, refused):
-        with runtime.database.read() as connection:
+    for page in _extras(runtime, transfer_id, spec, refused):
+        keys = sorted(page)
+        epoch = runtime.epoch
+        with runtime.database.write() as connection:
+            if claimed:
+                runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
             row = transfers.row_of(connection, transfer_id)
-        if row is None or not _goes_on(row):
-            return
-        _note(runtime, transfer_id, "removing", {"keys": keys})
+            if row is None or not _goes_on(row):
+                return
+            events.append(connection, transfer_id, time.time(), "removing", runtime.actor, {"keys": keys})
         try:
-            runtime.engine.delete(spec.target, keys)
+            kept = runtime.engine.delete(spec.target, [(key, page[key]) for key in keys], epoch=epoch)
         except StorageError:
             _note(runtime, transfer_id, "not_removed", {"keys": _still_there(runtime, spec, keys)})
             raise
+        if kept:
+            _note(runtime, transfer_id, "not_removed", {"keys": kept, "why": "written since they were listed"})
     if refused:
         places = ", ".join(refused[:_NAMED_AT_MOST]) + (" and more" if len(refused) > _NAMED_AT_MOST else "")
         why = f"What is in {places} could not be looked at, so that nothing was removed there."
@@ -121,8 +135,8 @@ def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> i
 
 def _extras(
     runtime: Runtime, transfer_id: str, spec: TransferSpec, refused: list[str] | None = None
-) -> Iterator[list[str]]:
-    """Keys at the target of which neither the transfer nor the source has an object, page by page.
+) -> Iterator[dict[str, str]]:
+    """Keys at the target of which neither the transfer nor the source has an object, and their ETags, page by page.
 
     ``refused`` gets some of the folders that could not be looked into.
     """

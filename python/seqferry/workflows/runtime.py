@@ -9,12 +9,16 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+import sqlalchemy as sa
+
+from seqferry import names
+from seqferry.db import live, objects
 from seqferry.db.database import Database
 from seqferry.db.live import Report
 from seqferry.db.objects import BatchRun
@@ -22,6 +26,7 @@ from seqferry.db.queue import Queue
 from seqferry.engine import Engine, Job
 from seqferry.errors import AccessError, ConfigError
 from seqferry.models import ActiveObject
+from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
 
 _RATE_SECONDS: Final = 5.0
@@ -43,7 +48,7 @@ class Suspended(BaseException):
 class RunningBatch:
     """A batch whose job runs in this process. Orders come from other threads."""
 
-    def __init__(self, run: BatchRun, job: Job, *, cleaning: bool) -> None:
+    def __init__(self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool) -> None:
         self.run: Final = run
         self.job: Final = job
         self.cleaning: Final = cleaning
@@ -51,12 +56,26 @@ class RunningBatch:
         self.cancelled: Final = set[int]()
         """Ids of objects that the job ended as cancelled. Touched by the job's own thread only."""
         self._lock = threading.Lock()
+        self._epoch = epoch
         self._aborted = False
         self._suspended = False
 
     @property
     def suspended(self) -> bool:
         return self._suspended
+
+    def admit(self, epoch: int | None) -> None:
+        """The batch was found to be this process's own after this epoch of the lease had begun: its job may write."""
+        with self._lock:
+            if epoch is not None and epoch != self._epoch:
+                self._epoch = epoch
+                self.job.admit(epoch)
+
+    def lose(self) -> None:
+        """Another run has the batch: write nothing of it any more, and leave its uploads to that."""
+        with self._lock:
+            self.job.disown()
+        self.suspend()
 
     def abort(self) -> None:
         """The transfer is being given up: stop, and leave no open upload."""
@@ -66,7 +85,7 @@ class RunningBatch:
                 self.job.cancel(True)
 
     def suspend(self) -> None:
-        """This process stops, or is not in charge of the batch any more: stop, and leave uploads to the next run."""
+        """This process stops: stop the job, and leave uploads to the next run."""
         with self._lock:
             if not self._suspended:
                 self._suspended = True
@@ -95,7 +114,8 @@ class _Meter:
 class Runtime:
     """One per worker. ``attendant`` names this start of it, ``executor_id`` its place in the queue.
 
-    ``on_end`` is called whenever a transfer was brought to its end here, in any thread.
+    ``on_end`` is called whenever a transfer was brought to its end here, in any thread. ``lease`` is there where other
+    workers may take over what this one has.
     """
 
     def __init__(
@@ -107,6 +127,7 @@ class Runtime:
         executor_id: str,
         attendant: str,
         on_end: Callable[[], None] | None = None,
+        lease: Lease | None = None,
     ) -> None:
         self.database: Final = database
         self.recorder: Final = Recorder(database)
@@ -116,6 +137,7 @@ class Runtime:
         self.executor_id: Final = executor_id
         self.attendant: Final = attendant
         self.actor: Final = f"worker {attendant}"
+        self.lease: Final = lease
         self._on_end = on_end
         self._stopping = threading.Event()
         self._changed = threading.Condition()
@@ -178,6 +200,36 @@ class Runtime:
         if self._on_end is not None:
             self._on_end()
 
+    # --- what is ours ---
+
+    @property
+    def epoch(self) -> int | None:
+        """Of the lease. To be read before work is found to be ours (``claim``), and given to the job that does it."""
+        return None if self.lease is None else self.lease.epoch
+
+    def claim(self, connection: sa.Connection, *workflow_ids: str) -> None:
+        """Raise Suspended unless one of the workflows is this worker's to run.
+
+        A worker that was taken for dead while it was cut off does not take back what others have by now.
+        """
+        if self.lease is not None and not live.held(connection, self.executor_id, workflow_ids):
+            log.warning("the work %s was taken over by another worker", workflow_ids[0])
+            raise Suspended
+
+    def lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
+        """Those of the batches that are not this worker's any more."""
+        shut_out = objects.lost(connection, [batch.run for batch in running])
+        held = None
+        if self.lease is not None:
+            held = live.held(connection, self.executor_id, [_workflow_of(batch.run) for batch in running])
+        return [
+            batch
+            for batch in running
+            # A batch that its transfer ends, as its workflow was given up, is fenced by its run alone.
+            if batch.run in shut_out
+            or (held is not None and not batch.cleaning and _workflow_of(batch.run) not in held)
+        ]
+
     # --- what runs ---
 
     @contextmanager
@@ -217,9 +269,11 @@ class Runtime:
                 self._changed.notify_all()
 
     @contextmanager
-    def running_batch(self, run: BatchRun, job: Job, *, cleaning: bool = False) -> Generator[RunningBatch]:
+    def running_batch(
+        self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool = False
+    ) -> Generator[RunningBatch]:
         """Make the job known to those who give orders and take readings. On an exception it is suspended."""
-        running = RunningBatch(run, job, cleaning=cleaning)
+        running = RunningBatch(run, job, epoch=epoch, cleaning=cleaning)
         key = (run.transfer_id, run.number)
         with self._changed:
             self._meters.setdefault(run.transfer_id, _Meter())
@@ -285,6 +339,10 @@ def _read(meter: _Meter, jobs: list[Job], now: float) -> Report:
             for one in slowest[:_SLOWEST]
         ],
     )
+
+
+def _workflow_of(run: BatchRun) -> str:
+    return names.batch_workflow_id(run.transfer_id, run.number)
 
 
 _current: Runtime | None = None

@@ -90,11 +90,17 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
         runtime.pause(_POLL_SECONDS)
 
 
-def close(runtime: Runtime, transfer_id: str) -> None:
-    """Remove what is to be removed, and give the transfer its final state; done once, however often it is called."""
-    removal.remove_extras(runtime, transfer_id)
-    abort_cut_off(runtime, transfer_id)
+def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
+    """Remove what is to be removed, and give the transfer its final state; done once, however often it is called.
+
+    Raises:
+        Suspended: another worker has the transfer by now. Not asked when it is not ``claimed``: no workflow has it.
+    """
+    removal.remove_extras(runtime, transfer_id, claimed=claimed)
+    abort_cut_off(runtime, transfer_id, claimed=claimed)
     with runtime.database.write() as connection:
+        if claimed:
+            runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
         transfers.finish(connection, transfer_id, time.time(), runtime.actor)
         row = transfers.row_of(connection, transfer_id)
     if row is not None and (spec := specs.from_json(row.spec)).source.disk:
@@ -246,7 +252,7 @@ def bury(runtime: Runtime, transfer_id: str) -> None:
     while left := _open_batches(runtime, transfer_id):
         for number in left:
             end_failed(runtime, transfer_id, number, cause)
-    close(runtime, transfer_id)
+    close(runtime, transfer_id, claimed=False)
 
 
 def _open_batches(runtime: Runtime, transfer_id: str) -> list[int]:

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
 use crate::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::error::ErrorClass;
-use crate::types::{Attributes, CopySource, Digests, ObjectMeta, PutObject, Range};
+use crate::types::{Attributes, CopySource, Digests, Kind, ObjectMeta, PutObject, Range};
 
 async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
     bench.store.head(bench.bucket, key, None, None).await.unwrap_or_else(|error| panic!("head {key:?}: {error}"))
@@ -40,6 +40,33 @@ pub(super) async fn a_write_that_is_to_replace_nothing_replaces_nothing(bench: &
 
     assert_eq!(error.class, ErrorClass::Precondition);
     assert_eq!(bench.get(&key).await, body);
+}
+
+pub(super) async fn a_write_that_is_to_replace_one_object_replaces_no_other(bench: &Bench<'_>) {
+    if bench.store.kind() == Kind::Disk {
+        return; // files have no condition like this
+    }
+    let (key, body) = (bench.key("object"), bench.bytes("body", 100));
+    bench.put(&key).await;
+    let seen = head(bench, &key).await.etag;
+    let object = PutObject {
+        bucket: bench.bucket.to_owned(),
+        key: key.clone(),
+        digests: Digests::crc64nvme(&body),
+        if_match: Some(seen),
+        ..PutObject::default()
+    };
+    bench.store.put_object(&object, body.clone()).await.expect("what was seen is there");
+
+    let other = bench.bytes("other", 100);
+    let late = PutObject { digests: Digests::crc64nvme(&other), ..object };
+    let error = bench.store.put_object(&late, other.clone()).await.expect_err("something else is there");
+    assert_eq!(error.class, ErrorClass::Precondition);
+    assert_eq!(bench.get(&key).await, body);
+
+    bench.store.delete(bench.bucket, &key).await.expect("removed");
+    let error = bench.store.put_object(&late, other).await.expect_err("nothing is there");
+    assert!(matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound), "{error}");
 }
 
 pub(super) async fn facts_are_told_by_head(bench: &Bench<'_>) {

@@ -9,7 +9,7 @@ use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
 use crate::types::{
-    CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, PartInfo, Range, Written,
+    CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, Kind, PartInfo, Range, Written,
 };
 
 const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
@@ -58,6 +58,7 @@ fn completion(bench: &Bench<'_>, key: &str, id: &str, parts: Vec<CompletedPart>,
         checksum: Some(ALGORITHM),
         whole: Some(whole),
         if_absent: false,
+        if_match: None,
     }
 }
 
@@ -79,6 +80,31 @@ pub(super) async fn a_completion_that_is_to_replace_nothing_replaces_nothing(ben
         }
     }
     assert_ne!(bench.get(&key).await, body[0], "what had come meanwhile");
+}
+
+pub(super) async fn a_completion_that_is_to_replace_one_object_replaces_no_other(bench: &Bench<'_>) {
+    if bench.store.kind() == Kind::Disk {
+        return; // files have no condition like this
+    }
+    let (key, body) = (bench.key("object"), [bench.bytes("part", 100)]);
+    bench.put(&key).await;
+    let seen = bench.store.head(bench.bucket, &key, None, None).await.expect("there").etag;
+    for changed in [true, false] {
+        let id = create(bench, &key).await;
+        let part = send(bench, &key, &id, 1, &body[0]).await;
+        let if_match = Some(if changed { md5_of(b"something else") } else { seen.clone() });
+        let completion = CompleteUpload { if_match, ..completion(bench, &key, &id, vec![part], &body) };
+
+        let completed = bench.store.complete_upload(&completion).await;
+
+        if changed {
+            assert_eq!(completed.expect_err("something else is there").class, ErrorClass::Precondition);
+            abort(bench, &key, &id).await;
+        } else {
+            completed.expect("what was seen is there");
+        }
+    }
+    assert_eq!(bench.get(&key).await, body[0]);
 }
 
 /// Make an object out of sent parts.

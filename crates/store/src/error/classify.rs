@@ -40,6 +40,7 @@ pub const TABLE: &[Row] = &[
     (code::TIMED_OUT, Retry, Scope::Object),
     (code::TRUNCATED, Retry, Scope::Object),
     (code::MALFORMED, Retry, Scope::Object),
+    (code::LEASE_LAPSED, Retry, Scope::Object),
     // Credentials that ran out.
     ("ExpiredToken", Credentials, Scope::Job),
     ("ExpiredTokenException", Credentials, Scope::Job),
@@ -160,6 +161,8 @@ pub mod code {
     /// A whole success that answers another request than the one that was made: the service has overlooked the sub-resource
     /// (`?tagging`) or the header (`x-amz-copy-source`) that makes the difference, so it does not know the operation.
     pub const UNEXPECTED_ANSWER: &str = "UnexpectedAnswer";
+    /// Not sent, or given up before its end: this process has lost the right to write.
+    pub const LEASE_LAPSED: &str = "LeaseLapsed";
     /// The credential chain has nothing to offer.
     pub const NO_CREDENTIALS: &str = "NoCredentials";
 
@@ -327,6 +330,7 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::HEAD_TOO_LARGE => {
             "The object carries more metadata than S3 allows, or a proxy adds headers: remove some of the metadata, or ask the endpoint's operator."
         }
+        code::LEASE_LAPSED => "See that the database is up; what is done is not repeated.",
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
         "RequestTimeTooSkewed" => "Set this machine's clock, then run the same command again.",

@@ -132,6 +132,7 @@ pub(super) async fn put_by_sdk(
         .set_tagging(tagging(&object.tags))
         .set_storage_class(object.storage_class.as_deref().map(StorageClass::from))
         .set_if_none_match(object.if_absent.then(|| "*".to_owned()))
+        .set_if_match(object.if_match.as_deref().map(quoted))
         .body(SdkStream::from(body.clone()))
         .customize()
         // As `Direct::put`.

@@ -91,6 +91,7 @@ fn object_headers(object: &PutObject) -> RequestHeaders {
     headers.add("x-amz-tagging", tagging(&object.tags));
     headers.add("x-amz-storage-class", object.storage_class.clone());
     headers.add("if-none-match", object.if_absent.then(|| "*".to_owned()));
+    headers.add("if-match", object.if_match.as_deref().map(quoted));
     for (name, value) in &attributes.metadata {
         headers.add(format!("x-amz-meta-{}", name.to_ascii_lowercase()), Some(value.clone()));
     }
@@ -333,6 +334,21 @@ impl ObjectStore for S3Store {
         Ok(())
     }
 
+    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
+        self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
+            client
+                .delete_object()
+                .bucket(bucket)
+                .key(key)
+                .if_match(quoted(etag))
+                .send()
+                .await
+                .map_err(|e| failure("DeleteObject", bucket, Some(key), &e))
+        })
+        .await?;
+        Ok(())
+    }
+
     async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
         let answer = self
             .at_home("GetObjectTagging", bucket, Some(key), SHORT, async |client| {
@@ -543,6 +559,7 @@ impl ObjectStore for S3Store {
                     .upload_id(&upload.upload_id)
                     .multipart_upload(completed.clone())
                     .set_if_none_match(upload.if_absent.then(|| "*".to_owned()))
+                    .set_if_match(upload.if_match.as_deref().map(quoted))
                     .set_mpu_object_size(
                         Some(i64::try_from(upload.size).unwrap_or(i64::MAX)).filter(|_| upload.size > 0),
                     )

@@ -93,12 +93,14 @@ const EXPECTED: &[Expectation] = &[
     ("UnsupportedOperation", 501, Capability, ONE),
 ];
 
-/// Codes of our own, which no server sends. Their ways to come about are in `broken`, `answers` and `credentials`.
+/// Codes of our own, which no server sends. Their ways to come about are in `broken`, `answers`, `credentials`
+/// and the leases of `seqferry-transfer`.
 const OURS: &[&str] = &[
     code::CONNECTION_FAILED,
     code::TIMED_OUT,
     code::TRUNCATED,
     code::MALFORMED,
+    code::LEASE_LAPSED,
     code::RANGE_IGNORED,
     code::HEAD_TOO_LARGE,
     code::UNEXPECTED_ANSWER,

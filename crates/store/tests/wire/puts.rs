@@ -63,6 +63,7 @@ async fn objects_are_sent_as_the_sdk_would_send_them() {
             storage_class: (turn % 2 == 0).then(|| "STANDARD_IA".to_owned()),
             digests: digests.clone(),
             if_absent: turn % 4 == 1,
+            if_match: (turn % 4 == 2).then(|| "0123abcd".to_owned()),
         };
         store.put_object(&object, Bytes::from("body")).await.unwrap();
         let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);
@@ -79,6 +80,7 @@ async fn objects_are_sent_as_the_sdk_would_send_them() {
             .set_tagging((turn % 3 == 0).then(|| "a%20b=c%3Dd%26e".to_owned()))
             .set_storage_class(object.storage_class.as_deref().map(Into::into))
             .set_if_none_match((turn % 4 == 1).then(|| "*".to_owned()))
+            .set_if_match((turn % 4 == 2).then(|| "\"0123abcd\"".to_owned()))
             .set_checksum_crc64_nvme(of(ChecksumAlgorithm::Crc64Nvme))
             .set_checksum_crc32_c(of(ChecksumAlgorithm::Crc32C))
             .set_checksum_crc32(of(ChecksumAlgorithm::Crc32))

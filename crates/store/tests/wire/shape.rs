@@ -339,6 +339,7 @@ async fn completion_tells_size_and_checksums() {
         checksum: Some(ChecksumAlgorithm::Crc64Nvme),
         whole: Some(Checksum::read(ChecksumAlgorithm::Crc64Nvme, "CCCCCCCCCCC=", Some(false))),
         if_absent: true,
+        if_match: None,
     };
 
     assert_eq!(store.complete_upload(&upload).await.unwrap().etag, "e-1");

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_store::budget::RequestPermit;
+use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::{
     Address, CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, Range, StoreError, Written,
 };
@@ -395,7 +396,9 @@ impl<'a, J: Journal> Object<'a, J> {
             checksum: route.checksum.map(|(algorithm, _)| algorithm),
             whole: route.whole.clone(),
             if_absent: self.if_absent(),
+            if_match: self.if_match(),
         };
+        let again = self.tries.again();
         let mut completed = self.send_complete(&request).await;
         if request.size > 0
             && matches!(&completed, Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability)
@@ -418,9 +421,15 @@ impl<'a, J: Journal> Object<'a, J> {
                 }
             }
             Err(Interrupted::Failed(error))
-                if request.if_absent
-                    && let Some(trouble) = self.refused_condition(&error) =>
+                if (request.if_absent || request.if_match.is_some())
+                    && let Some(trouble) = self.refused_condition(&error, request.if_match.is_some()) =>
             {
+                // A try whose answer was lost may have made it.
+                let lost = matches!(trouble, Trouble::Again(_)) && self.tries.again() > again;
+                if lost && let Some(written) = self.completed_before(route, source, route.plan.part_size).await? {
+                    self.drop_upload(false).await;
+                    return Ok(written);
+                }
                 Err(trouble)
             }
             // Some services want part checksums that they never told.
@@ -615,6 +624,8 @@ async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, tr
             })
             .await
         {
+            // The next owner has it from the record, or finds it.
+            Err(Interrupted::Failed(error)) if error.code == LEASE_LAPSED => return,
             Err(Interrupted::Failed(error)) if error.class != ErrorClass::NotFound => {
                 if !requests.connection().is_disk() {
                     requests.note(format!(

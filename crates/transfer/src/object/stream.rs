@@ -19,7 +19,7 @@ use seqferry_store::{
 
 use super::disk::time_text;
 use super::md5::MD5;
-use super::{Copy, IfExists, Journal, LookBack, Object, Trouble};
+use super::{Copy, IfExists, Journal, LookBack, Object, There, Trouble};
 use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
 use crate::plan::etag_parts;
@@ -77,26 +77,71 @@ impl<J: Journal> Object<'_, J> {
             && etag_parts(&self.item.etag).is_some_and(|parts| parts > 1)
     }
 
-    /// Whether nothing may be at the target that was not there when it was looked at.
+    /// Whether nothing may be at the target: it was looked at, and nothing was there.
     pub(super) fn if_absent(&self) -> bool {
-        (matches!(self.policy.if_exists, IfExists::Skip | IfExists::Fail) || self.is_unseen())
-            && !self.target.quirks().refuses_conditions()
+        let wanted = match self.policy.if_exists {
+            IfExists::Skip | IfExists::Fail => true,
+            _ if self.is_unseen() => true,
+            // A late write of this process must not replace what came after its work was done by another.
+            IfExists::Same | IfExists::Overwrite => self.there == There::Nothing && !self.target.connection().is_disk(),
+        };
+        wanted && !self.target.quirks().refuses_conditions()
     }
 
-    /// A write that was to replace nothing was refused for that: something is there now, or the service knows no such wish.
-    pub(super) fn refused_condition(&self, error: &StoreError) -> Option<Trouble> {
-        let unknown =
-            error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains("if-none-match");
-        if unknown {
-            self.target.quirks().learn_refused_conditions();
-        } else if error.class != ErrorClass::Precondition {
+    /// The `ETag` of what was at the target when it was looked at: nothing else may be replaced.
+    pub(super) fn if_match(&self) -> Option<String> {
+        match (&self.there, self.policy.if_exists) {
+            (There::Object(etag), IfExists::Same | IfExists::Overwrite)
+                if !etag.is_empty()
+                    && !self.target.connection().is_disk()
+                    && !self.target.quirks().refuses_matches() =>
+            {
+                Some(etag.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// A write was refused for its condition: something else is at the target now, or the service knows no such condition.
+    pub(super) fn refused_condition(&self, error: &StoreError, if_match: bool) -> Option<Trouble> {
+        let name = if if_match { "if-match" } else { "if-none-match" };
+        if error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains(name) {
+            if if_match {
+                self.target.quirks().learn_refused_matches();
+            } else {
+                self.target.quirks().learn_refused_conditions();
+            }
+            return Some(Trouble::UnknownCondition);
+        }
+        let gone = if_match && error.class == ErrorClass::NotFound && error.code != "NoSuchUpload";
+        if error.class != ErrorClass::Precondition && !gone {
             return None;
-        } else if self.unreadable_target {
+        }
+        if self.is_unseen() {
             return Some(self.cannot_be_compared(error.operation, "exists"));
         }
-        // Which is it, and whose, is seen at the next look.
-        let failure = ObjectFailure { class: FailureClass::Exists, ..error.clone().into() };
+        // Whose it is, is seen at the next look.
+        let failure = match self.policy.if_exists {
+            IfExists::Skip | IfExists::Fail => ObjectFailure { class: FailureClass::Exists, ..error.clone().into() },
+            IfExists::Same | IfExists::Overwrite => {
+                let message = format!(
+                    "{error}: somebody else has written or removed {} since it was looked at. Run the same command again when that has stopped.",
+                    self.target_address()
+                );
+                ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", error.operation, message)
+            }
+        };
         Some(Trouble::Again(failure))
+    }
+
+    /// After a write was refused for its condition: the target, when it is what was sent by a try whose answer was lost.
+    async fn written_before(&self, sent: Side<'_>) -> Result<Option<Written>, Trouble> {
+        let LookBack::Found(target) = self.look_back().await? else { return Ok(None) };
+        if !matches!(compare(sent, Side::from(&*target), true), Verdict::Proven(_)) {
+            return Ok(None);
+        }
+        let ObjectMeta { etag, version_id, checksum, .. } = *target;
+        Ok(Some(Written { etag, version_id, checksum }))
     }
 
     /// A copy was refused: whether the bytes can be had in another way, which is then remembered.
@@ -202,7 +247,9 @@ impl<J: Journal> Object<'_, J> {
                 md5: md5.then(|| base64(&piece.digest(DigestAlgorithm::Md5))),
             },
             if_absent: self.if_absent(),
+            if_match: self.if_match(),
         };
+        let again = self.tries.again();
         let call = Call::write("PutObject", &object.bucket).bytes(size);
         let written = self
             .target
@@ -211,8 +258,27 @@ impl<J: Journal> Object<'_, J> {
         let written = match written {
             Ok(written) => written,
             Err(Interrupted::Failed(error)) => {
-                let refused = if object.if_absent { self.refused_condition(&error) } else { None };
-                return Err(refused.unwrap_or_else(|| self.refused_write(error, algorithm)));
+                let on_condition = object.if_absent || object.if_match.is_some();
+                let refused =
+                    if on_condition { self.refused_condition(&error, object.if_match.is_some()) } else { None };
+                let before = match &refused {
+                    Some(Trouble::Again(_)) if self.tries.again() > again => {
+                        let sum = object.digests.checksum.clone().map(|(algorithm, value)| Checksum {
+                            algorithm,
+                            value,
+                            kind: ChecksumKind::FullObject,
+                        });
+                        let etag = hex(&piece.digest(DigestAlgorithm::Md5));
+                        let sent = Side { size: Some(size), etag: &etag, opaque_etag: false, checksum: sum.as_ref() };
+                        self.written_before(sent).await?
+                    }
+                    _ => None,
+                };
+                match (before, refused) {
+                    (Some(written), _) => written,
+                    (None, Some(refused)) => return Err(refused),
+                    (None, None) => return Err(self.refused_write(error, algorithm)),
+                }
             }
             Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
         };

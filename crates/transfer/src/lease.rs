@@ -1,0 +1,360 @@
+//! The lease: until when this process may write to the storage.
+//!
+//! Where several workers share the work, one that the others no longer hear of must stop before they take its work over. The
+//! control plane extends the [`Lease`] with each sign of life that was acknowledged. Past its end no write request starts, and
+//! one whose body is still being sent is given up, without a word from a thread or a database: each request looks at the clock.
+//! After a lapse the lease begins a new epoch, in which only jobs may write that were found to be still this process's own.
+//!
+//! Times are nanoseconds of `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::task::Poll;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustix::time::{ClockId, clock_gettime};
+use seqferry_store::error::classify::code::LEASE_LAPSED;
+use seqferry_store::{
+    Attributes, Body, ChecksumAlgorithm, CompleteUpload, Copied, CopySource, CreateUpload, Digests, Fetched, Kind,
+    ListPage, ListRequest, ObjectMeta, ObjectStore, PartsPage, PutObject, Range, Result, StoreError, UploadInfo,
+    Written,
+};
+use tokio::sync::Notify;
+
+/// No epoch of any lease.
+const NEVER: u64 = u64::MAX;
+
+/// Nanoseconds by the clock of leases.
+pub fn now() -> i64 {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    // Goes on during sleep on macOS.
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    let at = clock_gettime(clock);
+    at.tv_sec.saturating_mul(1_000_000_000).saturating_add(at.tv_nsec)
+}
+
+/// Of the process. Begins lapsed.
+#[derive(Debug)]
+pub struct Lease {
+    until: AtomicI64,
+    epoch: AtomicU64,
+    changed: Notify,
+}
+
+impl Default for Lease {
+    fn default() -> Self {
+        Self { until: AtomicI64::new(i64::MIN), epoch: AtomicU64::new(0), changed: Notify::new() }
+    }
+}
+
+impl Lease {
+    /// From now on it ends at `until`; another `epoch` than before shuts out all jobs that are not admitted to it.
+    pub fn set(&self, until: i64, epoch: u64) {
+        // In this order: a reader that sees the new end sees the new epoch as well.
+        self.epoch.store(epoch, Ordering::SeqCst);
+        self.until.store(until, Ordering::SeqCst);
+        self.changed.notify_waiters();
+    }
+
+    fn holds(&self, epoch: u64) -> bool {
+        now() < self.until.load(Ordering::SeqCst) && self.epoch.load(Ordering::SeqCst) == epoch
+    }
+}
+
+/// What one job has of the lease: leave to write in one epoch of it.
+#[derive(Debug)]
+pub struct LeaseHolder {
+    lease: Arc<Lease>,
+    epoch: AtomicU64,
+}
+
+impl LeaseHolder {
+    /// Leave to write in this epoch, which was the present one when the job was found to be this process's own.
+    pub fn new(lease: Arc<Lease>, epoch: u64) -> Self {
+        Self { lease, epoch: AtomicU64::new(epoch) }
+    }
+
+    /// Whether a write may start now.
+    pub fn may_write(&self) -> bool {
+        self.lease.holds(self.epoch.load(Ordering::SeqCst))
+    }
+
+    /// The job is still this process's own in this epoch. Never again after [`LeaseHolder::disown`].
+    pub fn admit(&self, epoch: u64) {
+        let admitted =
+            self.epoch.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |present| (present != NEVER).then_some(epoch));
+        if admitted.is_ok() {
+            self.lease.changed.notify_waiters();
+        }
+    }
+
+    /// Another process has the job's work: nothing of it is written here any more.
+    pub fn disown(&self) {
+        self.epoch.store(NEVER, Ordering::SeqCst);
+    }
+
+    /// Wait until writes may start.
+    pub async fn regained(&self) {
+        loop {
+            let mut changed = pin!(self.lease.changed.notified());
+            changed.as_mut().enable();
+            if self.may_write() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The answer to a write, or an error as soon as the lease has lapsed: its connection is then given up, so that a body that
+    /// was not sent to its end never takes effect.
+    async fn write<T>(&self, about: About<'_>, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut request = pin!(request);
+        std::future::poll_fn(|context| {
+            if self.may_write() { request.as_mut().poll(context) } else { Poll::Ready(Err(about.lapsed())) }
+        })
+        .await
+    }
+}
+
+/// What an error says of a request: operation, bucket, key.
+#[derive(Clone, Copy)]
+struct About<'a>(&'static str, &'a str, &'a str);
+
+impl About<'_> {
+    fn lapsed(self) -> StoreError {
+        let Self(operation, bucket, key) = self;
+        StoreError::new(operation, bucket, Some(key), LEASE_LAPSED, None)
+            .with_message("this worker has not reached the database for too long to write to the storage")
+    }
+}
+
+/// A store whose writes start only within the lease.
+#[derive(Debug)]
+pub struct LeasedStore {
+    store: Arc<dyn ObjectStore>,
+    holder: Arc<LeaseHolder>,
+}
+
+impl LeasedStore {
+    /// The same store for a job that holds the lease.
+    pub fn new(store: Arc<dyn ObjectStore>, holder: Arc<LeaseHolder>) -> Self {
+        Self { store, holder }
+    }
+}
+
+#[async_trait]
+impl ObjectStore for LeasedStore {
+    fn kind(&self) -> Kind {
+        self.store.kind()
+    }
+
+    async fn head_bucket(&self, bucket: &str) -> Result<()> {
+        self.store.head_bucket(bucket).await
+    }
+
+    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
+        self.store.list(request).await
+    }
+
+    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
+        self.store.head(bucket, key, version, part).await
+    }
+
+    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
+        self.store.fetch(source, range).await
+    }
+
+    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<Body> {
+        self.store.get(source, range).await
+    }
+
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+        let about = About("PutObject", &object.bucket, &object.key);
+        self.holder.write(about, self.store.put_object(object, body)).await
+    }
+
+    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
+        self.holder.write(About("PutObject", bucket, key), self.store.put(bucket, key, body, attributes)).await
+    }
+
+    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
+        self.holder.write(About("DeleteObject", bucket, key), self.store.delete(bucket, key)).await
+    }
+
+    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
+        self.holder.write(About("DeleteObject", bucket, key), self.store.delete_if(bucket, key, etag)).await
+    }
+
+    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
+        self.store.get_tags(bucket, key, version).await
+    }
+
+    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+        self.holder.write(About("PutObjectTagging", bucket, key), self.store.put_tags(bucket, key, tags)).await
+    }
+
+    async fn copy(
+        &self,
+        source: &CopySource,
+        bucket: &str,
+        key: &str,
+        storage_class: Option<&str>,
+        checksum: Option<ChecksumAlgorithm>,
+    ) -> Result<Written> {
+        let request = self.store.copy(source, bucket, key, storage_class, checksum);
+        self.holder.write(About("CopyObject", bucket, key), request).await
+    }
+
+    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
+        // Not given up once it has started: an upload whose id is lost stays open, and an empty one does no harm.
+        if self.holder.may_write() {
+            self.store.create_upload(upload).await
+        } else {
+            Err(About("CreateMultipartUpload", &upload.bucket, &upload.key).lapsed())
+        }
+    }
+
+    async fn copy_part(
+        &self,
+        source: &CopySource,
+        range: Range,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+    ) -> Result<Copied> {
+        let request = self.store.copy_part(source, range, bucket, key, upload_id, part);
+        self.holder.write(About("UploadPartCopy", bucket, key), request).await
+    }
+
+    async fn put_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        body: Bytes,
+        digests: &Digests,
+    ) -> Result<Copied> {
+        let request = self.store.put_part(bucket, key, upload_id, part, body, digests);
+        self.holder.write(About("UploadPart", bucket, key), request).await
+    }
+
+    async fn stream_part(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+        part: u32,
+        size: u64,
+        body: Body,
+    ) -> Result<Copied> {
+        let request = self.store.stream_part(bucket, key, upload_id, part, size, body);
+        self.holder.write(About("UploadPart", bucket, key), request).await
+    }
+
+    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+        self.store.list_parts(bucket, key, upload_id, after).await
+    }
+
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+        let about = About("CompleteMultipartUpload", &upload.bucket, &upload.key);
+        self.holder.write(about, self.store.complete_upload(upload)).await
+    }
+
+    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+        let request = self.store.abort_upload(bucket, key, upload_id);
+        self.holder.write(About("AbortMultipartUpload", bucket, key), request).await
+    }
+
+    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+        self.store.list_uploads(bucket, prefix).await
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        self.store.max_attempts()
+    }
+
+    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
+        self.store.take_notes(sends_bodies)
+    }
+
+    async fn refresh_credentials(&self) -> Result<()> {
+        self.store.refresh_credentials().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn held(until: i64) -> (Arc<Lease>, LeaseHolder) {
+        let lease = Arc::new(Lease::default());
+        lease.set(until, 1);
+        (Arc::clone(&lease), LeaseHolder::new(lease, 1))
+    }
+
+    #[test]
+    fn writes_start_before_the_end_only() {
+        assert!(held(now() + 60 * SECOND).1.may_write());
+        assert!(!held(now()).1.may_write());
+        assert!(!LeaseHolder::new(Arc::default(), 0).may_write(), "a lease begins lapsed");
+    }
+
+    #[test]
+    fn a_new_epoch_shuts_out_all_jobs_that_are_not_admitted() {
+        let (lease, holder) = held(now());
+
+        lease.set(now() + 60 * SECOND, 2);
+        assert!(!holder.may_write());
+
+        holder.admit(2);
+        assert!(holder.may_write());
+    }
+
+    #[test]
+    fn a_job_that_was_disowned_is_never_admitted_again() {
+        let (_lease, holder) = held(now() + 60 * SECOND);
+
+        holder.disown();
+        holder.admit(1);
+
+        assert!(!holder.may_write());
+    }
+
+    #[tokio::test]
+    async fn a_write_under_way_is_given_up_at_the_lapse() {
+        let (lease, holder) = held(now() + 60 * SECOND);
+        let wake = Arc::new(Notify::new());
+        let body = async {
+            wake.notified().await;
+            Ok(())
+        };
+        let mut write = pin!(holder.write(About("PutObject", "b", "k"), body));
+        assert!(futures::poll!(write.as_mut()).is_pending());
+
+        lease.set(now(), 1);
+        wake.notify_one();
+
+        assert_eq!(write.await.expect_err("given up").code, LEASE_LAPSED);
+    }
+
+    #[tokio::test]
+    async fn what_waits_goes_on_when_the_lease_is_back() {
+        let (lease, holder) = held(now());
+        let mut regained = pin!(holder.regained());
+        assert!(futures::poll!(regained.as_mut()).is_pending());
+
+        lease.set(now() + 60 * SECOND, 2);
+        assert!(futures::poll!(regained.as_mut()).is_pending());
+        holder.admit(2);
+
+        regained.await;
+    }
+}

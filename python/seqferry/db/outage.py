@@ -1,0 +1,65 @@
+"""A database that is away, and will be back: told from one that is not ours to use."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+from seqferry.config import Settings
+from seqferry.db.database import Database
+from seqferry.errors import ConfigError
+
+_AWAY: Final = re.compile(
+    # No answer, as the driver says it.
+    r"connection refused|timed? ?out|timeout|no route to host|network is unreachable|host is unreachable"
+    r"|connection reset|closed the connection unexpectedly|is the server running|temporary failure in name resolution"
+    # An answer: not now.
+    r"|is starting up|is shutting down|in recovery mode|not yet accepting connections|terminating connection"
+    r"|too many (clients|connections)|remaining connection slots",
+    re.IGNORECASE,
+)
+"""By text: the driver has no code for a connection that was not made. What is not known here is for a person."""
+
+_LONGEST_PAUSE_SECONDS: Final = 15.0
+
+log: Final = logging.getLogger("seqferry.worker")
+
+
+def is_away(why: ConfigError) -> bool:
+    """True when the same database can be expected to answer later, without a change of the settings."""
+    return why.__cause__ is not None and _AWAY.search(why.message) is not None
+
+
+def wait_until_there(settings: Settings, pause: Callable[[float], object] = time.sleep) -> None:
+    """Return when the database answers, at once where it is a file. Says once that it waits, and why.
+
+    ``pause`` waits so many seconds; a true result gives up.
+
+    Raises:
+        ConfigError: it cannot be used for a reason that does not pass by itself: a wrong password, no such database.
+    """
+    if settings.uses_sqlite:
+        return
+    database = Database(settings)
+    delay, said = 0.5, False
+    try:
+        while True:
+            try:
+                with database.read():
+                    break
+            except ConfigError as why:
+                if not is_away(why):
+                    raise
+                if not said:
+                    log.warning("%s Waiting until it is there.", why.message)
+                    said = True
+            if pause(delay):
+                return
+            delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)
+        if said:
+            log.info("the database %s is there", database.label)
+    finally:
+        database.close()
