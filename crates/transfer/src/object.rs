@@ -271,6 +271,7 @@ impl<J: Journal> Object<'_, J> {
                         Err(Stopped::Failed(failure)) => break Err(failure),
                     }
                 }
+                // Refused because it is there: that much is known.
                 Err(Trouble::ExistsUnseen(_)) if self.policy.if_exists == IfExists::Skip => {
                     self.drop_upload(false).await;
                     break Ok(Copy::found(State::Skipped, Method::None, &ObjectMeta::default(), Verified::No));
@@ -357,6 +358,9 @@ impl<J: Journal> Object<'_, J> {
                 Ok(LookBack::Denied) => self.unreadable_target = true,
                 Err(Trouble::Cancelled) => return Err(Trouble::Cancelled),
                 Err(_) => {} // the write shows what is wrong; it is made without a condition
+            }
+            if self.is_unseen() && self.target.quirks().refuses_conditions() {
+                return Err(self.cannot_be_seen("HeadObject"));
             }
         }
         let source = match looked {
@@ -461,7 +465,7 @@ impl<J: Journal> Object<'_, J> {
             Err(Interrupted::Failed(error)) if error.is_denied() => {
                 self.unreadable_target = true;
                 return if self.is_unseen() && self.target.quirks().refuses_conditions() {
-                    Err(self.cannot_be_compared(error.operation, "may exist"))
+                    Err(self.cannot_be_seen(error.operation))
                 } else {
                     Ok(None)
                 };
@@ -522,13 +526,22 @@ impl<J: Journal> Object<'_, J> {
         self.unreadable_target && self.policy.if_exists != IfExists::Overwrite
     }
 
-    /// Something is, or may be, at a target that these credentials cannot read.
-    pub(crate) fn cannot_be_compared(&self, operation: &'static str, there: &str) -> Trouble {
+    /// Something may be at a target that these credentials cannot read, and the service would replace it.
+    fn cannot_be_seen(&self, operation: &'static str) -> Trouble {
+        let message = format!(
+            "{} may exist: these credentials may not look, and the storage refuses writes that replace nothing. Nothing was written. Give them s3:GetObject on the target, or choose --if-exists overwrite.",
+            self.target_address()
+        );
+        Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetUnreadable", operation, message))
+    }
+
+    /// Something is at a target that these credentials cannot read.
+    pub(crate) fn cannot_be_compared(&self, operation: &'static str) -> Trouble {
         if self.policy.if_exists == IfExists::Fail {
             return self.target_exists();
         }
         let message = format!(
-            "{} {there}, and cannot be compared: these credentials may not read it. It was not replaced. Give them s3:GetObject on the target, or choose --if-exists overwrite (a run that was cut off may have written it).",
+            "{} exists, and cannot be compared: these credentials may not read it. It was not replaced. Give them s3:GetObject on the target, or choose --if-exists overwrite (a run that was cut off may have written it).",
             self.target_address()
         );
         Trouble::ExistsUnseen(ObjectFailure::new(FailureClass::Exists, "TargetExists", operation, message))

@@ -764,6 +764,31 @@ async fn what_comes_to_the_target_meanwhile_is_not_replaced_where_nothing_is_to_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_may_be_at_a_target_that_cannot_be_read_fails_where_conditions_are_refused() {
+    for if_exists in [IfExists::Same, IfExists::Skip, IfExists::Fail] {
+        let apart = Apart::new();
+        let mut items = Vec::new();
+        for (id, size) in (1..).zip([50, 300, 50, 300]) {
+            items.push(apart.from.object(id, &format!("k{id}"), &bytes(id, size)).await);
+        }
+        apart.to.store.rule(Rule::always("HeadObject", Fault::Fail("Forbidden", 403)));
+        for operation in ["PutObject", "CompleteMultipartUpload"] {
+            apart.to.store.rule(Rule::always(operation, Fault::Fail("NotImplemented", 501)));
+        }
+
+        let outcomes = apart.run(Policy { if_exists, ..streaming() }, items).await;
+
+        for outcome in outcomes.values() {
+            let failure = outcome.failure.as_ref().unwrap();
+            assert_eq!((outcome.state, failure.class), (State::Failed, FailureClass::Exists), "{outcome:?}");
+            assert_eq!(failure.code, "TargetUnreadable");
+            assert!(failure.message.contains("s3:GetObject"), "{failure}");
+        }
+        assert_eq!(apart.to.open_uploads().await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_small_object_made_of_parts_is_known_again() {
     for part_size in [40, 80] {
         let apart = Apart::of(memory().without_checksums(), memory().without_checksums());

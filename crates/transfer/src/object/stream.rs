@@ -79,9 +79,12 @@ impl<J: Journal> Object<'_, J> {
 
     /// Whether nothing may be at the target: it was looked at, and nothing was there.
     pub(super) fn if_absent(&self) -> bool {
+        // Others may have learned meanwhile that it is refused: what cannot be seen is not replaced for that.
+        if self.is_unseen() {
+            return true;
+        }
         let wanted = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => true,
-            _ if self.is_unseen() => true,
             // A late write of this process must not replace what came after its work was done by another.
             IfExists::Same | IfExists::Overwrite => self.there == There::Nothing && !self.target.connection().is_disk(),
         };
@@ -118,7 +121,7 @@ impl<J: Journal> Object<'_, J> {
             return None;
         }
         if self.is_unseen() {
-            return Some(self.cannot_be_compared(error.operation, "exists"));
+            return Some(self.cannot_be_compared(error.operation));
         }
         // Whose it is, is seen at the next look.
         let failure = match self.policy.if_exists {
