@@ -138,8 +138,8 @@ def test_the_same_command_beside_a_running_one_follows_its_transfer(cli: Cli, pl
     end = third.events[-1]
     # It came after the other had ended: all was there. Where copies of parts carry no checksum (versitygw), part sizes
     # that the command names leave nothing to compare, and the same bytes are copied again.
-    assert (third.code, end["objects_done"] + end["objects_skipped"]) == (0, 8)
-    assert places.server.kind == "versitygw" or end["objects_skipped"] == 8
+    skipped = 0 if places.server.kind == "versitygw" else 8
+    assert (third.code, end["objects_skipped"], end["objects_done"]) == (0, skipped, 8 - skipped)
 
 
 def test_cancel_stops_a_running_cp_and_leaves_no_upload_open(cli: Cli, places: Places, held: Proxy) -> None:
