@@ -25,6 +25,9 @@ class Endpoint:
         ca_bundle: str | None = None,
         use_fips: bool = False,
         use_dual_stack: bool = False,
+        path_style: bool | None = None,
+        accelerate: bool = False,
+        sign_bodies: bool = False,
         disk: bool = False,
         symlinks: str = "follow",
         empty_directories: bool = False,
@@ -34,11 +37,14 @@ class Endpoint:
         """An S3 endpoint; or with ``disk`` this machine's disks, where buckets are the absolute paths of folders.
 
         Args:
-            resolved: of the environment and the AWS files only credentials are read. No endpoint URL means AWS itself
-                then, and the next three hold.
+            resolved: of the environment and the AWS files only credentials and the number of tries are read. No
+                endpoint URL means AWS itself then, and the next six hold.
             ca_bundle: path of certificates to trust besides those of the system.
             use_fips: use the endpoints of AWS that conform to FIPS 140.
             use_dual_stack: use the endpoints of AWS that answer on IPv6 as well.
+            path_style: names of buckets stand in the path; else in the host; None: wherever the endpoint takes them.
+            accelerate: use S3 Transfer Acceleration.
+            sign_bodies: signatures cover bodies too.
             symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.
             empty_directories: are keys with a last slash; else they are not seen.
             page_cache: what is written stays in the system's cache; else large files pass it.

@@ -37,6 +37,8 @@ _OF_IDENTITY: Final = (
 )
 """Settings of a profile that say whose credentials it gives."""
 
+_PATH_STYLES: Final = {"path": True, "virtual": False}
+
 _RENEWED: Final = "session"
 """The source of which the key may be replaced by a newer one of its account.
 
@@ -60,6 +62,7 @@ def resolved_place(place: Location) -> Location:
     def setting(variable: str, name: str) -> str | None:
         return os.environ.get(variable) or settings.get(name)
 
+    of_s3 = profiles.nested(setting("AWS_S3", "s3") or "")
     region = place.region or os.environ.get("AWS_REGION") or setting("AWS_DEFAULT_REGION", "region")
     return replace(
         place,
@@ -70,7 +73,12 @@ def resolved_place(place: Location) -> Location:
             identity,
             ca_bundle=setting("AWS_CA_BUNDLE", "ca_bundle"),
             fips=_is_true(setting("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")),
-            dual_stack=_is_true(setting("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")),
+            dual_stack=_is_true(
+                of_s3.get("use_dualstack_endpoint") or setting("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")
+            ),
+            accelerate=_is_true(of_s3.get("use_accelerate_endpoint")),
+            path_style=_PATH_STYLES.get(of_s3.get("addressing_style", "").lower()),
+            sign_bodies=_is_true(of_s3.get("payload_signing_enabled")),
         ),
     )
 

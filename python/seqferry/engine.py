@@ -91,6 +91,9 @@ def _endpoint(place: Location) -> _native.Endpoint:
         ca_bundle=found.ca_bundle,
         use_fips=found.fips,
         use_dual_stack=found.dual_stack,
+        path_style=found.path_style,
+        accelerate=found.accelerate,
+        sign_bodies=found.sign_bodies,
     )
 
 

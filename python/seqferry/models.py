@@ -83,13 +83,18 @@ class Access:
 
     Attributes:
         ca_bundle: path of certificates to trust besides those of the system.
-        fips, dual_stack: variants of AWS endpoints.
+        fips, dual_stack, accelerate: variants of AWS endpoints.
+        path_style: names of buckets stand in the path, or else in the host; None: wherever the endpoint takes them.
+        sign_bodies: signatures cover bodies too.
     """
 
     identity: Identity
     ca_bundle: str | None = None
     fips: bool = False
     dual_stack: bool = False
+    accelerate: bool = False
+    path_style: bool | None = None
+    sign_bodies: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,14 @@ def shared(kind: str, name: str) -> Mapping[str, str]:
 def endpoint_url(profile: str) -> str | None:
     """The endpoint for S3 that a profile names; its ``services`` section comes before the profile itself."""
     found = settings(profile)
-    nested = shared("services", found["services"]).get("s3", "") if "services" in found else ""
-    for line in nested.splitlines():
-        name, _, value = line.partition("=")
-        if name.strip() == "endpoint_url" and value.strip():
-            return value.strip()
-    return found.get("endpoint_url")
+    of_services = shared("services", found["services"]).get("s3", "") if "services" in found else ""
+    return nested(of_services).get("endpoint_url") or found.get("endpoint_url")
+
+
+def nested(text: str) -> Mapping[str, str]:
+    """Settings below another one, as those of ``s3 =`` are, one in each line."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name.strip().lower(): value.strip() for name, _, value in pairs if value.strip()}
 
 
 def _section(file: RawConfigParser | None, *names: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -33,6 +34,8 @@ from seqferry.models import (
     TransferSpec,
 )
 
+log: Final = logging.getLogger("seqferry.service")
+
 SHORTEST_ID: Final = 4
 MAX_PAGE: Final = 10_000
 _IDEMPOTENCY_KEY_BYTES: Final = 255
@@ -49,6 +52,7 @@ class Service:
         self.queue: Final = Queue(database)
         self._engine = engine
         self._engine_lock = threading.Lock()
+        self._unreadable = set[str]()
 
     @classmethod
     def open(cls, settings: Settings, engine: Engine | None = None) -> Service:
@@ -161,11 +165,20 @@ class Service:
         with self.database.read() as connection:
             ready = transfers.blocked(connection)
         for transfer_id in ready:
-            with self.database.write() as connection:
-                transfers.lock_submissions(connection)
-                row = transfers.unblock(connection, transfer_id)
-                if row is not None:
-                    self.queue.enqueue_transfer(connection, transfer_id, row.lane)
+            try:
+                self._release(transfer_id)
+            except (KeyError, TypeError, ValueError):
+                # A spec that this version cannot read. All others go on.
+                if transfer_id not in self._unreadable:
+                    self._unreadable.add(transfer_id)
+                    log.exception("transfer %s stays where it is: it cannot be read", transfer_id)
+
+    def _release(self, transfer_id: str) -> None:
+        with self.database.write() as connection:
+            transfers.lock_submissions(connection)
+            row = transfers.unblock(connection, transfer_id)
+            if row is not None:
+                self.queue.enqueue_transfer(connection, transfer_id, row.lane)
 
     def submitted(self, spec: TransferSpec, idempotency_key: str) -> str | None:
         """The id of the transfer that was submitted with this key, None when there is none.

@@ -13,6 +13,8 @@ from ferry import Ferry
 from http_client import http_of
 from mirror import MULTIPART, SMALL
 
+from seqferry.db import transfers
+from seqferry.db.tables import transfer
 from seqferry.errors import ConflictError
 from seqferry.service import Service
 from seqferry.spec import build_spec
@@ -178,6 +180,43 @@ def test_http_answers_with_the_unfinished_transfer(ferry: Ferry, monkeypatch: py
     assert again.json() == first.json()
     assert again.headers["Location"] == first.headers["Location"] == f"/api/v1/transfers/{first.json()['id']}"
     assert waiting["waits_for"] == f"transfer {first.json()['id']}, which writes to the same keys"
+
+
+def test_one_that_waits_says_for_what_the_other_waits(service: Service) -> None:
+    spec = build_spec("s3://from/run/", "s3://to/in/", endpoint_url="http://127.0.0.1:9")
+    first, second = (service.submission(spec, actor="ada", new=True).id for _ in range(2))
+    with service.database.write() as connection:
+        transfers.leave_alone(connection, [first], "a worker with profile lab")
+
+    reason = f"transfer {first}, which writes to the same keys and waits for a worker with profile lab"
+    assert service.status(second).waits_for == reason
+
+
+def test_one_that_cannot_be_read_holds_up_no_other(service: Service) -> None:
+    targets = "s3://to/in/", "s3://to/else/"
+    specs = [build_spec("s3://from/run/", target, endpoint_url="http://127.0.0.1:9") for target in targets]
+    begun = [service.submission(spec, actor="ada").id for spec in specs]
+    waiting = [service.submission(spec, actor="ada", new=True).id for spec in specs]
+    for each in begun:
+        service.cancel(each, actor="ada")
+    with service.database.write() as connection:
+        connection.execute(transfer.update().where(transfer.c.id == waiting[0]).values(spec="{}"))
+
+    service.release()
+
+    assert service.status(waiting[1]).blocked_by is None
+
+
+def test_s3mirror_answers_at_once_for_one_that_waits(ferry: Ferry, monkeypatch: pytest.MonkeyPatch) -> None:
+    ferry.fill({"run/a": SMALL})
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ferry.reached.endpoint_url)
+    spec = spec_on(ferry.reached, f"s3://{ferry.source}/", f"s3://{ferry.target}/")
+    first = ferry.service.submit(spec, actor="ada")
+    body = {"src_bucket": ferry.source, "src_prefix": "run/", "dst_bucket": ferry.target, "dst_prefix": "in/"}
+    with http_of(ferry.service) as client:
+        started = client.post("/start_transfer", json=body).json()
+
+    assert ferry.service.status(started).blocked_by == first
 
 
 def test_a_client_over_http_goes_on_only_with_what_it_has_submitted(service: Service) -> None:

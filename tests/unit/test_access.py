@@ -182,6 +182,20 @@ def test_a_profile_that_gives_no_credentials_is_no_identity(environment: Environ
     assert _missing(login) == "profile mail"
 
 
+def test_the_s3_section_of_the_profile_is_recorded(environment: Environment) -> None:
+    section = "addressing_style = {}\n  use_accelerate_endpoint = true\n  payload_signing_enabled = True\n"
+    for style, is_path in (("path", True), ("virtual", False), ("auto", None)):
+        environment.config.write_text(f"[profile lab]\ns3 =\n  {section.format(style)}")
+        found = _spec(profile="lab").target.access
+        assert found is not None
+        assert (found.path_style, found.accelerate, found.sign_bodies, found.dual_stack) == (is_path, True, True, False)
+
+    environment.config.write_text("[profile lab]\nuse_dualstack_endpoint = true\n")
+    found = _spec(profile="lab").target.access
+    assert found is not None
+    assert (found.dual_stack, found.accelerate, found.path_style) == (True, False, None)
+
+
 def test_certificates_that_are_not_there_are_missed(environment: Environment) -> None:
     spec = _spec(profile="lab")
 

@@ -87,8 +87,9 @@ pub struct Endpoint(pub(crate) Reached);
 impl Endpoint {
     #[new]
     #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false, ca_bundle=None,
-                        use_fips=false, use_dual_stack=false, disk=false, symlinks="follow", empty_directories=false,
-                        page_cache=false, preserve_permissions=false))]
+                        use_fips=false, use_dual_stack=false, path_style=None, accelerate=false, sign_bodies=false,
+                        disk=false, symlinks="follow", empty_directories=false, page_cache=false,
+                        preserve_permissions=false))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         endpoint_url: Option<String>,
@@ -99,6 +100,9 @@ impl Endpoint {
         ca_bundle: Option<String>,
         use_fips: bool,
         use_dual_stack: bool,
+        path_style: Option<bool>,
+        accelerate: bool,
+        sign_bodies: bool,
         disk: bool,
         symlinks: &str,
         empty_directories: bool,
@@ -114,7 +118,14 @@ impl Endpoint {
         Ok(Self(if disk {
             Reached::Disk(Files { links, empty_folders: empty_directories, page_cache, preserve_permissions })
         } else {
-            let resolved = resolved.then_some(ResolvedSettings { ca_bundle, use_fips, use_dual_stack });
+            let resolved = resolved.then_some(ResolvedSettings {
+                ca_bundle,
+                use_fips,
+                use_dual_stack,
+                path_style,
+                accelerate,
+                sign_bodies,
+            });
             Reached::Service(EndpointOptions { endpoint_url, region, profile, anonymous, resolved, credentials: None })
         }))
     }

@@ -411,15 +411,23 @@ def statuses(connection: sa.Connection, database: Database, *, ids: Sequence[str
 @cache
 def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
     """Made once: it is asked many times a second, and making it takes several times as long as answering it."""
-    query = sa.select(transfer, *(tally.c[name].label(f"total_{name}") for name in _TOTALS))
+    other = transfer.alias("other")
+    is_fresh = worker_live.c.at > clock(is_sqlite=is_sqlite) - LIVE_SECONDS
+    attended = sa.select(worker_live.c.transfer_id).where(worker_live.c.transfer_id == other.c.id, is_fresh)
+    why_blocked = sa.select(other.c.waits_for).where(
+        other.c.id == transfer.c.blocked_by, other.c.ended_at.is_(None), sa.not_(attended.exists())
+    )
+    query = sa.select(
+        transfer,
+        *(tally.c[name].label(f"total_{name}") for name in _TOTALS),
+        why_blocked.scalar_subquery().label("why_blocked"),
+    )
     query = query.join(tally, tally.c.transfer_id == transfer.c.id)
     query = query.order_by(transfer.c.created_at.desc(), transfer.c.id).limit(sa.bindparam("limit"))
     if by_id:
         query = query.where(transfer.c.id.in_(sa.bindparam("ids", expanding=True)))
     wanted = query.subquery("wanted")
-    fresh = sa.and_(
-        worker_live.c.transfer_id == wanted.c.id, worker_live.c.at > clock(is_sqlite=is_sqlite) - LIVE_SECONDS
-    )
+    fresh = sa.and_(worker_live.c.transfer_id == wanted.c.id, is_fresh)
     return (
         sa.select(wanted, worker_live.c.data.label("report"))
         .select_from(wanted.outerjoin(worker_live, fresh))
@@ -460,7 +468,10 @@ def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int
 
 
 def _waits_for(row: sa.Row[Any]) -> str | None:
-    return row.waits_for if row.blocked_by is None else f"transfer {row.blocked_by}, which writes to the same keys"
+    if row.blocked_by is None:
+        return row.waits_for
+    other = f"transfer {row.blocked_by}, which writes to the same keys"
+    return other if row.why_blocked is None else f"{other} and waits for {row.why_blocked}"
 
 
 def _summed(reports: list[dict[str, Any]]) -> tuple[Live, int]:

@@ -58,6 +58,7 @@ impl fmt::Debug for EndpointOptions {
 /// What decides where requests go, besides endpoint and region, as the caller has resolved it. With it, only credentials come from the
 /// environment and the profile; no endpoint then means AWS itself, and no region the one of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // one fact each
 pub struct ResolvedSettings {
     /// Path of certificates to trust besides those of the system.
     pub ca_bundle: Option<String>,
@@ -65,6 +66,12 @@ pub struct ResolvedSettings {
     pub use_fips: bool,
     /// Use the endpoints of AWS that answer on IPv6 as well.
     pub use_dual_stack: bool,
+    /// Whether a bucket's name stands in the path of a request, or else in the host. None: wherever the endpoint takes it.
+    pub path_style: Option<bool>,
+    /// Use S3 Transfer Acceleration.
+    pub accelerate: bool,
+    /// Signatures cover bodies too.
+    pub sign_bodies: bool,
 }
 
 /// An address as it may be shown: a password in it, which does not belong there, is left out.
@@ -161,7 +168,7 @@ impl Base {
         }
         let region = sdk.region().map_or("us-east-1", |region| region.as_ref().trim()).to_owned();
         let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(KeptCredentials::new);
-        let settings = AwsSettings::of(&sdk, endpoint.as_deref());
+        let settings = AwsSettings::of(&sdk, endpoint.as_deref(), options.resolved.as_ref());
         let params = Params::builder()
             .set_use_fips(sdk.use_fips())
             .set_use_dual_stack(settings.dual_stack)

@@ -3,7 +3,7 @@
 use aws_types::SdkConfig;
 use hyper::Uri;
 
-use super::connect::{configured, is_aws, without_userinfo};
+use super::connect::{ResolvedSettings, configured, is_aws, without_userinfo};
 
 /// Settings of the `s3` section that mean something to the AWS CLI, and the option that means the same here.
 const UNHEEDED: [(&str, &str); 5] = [
@@ -32,11 +32,14 @@ pub(super) struct AwsSettings {
 }
 
 impl AwsSettings {
-    /// What holds for requests to this endpoint; None: AWS, at the address that region and bucket have.
-    pub(super) fn of(sdk: &SdkConfig, endpoint: Option<&str>) -> Self {
+    /// What holds for requests to this endpoint; None: AWS, at the address that region and bucket have. With `resolved`, the
+    /// environment and the profile decide the number of tries alone.
+    pub(super) fn of(sdk: &SdkConfig, endpoint: Option<&str>, resolved: Option<&ResolvedSettings>) -> Self {
         let section = configured(sdk, "AWS_S3", "s3").unwrap_or_default();
         let mut settings = Self::of_section(&section);
-        if settings.dual_stack.is_none() {
+        if let Some(resolved) = resolved {
+            settings.follow(resolved);
+        } else if settings.dual_stack.is_none() {
             settings.dual_stack = sdk.use_dual_stack();
         }
         settings.read_attempts(configured(sdk, "AWS_MAX_ATTEMPTS", "max_attempts").as_deref());
@@ -70,6 +73,14 @@ impl AwsSettings {
             }
         }
         settings
+    }
+
+    /// Where requests go and what they sign is as the caller says.
+    fn follow(&mut self, resolved: &ResolvedSettings) {
+        self.path_style = resolved.path_style;
+        self.accelerate = resolved.accelerate;
+        self.dual_stack = Some(resolved.use_dual_stack);
+        self.sign_bodies = resolved.sign_bodies;
     }
 
     fn read_attempts(&mut self, value: Option<&str>) {
@@ -135,6 +146,21 @@ mod tests {
         assert_eq!(settings.notes.len(), 2, "{:?}", settings.notes);
         assert!(settings.notes[0].contains("--max-requests") && settings.notes[1].contains("--max-bandwidth"));
         assert_eq!(AwsSettings::of_section("").at(None), AwsSettings::default());
+    }
+
+    #[test]
+    fn what_the_caller_has_resolved_holds_against_the_profile() {
+        let mut settings = AwsSettings::of_section(SECTION);
+        settings.follow(&ResolvedSettings::default());
+
+        assert_eq!((settings.path_style, settings.dual_stack), (None, Some(false)));
+        assert!(!settings.accelerate && !settings.sign_bodies);
+
+        let mut settings = AwsSettings::default();
+        let path_style = Some(true);
+        settings.follow(&ResolvedSettings { path_style, sign_bodies: true, accelerate: true, ..Default::default() });
+        assert_eq!(settings.path_style, path_style);
+        assert!(settings.accelerate && settings.sign_bodies);
     }
 
     #[test]

@@ -111,6 +111,8 @@ fn hosts_that_need_no_proxy_are_reached_directly() {
 fn resolved_settings_leave_the_environment_only_the_credentials() {
     let (home, proxy) = (Folder::new(), Wire::always(Reply::error(502, "BadGateway")));
     let (url, elsewhere) = (proxy.url(), "http://s3.elsewhere.invalid");
+    let config = home.0.join("aws-config");
+    std::fs::write(&config, "[default]\ns3 =\n  addressing_style = path\n  use_accelerate_endpoint = true\n").unwrap();
     in_own_process(
         "proxies::resolved_settings_inner",
         &home.0,
@@ -119,6 +121,7 @@ fn resolved_settings_leave_the_environment_only_the_credentials() {
             ("AWS_ENDPOINT_URL_S3", elsewhere),
             ("AWS_REGION", "ap-south-1"),
             ("AWS_USE_DUALSTACK_ENDPOINT", "true"),
+            ("AWS_CONFIG_FILE", config.to_str().unwrap()),
             ("AWS_ACCESS_KEY_ID", "AKIDENV"),
             ("AWS_SECRET_ACCESS_KEY", "secret"),
             ("HTTP_PROXY", &url),

@@ -66,12 +66,12 @@ class StartTransfer(BaseModel):
 
 @router.post("/start_transfer")
 async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
-    """Starts a transfer; answers with its id once the source has been listed."""
+    """Starts a transfer; answers with its id once the source has been listed, or at once when it waits for others."""
     spec = build_mirror_spec(body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix)
     context.settings.policy.check(spec)
     await context.checks.check(spec)
     transfer_id = await run_in_threadpool(context.service.submit, spec, actor=actor)
-    _raise_if_unlisted(await _listed(context, transfer_id))
+    _raise_if_unlisted(await _listed(context, transfer_id, or_waits=True))
     return transfer_id
 
 
@@ -100,12 +100,15 @@ def crash_application() -> None:
     os._exit(1)
 
 
-async def _listed(context: Context, transfer_id: str) -> Status:
-    """The status once the source is listed or the transfer has ended, or when the wait takes too long."""
+async def _listed(context: Context, transfer_id: str, *, or_waits: bool = False) -> Status:
+    """The status once the source is listed or the transfer has ended, or when the wait takes too long.
+
+    With ``or_waits``, also when the transfer waits for another one, or for a worker that is not there.
+    """
     deadline = time.monotonic() + context.planning_timeout
     while True:
         status = await run_in_threadpool(context.service.status, transfer_id)
-        if status.planned or status.ended or time.monotonic() > deadline:
+        if status.planned or status.ended or (or_waits and status.waits_for) or time.monotonic() > deadline:
             return status
         await asyncio.sleep(_POLL_SECONDS)
 
