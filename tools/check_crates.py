@@ -16,6 +16,7 @@ FORBIDDEN = {
     "seqferry-store": {"pyo3", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-transfer": {"pyo3", "seqferry-py", "seqferry-testkit"},
     "seqferry-py": {"seqferry-testkit"},
+    "seqferry-vfs": {"pyo3", "fuser", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-testkit": {"pyo3", "seqferry-store", "seqferry-transfer", "seqferry-py"},
 }
 

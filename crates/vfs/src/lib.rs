@@ -1,0 +1,14 @@
+//! Files over objects, free of any protocol.
+//!
+//! Doors (the FUSE mount, the NFS gateway) translate their requests into calls of this crate and its errors into theirs.
+//! S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read in blocks of
+//! [`BLOCK_SIZE`]. A second tier of blocks below the memory (a disk cache) is a [`BlockTier`].
+
+mod source;
+mod version;
+
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use source::{BlockTier, Priority, RangeBody, Source};
+pub use version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_count, block_length};

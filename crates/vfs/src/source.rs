@@ -1,0 +1,78 @@
+//! The two traits that this crate stands on: where objects come from, and a tier of blocks below the memory.
+//!
+//! A [`Source`] makes whole, retried and budgeted requests; it hides nothing and remembers nothing. Dropping the future of a
+//! request, or the body of an answer, cancels the request.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use seqferry_store::{ByteStream, ListPage, ListRequest, ObjectMeta, Range, StoreError};
+
+use crate::version::ObjectVersion;
+
+/// How urgently an answer is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Priority {
+    /// Nobody waits for it yet: read-ahead, warming a cache.
+    ReadAhead,
+    /// A program waits for it.
+    Demand,
+}
+
+/// The answer to a ranged GET.
+pub struct RangeBody {
+    /// Facts about the whole object, as the service gave them with the bytes.
+    pub meta: ObjectMeta,
+    /// The bytes of the range in order. A body that breaks ends with an error, never silently early.
+    pub bytes: ByteStream,
+}
+
+impl RangeBody {
+    /// All bytes in one piece.
+    pub async fn collect(mut self) -> Result<Bytes, StoreError> {
+        let mut all = BytesMut::new();
+        while let Some(chunk) = self.bytes.next().await {
+            all.extend_from_slice(&chunk?);
+        }
+        Ok(all.freeze())
+    }
+}
+
+/// Where objects come from.
+///
+/// Errors are those of the last attempt: a caller does not retry. Cancel a request by dropping its future.
+#[async_trait]
+pub trait Source: Send + Sync + Debug + 'static {
+    /// The endpoint, as [`ObjectVersion::endpoint`] names it.
+    fn endpoint(&self) -> &str;
+
+    /// One page of a listing.
+    async fn list(&self, request: &ListRequest, priority: Priority) -> Result<ListPage, StoreError>;
+
+    /// Facts about the current version of an object.
+    async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError>;
+
+    /// A range of exactly this version: an error of class `Precondition` or `NotFound` where the service no longer has it,
+    /// never bytes of another one. `version_id` pins more firmly where it is known.
+    async fn get(
+        &self,
+        version: &ObjectVersion,
+        version_id: Option<&str>,
+        range: Range,
+        priority: Priority,
+    ) -> Result<RangeBody, StoreError>;
+}
+
+/// A tier of blocks below the memory, such as a disk cache.
+///
+/// It can make reading faster and never wrong: what it cannot serve with certainty is a miss.
+#[async_trait]
+pub trait BlockTier: Send + Sync + Debug + 'static {
+    /// The bytes of a block ([`block_length`](crate::block_length) of them), verified. None is a miss; there is no error.
+    async fn load(&self, version: &ObjectVersion, block: u64) -> Option<Bytes>;
+
+    /// Keep a block. Returns at once; a tier that is busy, full or failing drops the block.
+    fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes);
+}
