@@ -150,6 +150,7 @@ class Settings:
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         trusted_proxies: addresses and networks whose word on the address of a client counts.
+        config_file: the configuration file that was read, None if there is none.
     """
 
     state_dir: Path
@@ -160,6 +161,7 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
+    config_file: Path | None = None
 
     @property
     def uses_sqlite(self) -> bool:
@@ -252,6 +254,13 @@ class Settings:
                 local.make_folders(str(self.state_dir), mode=0o700)
             else:
                 self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if (foreign := private.foreign(self.state_dir)) is not None:
+                path, owner = foreign
+                raise ConfigError(
+                    f"Cannot use the state folder {self.state_dir}: {path} belongs to the user {owner}, who could have "
+                    "transfers done with your credentials. Give a folder of your own with --state-dir or "
+                    "SEQFERRY_STATE_DIR."
+                )
             narrowed = private.narrow(self.state_dir)
             if self.uses_sqlite:
                 private.create(self.sqlite_path)
@@ -288,7 +297,7 @@ def _from_file(env: Mapping[str, str]) -> dict[str, Any]:
     # For the few who have one.
     from seqferry import config_file
 
-    return config_file.read(path, named=bool(named))
+    return {"config_file": path, **config_file.read(path, named=bool(named))}
 
 
 def _is_absent(path: Path) -> bool:

@@ -47,6 +47,15 @@ class Policy:
     read: tuple[str, ...] = (_ANYWHERE,)
     write: tuple[str, ...] = (_ANYWHERE,)
 
+    def __str__(self) -> str:
+        """In words, for the log."""
+        endpoints = ", ".join(("the configured one", *self.endpoints))
+        profiles = ", ".join(("the configured one", *self.profiles))
+        return (
+            f"read below {', '.join(self.read) or 'nothing'}; write below {', '.join(self.write) or 'nothing'}; "
+            f"endpoints: {endpoints}; profiles: {profiles}"
+        )
+
     def check(self, spec: TransferSpec) -> None:
         """Refuse what a client may not ask for; contacts nothing and resolves no name.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import stat
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,31 @@ def create(path: Path) -> None:
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE))
+
+
+def foreign(folder: Path) -> tuple[Path, str] | None:
+    """The state folder or the file of ours in it that belongs to another user, and that user's name; None if none does.
+
+    The owner of a database can write transfers into it, which would be done with our credentials. What root owns is
+    trusted. Root itself may open the folder of another user, as in a container with a folder of the host.
+    """
+    mine = {0, os.geteuid()}
+    if os.geteuid() == 0:
+        return None
+    for path in (folder, *(folder / name for name in _NAMES)):
+        with contextlib.suppress(FileNotFoundError):
+            # The folder itself may be a link that its owner made: what counts is who can write there.
+            found = path.stat() if path == folder else path.lstat()
+            if found.st_uid not in mine:
+                return path, _name(found.st_uid)
+    return None
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def narrow(folder: Path) -> list[str]:

@@ -258,7 +258,13 @@ class Service:
             full_id = self._resolve(connection, transfer_id)
             transfers.request_cancel(connection, full_id, time.time(), actor)
             status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
+            attended = transfers.attended(connection, self.database, full_id)
         if abandon and not status.ended:
+            if attended:
+                raise ConflictError(
+                    f"Transfer {full_id} cannot be abandoned: a worker is at it, and ends it. Stop that worker first; "
+                    "after one that was killed, wait 15 seconds."
+                )
             self._abandon(status, actor)
             return self.status(full_id)
         if status.state not in ("cancelling", "cancelled"):
@@ -267,10 +273,6 @@ class Service:
 
     def _abandon(self, status: Status, actor: str) -> None:
         """End a transfer that is being given up, without a word to the storage."""
-        if status.live.workers:
-            raise ConflictError(
-                f"Transfer {status.id} cannot be abandoned: a worker is at it, and ends it. Stop that worker first."
-            )
         more = True
         while more:
             with self.database.write() as connection:

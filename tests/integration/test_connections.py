@@ -7,8 +7,9 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -103,6 +104,26 @@ def test_a_body_that_does_not_come_is_given_up(client: httpx.Client, monkeypatch
 
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"application/problem+json" in answer
+
+
+def test_a_client_that_does_not_read_its_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "SEND_SECONDS", 0.3)
+    ended = threading.Event()
+
+    async def endless(_scope: Scope, _receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(1000):  # more than all buffers between the two hold
+                await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
+        finally:
+            ended.set()
+
+    with http(endless) as client, _connected(client) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert ended.wait(60)
+        with suppress(ConnectionResetError):
+            while connection.recv(1_000_000):
+                pass
 
 
 def test_beyond_the_limit_a_new_connection_replaces_the_oldest_that_asks_for_nothing(

@@ -16,7 +16,7 @@ from seqferry.config import Settings
 from seqferry.db import live
 from seqferry.db.database import Database
 from seqferry.db.live import Report
-from seqferry.db.tables import transfer
+from seqferry.db.tables import transfer, worker_live
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
@@ -320,11 +320,13 @@ def test_a_transfer_whose_key_is_gone_can_be_abandoned(shells: Shells) -> None:
     assert shells.status(waiting)["waits_for"] is None
 
 
-def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells) -> None:
+@pytest.mark.parametrize("silent", [0, 8], ids=["reporting", "silent for less than its lease"])
+def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells, silent: int) -> None:
     shell = {"AWS_ACCESS_KEY_ID": "GONE", "AWS_SECRET_ACCESS_KEY": "hidden"}
     transfer_id = shells.submit(shell, build_spec("s3://from/run/", "s3://to/run/"))
     with shells.database() as database, database.write() as connection:
         connection.execute(transfer.update().values(state="running", started_at=1.0))
         live.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+        connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
 
     assert "a worker is at it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from datetime import time
 from pathlib import Path
@@ -262,6 +263,30 @@ def test_the_state_folder_is_for_its_owner_only(tmp_path: Path) -> None:
 
     assert settings.state_dir.stat().st_mode & 0o777 == 0o700
     assert modes(settings.state_dir) == {"seqferry.sqlite": 0o600}
+
+
+@pytest.mark.parametrize("planted", ["folder", "database"])
+def test_a_state_folder_or_database_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o777)
+    (state / "seqferry.sqlite").touch()
+    us = os.geteuid()
+    if us == 0:
+        us, other = 65533, 65534
+        os.chown(state, other if planted == "folder" else us, -1)
+        os.chown(state / "seqferry.sqlite", other if planted == "database" else us, -1)
+    elif planted == "folder":
+        us += 1
+    else:
+        pytest.skip("only root can make a file of another user")
+    monkeypatch.setattr(os, "geteuid", lambda: us)
+
+    with pytest.raises(ConfigError, match="belongs to the user") as refused:
+        Settings.load({}, state_dir=state).prepare_state_dir()
+
+    assert str(state if planted == "folder" else state / "seqferry.sqlite") in refused.value.message
 
 
 def modes(folder: Path) -> dict[str, int]:

@@ -2,7 +2,7 @@
 //!
 //! Where several workers share the work, one that the others no longer hear of must stop before they take its work over. The
 //! control plane extends the [`Lease`] with each sign of life that was acknowledged. Past its end no write request starts, and
-//! one whose body is still being sent is given up, without a word from a thread or a database: each request looks at the clock.
+//! one that is under way is given up, without a word from a thread or a database: each request has a timer of its own.
 //! After a lapse the lease begins a new epoch, in which only jobs may write that were found to be still this process's own.
 //!
 //! Times are nanoseconds of `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -70,12 +71,13 @@ impl Lease {
 pub struct LeaseHolder {
     lease: Arc<Lease>,
     epoch: AtomicU64,
+    disowned: Notify,
 }
 
 impl LeaseHolder {
     /// Leave to write in this epoch, which was the present one when the job was found to be this process's own.
     pub fn new(lease: Arc<Lease>, epoch: u64) -> Self {
-        Self { lease, epoch: AtomicU64::new(epoch) }
+        Self { lease, epoch: AtomicU64::new(epoch), disowned: Notify::new() }
     }
 
     /// Whether a write may start now.
@@ -95,6 +97,7 @@ impl LeaseHolder {
     /// Another process has the job's work: nothing of it is written here any more.
     pub fn disown(&self) {
         self.epoch.store(NEVER, Ordering::SeqCst);
+        self.disowned.notify_waiters();
     }
 
     /// Wait until writes may start.
@@ -109,12 +112,40 @@ impl LeaseHolder {
         }
     }
 
+    /// Wait until writes must end. A lease that was extended meanwhile is waited for again.
+    async fn lapsed(&self) {
+        loop {
+            let mut disowned = pin!(self.disowned.notified());
+            disowned.as_mut().enable();
+            if !self.may_write() {
+                return;
+            }
+            let left = self.lease.until.load(Ordering::SeqCst).saturating_sub(now());
+            // At least a millisecond, the resolution of the timer: it never fires again and again at once.
+            let left = Duration::from_nanos(u64::try_from(left).unwrap_or(0)).max(Duration::from_millis(1));
+            tokio::select! {
+                () = disowned => {}
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
     /// The answer to a write, or an error as soon as the lease has lapsed: its connection is then given up, so that a body that
     /// was not sent to its end never takes effect.
     async fn write<T>(&self, about: About<'_>, request: impl Future<Output = Result<T>>) -> Result<T> {
         let mut request = pin!(request);
+        // Wakes this task at the lapse, also where the network is silent. It is started by the first look that finds the request
+        // unanswered.
+        let mut lapsed = pin!(self.lapsed());
         std::future::poll_fn(|context| {
-            if self.may_write() { request.as_mut().poll(context) } else { Poll::Ready(Err(about.lapsed())) }
+            // The clock is asked at each look: the timer stands still while the machine is suspended.
+            if !self.may_write() {
+                return Poll::Ready(Err(about.lapsed()));
+            }
+            if let Poll::Ready(answer) = request.as_mut().poll(context) {
+                return Poll::Ready(answer);
+            }
+            lapsed.as_mut().poll(context).map(|()| Err(about.lapsed()))
         })
         .await
     }
@@ -341,6 +372,41 @@ mod tests {
 
         lease.set(now(), 1);
         wake.notify_one();
+
+        assert_eq!(write.await.expect_err("given up").code, LEASE_LAPSED);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_nothing_wakes_is_given_up_at_the_lapse() {
+        let (_lease, holder) = held(now() + SECOND / 20);
+
+        let silent = std::future::pending::<Result<()>>();
+
+        assert_eq!(holder.write(About("PutObject", "b", "k"), silent).await.expect_err("given up").code, LEASE_LAPSED);
+    }
+
+    #[tokio::test]
+    async fn a_write_goes_on_where_the_lease_was_extended() {
+        let (lease, holder) = held(now() + SECOND / 20);
+        let answer = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Ok(())
+        };
+        let mut write = pin!(holder.write(About("PutObject", "b", "k"), answer));
+        assert!(futures::poll!(write.as_mut()).is_pending());
+
+        lease.set(now() + 60 * SECOND, 1);
+
+        write.await.expect("within the lease");
+    }
+
+    #[tokio::test]
+    async fn a_write_of_a_disowned_job_is_given_up_at_once() {
+        let (_lease, holder) = held(now() + 60 * SECOND);
+        let mut write = pin!(holder.write(About("PutObject", "b", "k"), std::future::pending::<Result<()>>()));
+        assert!(futures::poll!(write.as_mut()).is_pending());
+
+        holder.disown();
 
         assert_eq!(write.await.expect_err("given up").code, LEASE_LAPSED);
     }

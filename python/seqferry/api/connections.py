@@ -23,6 +23,9 @@ MAX_CONNECTIONS: Final = 512
 HEADER_SECONDS: Final = 10.0
 """From the first byte of a request, or from the connection, until its headers are whole."""
 
+SEND_SECONDS: Final = 30.0
+"""A client that reads so little that the server can send nothing for this long is gone, whatever token it has."""
+
 _KEEP_ALIVE_SECONDS: Final = 15
 _HEADER_BYTES: Final = 32 * 1024
 _HANDSHAKE_SECONDS: Final = 10.0
@@ -31,13 +34,14 @@ _RETRY_ACCEPT_SECONDS: Final = 0.1
 
 
 class _Connection(H11Protocol):
-    """HTTP/1.1 that is closed when the headers of a request do not come in time."""
+    """HTTP/1.1 that is closed when the headers of a request do not come, or its answer is not read, in time."""
 
     def __init__(self, gone: asyncio.Future[None], **options: Any) -> None:
         """Args: ``gone`` is resolved when the connection is closed; ``options`` are uvicorn's."""
         super().__init__(**options)
         self._gone = gone
         self._deadline: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -55,8 +59,17 @@ class _Connection(H11Protocol):
         if self.answers:  # the next request was there already
             self._stop_expecting()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reading = self.loop.call_later(SEND_SECONDS, self.close)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_waiting_for_reader()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_expecting()
+        self._stop_waiting_for_reader()
         super().connection_lost(exc)
         if not self._gone.done():
             self._gone.set_result(None)
@@ -74,6 +87,11 @@ class _Connection(H11Protocol):
 
     def close(self) -> None:
         self.transport.abort()
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def _expect_headers(self) -> None:
         self._stop_expecting()

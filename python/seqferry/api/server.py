@@ -87,6 +87,7 @@ def serve(
         outage.wait_until_there(settings)
         with Service.open(settings) as service:
             store = None if no_token else _token_store(settings)
+            log.info("configuration file: %s; clients may %s", settings.config_file or "none", settings.policy)
             _say_exposure(host, no_token=no_token, encrypted=tls is not None)
             checks = StorageChecks(service)
             worker = Worker.start(settings, service)

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import urllib.request
+from pathlib import Path
 
 import pytest
 from cli_process import Cli, Places, ended
@@ -33,6 +34,18 @@ def test_serve_does_the_work_and_cp_only_follows(cli: Cli, seaweedfs_places: Pla
     assert told["state"] == "done"
     serving.signal(signal.SIGTERM)
     assert serving.wait(30) == 0
+
+
+def test_serve_says_which_configuration_holds_for_its_clients(cli: Cli, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[server]\nread = ["s3://vendor/"]\n')
+
+    serving = cli.start("serve", "--port", "0", env={"SEQFERRY_CONFIG": str(config)})
+    serving.wait_for_output("http://")
+    serving.signal(signal.SIGTERM)
+    assert serving.wait(30) == 0
+
+    assert f"configuration file: {config}; clients may read below s3://vendor/; write below s3://;" in serving.stderr
 
 
 def test_serve_beyond_loopback_needs_tokens(cli: Cli) -> None:
