@@ -4,11 +4,15 @@
 //! S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read in blocks of
 //! [`BLOCK_SIZE`]. A second tier of blocks below the memory (a disk cache) is a [`BlockTier`].
 
+mod error;
 mod source;
+pub mod tree;
 mod version;
 
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use error::{Result, VfsError};
 pub use source::{BlockTier, Priority, RangeBody, Source};
+pub use tree::{Attributes, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, ROOT, Tree, TreeOptions};
 pub use version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_count, block_length};

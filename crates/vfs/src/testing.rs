@@ -72,6 +72,9 @@ impl StoreSource {
     }
 
     /// Hold back every request from now on, as a network that is down, until the guard is dropped.
+    ///
+    /// # Panics
+    /// Never: the semaphore is not closed.
     pub async fn hold(&self) -> impl Drop + Send {
         self.open.acquire_many(OPEN).await.expect("it is never closed")
     }

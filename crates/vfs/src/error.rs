@@ -1,0 +1,69 @@
+//! What can go wrong with a file. Doors translate these into the errors of their protocol and decide nothing else.
+
+use std::fmt;
+
+use seqferry_store::{ErrorClass, StoreError};
+
+/// Every operation on files ends in one of these.
+pub type Result<T> = std::result::Result<T, VfsError>;
+
+/// Why an operation on a file failed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum VfsError {
+    /// No file or directory has this name.
+    NotFound,
+    /// The inode is unknown, or the version behind it has been replaced: look the name up again.
+    Stale,
+    /// A directory was asked for.
+    NotADirectory,
+    /// A file was asked for.
+    IsADirectory,
+    /// The operation does not fit the inode, such as reading the target of what is no link.
+    Invalid,
+    /// The object is archived: its bytes cannot be read before it has been restored.
+    Archived(StoreError),
+    /// The service denies it.
+    Denied(StoreError),
+    /// Any other failure of the service, after all retries.
+    Failed(StoreError),
+}
+
+impl VfsError {
+    /// The failed request, where one failed.
+    pub fn cause(&self) -> Option<&StoreError> {
+        match self {
+            Self::Archived(error) | Self::Denied(error) | Self::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for VfsError {
+    fn from(error: StoreError) -> Self {
+        match error.class {
+            ErrorClass::Precondition => Self::Stale,
+            ErrorClass::NotFound => Self::NotFound,
+            ErrorClass::Person if error.code == "InvalidObjectState" => Self::Archived(error),
+            ErrorClass::Person | ErrorClass::Credentials => Self::Denied(error),
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl fmt::Display for VfsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("no such file or directory"),
+            Self::Stale => f.write_str("the file was replaced or removed"),
+            Self::NotADirectory => f.write_str("not a directory"),
+            Self::IsADirectory => f.write_str("is a directory"),
+            Self::Invalid => f.write_str("invalid argument"),
+            Self::Archived(error) | Self::Denied(error) | Self::Failed(error) => {
+                write!(f, "{error}. {}", error.advice())
+            }
+        }
+    }
+}
+
+impl std::error::Error for VfsError {}

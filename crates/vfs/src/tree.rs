@@ -1,0 +1,473 @@
+//! The tree of names: inodes, lookups and directories, answered from memory where a listing is complete.
+//!
+//! A directory is listed as a whole and then answers every lookup, hits and misses alike, until its lifetime ends. A directory
+//! of more than one page of keys is not listed for one lookup: the name is checked by itself. Inodes stand for object
+//! versions: a replaced object is another inode. No lock is held while a request is under way.
+
+mod check;
+mod inodes;
+mod listing;
+mod metadata;
+pub mod names;
+mod neighbours;
+mod snapshot;
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use seqferry_store::ObjectMeta;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::error::{Result, VfsError};
+use crate::source::Source;
+use crate::version::{ObjectVersion, VersionPin};
+use listing::Progress;
+pub use metadata::StoredMetadata;
+pub use names::{HiddenKey, HiddenReason};
+pub use neighbours::Order;
+pub use snapshot::FileKind;
+use snapshot::{Facts, Snapshot};
+
+/// Inode of the root.
+pub const ROOT: u64 = 1;
+
+/// What callers are told where nothing ever expires: a year.
+const NEVER: Duration = Duration::from_hours(365 * 24);
+
+/// Names of one directory that are remembered from checks of single names.
+const CHECKED_NAMES: usize = 1 << 16;
+
+/// Inodes whose stored metadata is remembered.
+const STORED_METADATA: usize = 1 << 20;
+
+/// What to show and for how long to believe it.
+#[derive(Debug, Clone)]
+pub struct TreeOptions {
+    /// Bucket name.
+    pub bucket: String,
+    /// Keys that are shown: those that start with this. Empty, or ends in a slash.
+    pub prefix: String,
+    /// How long an answer is believed. None: for good. Zero: every lookup asks.
+    pub lifetime: Option<Duration>,
+    /// Names that are remembered at a time; the directories used least recently are forgotten first.
+    pub max_entries: usize,
+}
+
+impl TreeOptions {
+    /// A whole bucket with the defaults: 60 s, 10 million names (some 150 bytes each).
+    pub fn bucket(bucket: &str) -> Self {
+        Self {
+            bucket: bucket.to_owned(),
+            prefix: String::new(),
+            lifetime: Some(Duration::from_mins(1)),
+            max_entries: 10_000_000,
+        }
+    }
+}
+
+/// Facts about an inode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attributes {
+    /// Number of the inode.
+    pub inode: u64,
+    /// What it is.
+    pub kind: FileKind,
+    /// Bytes; of a link those of its target.
+    pub size: u64,
+    /// Seconds since the epoch: as stored with the object where that is known, else when the service received it.
+    pub modified: f64,
+    /// Permissions that were stored with the object, if known.
+    pub permissions: Option<u16>,
+    /// Owner that was stored with the object, if known.
+    pub uid: Option<u32>,
+    /// Group that was stored with the object, if known.
+    pub gid: Option<u32>,
+    /// For how long this may be believed.
+    pub valid: Duration,
+}
+
+/// The answer to a lookup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lookup {
+    /// None: there is no such name.
+    pub attributes: Option<Attributes>,
+    /// For how long the answer may be believed.
+    pub valid: Duration,
+}
+
+/// One name of a directory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DirectoryEntry {
+    /// Its name.
+    pub name: String,
+    /// Where reading goes on after this entry.
+    pub cookie: u64,
+    /// Its facts.
+    pub attributes: Attributes,
+}
+
+/// The names below one prefix of one bucket.
+#[derive(Debug)]
+pub struct Tree {
+    source: Arc<dyn Source>,
+    endpoint: Arc<str>,
+    bucket: Arc<str>,
+    options: TreeOptions,
+    /// Seconds since the epoch: the time that directories show.
+    since: f64,
+    state: RwLock<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    directories: Vec<Directory>,
+    /// Places in `directories` that are free.
+    vacant: Vec<u32>,
+    places: HashMap<u64, Place>,
+    metadata: HashMap<u64, StoredMetadata>,
+    /// Names in all snapshots.
+    entries: usize,
+    /// Uses of directories so far: orders them by their last use.
+    clock: u64,
+}
+
+/// Where an inode is.
+#[derive(Debug, Clone)]
+enum Place {
+    /// A directory that has been used.
+    Directory(u32),
+    /// An entry of a snapshot.
+    Listed { directory: u32, index: u32 },
+    /// A name that was checked by itself.
+    Checked(Arc<CheckedEntry>),
+}
+
+#[derive(Debug)]
+struct CheckedEntry {
+    directory: u32,
+    name: Box<str>,
+    inode: u64,
+    facts: Facts,
+}
+
+#[derive(Debug)]
+struct Directory {
+    inode: u64,
+    parent: u64,
+    prefix: Arc<str>,
+    snapshot: Option<Arc<Snapshot>>,
+    /// When the listing behind the snapshot began.
+    listed: Option<Instant>,
+    /// More than one page of keys.
+    is_large: bool,
+    next_cookie: u32,
+    checked: HashMap<Box<str>, Checked>,
+    /// A listing under way.
+    listing: Option<watch::Receiver<Progress>>,
+    used: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Checked {
+    entry: Option<Arc<CheckedEntry>>,
+    /// When the check began.
+    at: Instant,
+}
+
+impl Tree {
+    /// A tree that has asked for nothing yet.
+    pub fn new(source: Arc<dyn Source>, options: TreeOptions) -> Arc<Self> {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let root = Directory::new(ROOT, ROOT, options.prefix.as_str().into());
+        let state = State {
+            directories: vec![root],
+            vacant: Vec::new(),
+            places: HashMap::from([(ROOT, Place::Directory(0))]),
+            metadata: HashMap::new(),
+            entries: 0,
+            clock: 0,
+        };
+        Arc::new(Self {
+            endpoint: source.endpoint().into(),
+            bucket: options.bucket.as_str().into(),
+            source,
+            options,
+            since: since.as_secs_f64(),
+            state: RwLock::new(state),
+        })
+    }
+
+    /// The source of the objects.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    /// Look a name up.
+    ///
+    /// # Errors
+    /// When the parent is unknown or no directory, or a request fails. An absent name is no error.
+    pub async fn lookup(self: &Arc<Self>, parent: u64, name: &str) -> Result<Lookup> {
+        let directory = self.directory(parent)?;
+        if names::check_name(name).is_err() {
+            return Ok(Lookup { attributes: None, valid: self.options.lifetime.unwrap_or(NEVER) });
+        }
+        if let Some(found) = self.from_memory(directory, parent, name) {
+            return Ok(found);
+        }
+        if self.options.lifetime == Some(Duration::ZERO) || !self.list_for_lookup(directory, parent).await? {
+            return self.check(directory, parent, name).await;
+        }
+        match self.from_memory(directory, parent, name) {
+            Some(found) => Ok(found),
+            // The lifetime is shorter than the listing took.
+            None => self.check(directory, parent, name).await,
+        }
+    }
+
+    /// Facts about an inode.
+    ///
+    /// # Errors
+    /// `Stale` when the tree no longer knows it.
+    pub fn attributes(&self, inode: u64) -> Result<Attributes> {
+        let state = self.read();
+        let place = state.places.get(&inode).ok_or(VfsError::Stale)?;
+        match place {
+            Place::Directory(_) => Ok(self.attributes_of(&state, inode, &Facts::directory(), self.shown_lifetime())),
+            Place::Listed { directory, index } => {
+                let directory = state.directories.get(*directory as usize).ok_or(VfsError::Stale)?;
+                let entry = directory.snapshot.as_ref().and_then(|snapshot| snapshot.entry(*index));
+                let entry = entry.ok_or(VfsError::Stale)?;
+                let valid = directory.listed.and_then(|at| self.remaining(at)).unwrap_or_default();
+                Ok(self.attributes_of(&state, inode, &entry.facts(), valid))
+            }
+            Place::Checked(entry) => {
+                let checked = state.directories.get(entry.directory as usize).and_then(|d| d.checked.get(&entry.name));
+                let valid = checked.and_then(|checked| self.remaining(checked.at)).unwrap_or_default();
+                Ok(self.attributes_of(&state, inode, &entry.facts, valid))
+            }
+        }
+    }
+
+    /// Inode of the directory that holds a directory.
+    ///
+    /// # Errors
+    /// When the inode is unknown or no directory.
+    pub fn parent(&self, inode: u64) -> Result<u64> {
+        let directory = self.directory(inode)?;
+        Ok(self.read().directories[directory as usize].parent)
+    }
+
+    /// The version of the object behind a file or link.
+    ///
+    /// # Errors
+    /// `IsADirectory` for a directory, `Stale` for an unknown inode.
+    pub fn version(&self, inode: u64) -> Result<ObjectVersion> {
+        let state = self.read();
+        let (directory, name, facts) = state.file(inode)?;
+        let ending = if facts.kind == FileKind::Symlink { names::RCLONE_LINK } else { "" };
+        let key = format!("{}{name}{ending}", state.directories[directory as usize].prefix);
+        Ok(ObjectVersion {
+            endpoint: Arc::clone(&self.endpoint),
+            bucket: Arc::clone(&self.bucket),
+            key: key.into(),
+            pin: VersionPin::Etag(facts.etag.into()),
+            size: facts.size,
+        })
+    }
+
+    /// Whether the listing says that the object has to be restored before it can be read.
+    pub fn is_archived(&self, inode: u64) -> bool {
+        self.read().file(inode).is_ok_and(|(_, _, facts)| facts.archived)
+    }
+
+    /// The parent of a file and its name there.
+    ///
+    /// # Errors
+    /// As [`Tree::version`].
+    pub fn name_of(&self, inode: u64) -> Result<(u64, String)> {
+        let state = self.read();
+        let (directory, name, _) = state.file(inode)?;
+        Ok((state.directories[directory as usize].inode, name))
+    }
+
+    /// Entries of a directory after `cookie` (0: from the beginning), at most `most`. The first two are `.` and `..`. From the
+    /// beginning the directory is listed anew when its lifetime has ended.
+    ///
+    /// # Errors
+    /// When the inode is unknown or no directory, or the listing fails.
+    pub async fn read_directory(self: &Arc<Self>, inode: u64, cookie: u64, most: usize) -> Result<Vec<DirectoryEntry>> {
+        let directory = self.directory(inode)?;
+        let known = self.read().directories[directory as usize].snapshot.is_some();
+        if cookie == 0 || !known {
+            self.list_for_reading(directory, inode).await?;
+        }
+        let mut entries = Vec::new();
+        for (dot_cookie, name, number) in [(1, ".", inode), (2, "..", self.parent(inode)?)] {
+            if cookie < dot_cookie {
+                let attributes = self.attributes(number)?;
+                entries.push(DirectoryEntry { name: name.to_owned(), cookie: dot_cookie, attributes });
+            }
+        }
+        let state = self.read();
+        let directory = &state.directories[directory as usize];
+        let (Some(snapshot), Some(listed)) = (&directory.snapshot, directory.listed) else { return Ok(entries) };
+        let valid = self.remaining(listed).unwrap_or_default();
+        for (_, entry) in snapshot.after(cookie) {
+            if entries.len() >= most {
+                break;
+            }
+            let name = snapshot.name(entry);
+            let attributes = match directory.checked.get(name).filter(|checked| checked.at >= listed) {
+                None => self.attributes_of(&state, entry.inode, &entry.facts(), valid),
+                Some(Checked { entry: Some(newer), at }) => {
+                    let valid = self.remaining(*at).unwrap_or_default();
+                    self.attributes_of(&state, newer.inode, &newer.facts, valid)
+                }
+                Some(Checked { entry: None, .. }) => continue,
+            };
+            entries.push(DirectoryEntry { name: name.to_owned(), cookie: u64::from(entry.cookie), attributes });
+        }
+        Ok(entries)
+    }
+
+    /// Remember what was stored with an object, from an answer about it.
+    pub fn learn(&self, inode: u64, meta: &ObjectMeta) {
+        let stored = StoredMetadata::of(&meta.attributes.metadata);
+        if stored != StoredMetadata::default() {
+            let mut state = self.write();
+            if state.metadata.len() >= STORED_METADATA {
+                state.metadata.clear();
+            }
+            state.metadata.insert(inode, stored);
+        }
+    }
+
+    /// Keys that are hidden in the directories listed so far: how many, and the first thousand of each directory by name.
+    pub fn hidden(&self) -> (u64, Vec<HiddenKey>) {
+        let state = self.read();
+        let snapshots = state.directories.iter().filter_map(|directory| directory.snapshot.as_ref());
+        let mut named: Vec<HiddenKey> = snapshots.clone().flat_map(|snapshot| snapshot.hidden.clone()).collect();
+        named.sort_by(|a, b| a.key.cmp(&b.key));
+        (snapshots.map(|snapshot| snapshot.hidden_count).sum(), named)
+    }
+
+    /// Names that are remembered.
+    pub fn entries(&self) -> usize {
+        self.read().entries
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// For how long an answer that was asked for at `at` is still believed; None: no longer.
+    fn remaining(&self, at: Instant) -> Option<Duration> {
+        match self.options.lifetime {
+            None => Some(NEVER),
+            Some(lifetime) => lifetime.checked_sub(at.elapsed()).filter(|left| !left.is_zero()),
+        }
+    }
+
+    fn shown_lifetime(&self) -> Duration {
+        self.options.lifetime.unwrap_or(NEVER)
+    }
+
+    /// An answer from memory, if there is one that is still believed. Begins a new listing in good time before it is not.
+    fn from_memory(self: &Arc<Self>, directory: u32, inode: u64, name: &str) -> Option<Lookup> {
+        let mut is_ageing = false;
+        let found = {
+            let state = self.read();
+            let place = state.directories.get(directory as usize).filter(|place| place.inode == inode)?;
+            let (at, found) = place.remembered(name)?;
+            let valid = self.remaining(at)?;
+            if let (Some(lifetime), Some(listed)) = (self.options.lifetime, place.listed) {
+                is_ageing = listed == at && !place.is_large && place.listing.is_none() && valid < lifetime / 2;
+            }
+            let attributes = found.map(|(inode, facts)| self.attributes_of(&state, inode, &facts, valid));
+            Lookup { attributes, valid }
+        };
+        if is_ageing {
+            self.refresh(directory);
+        }
+        Some(found)
+    }
+
+    fn attributes_of(&self, state: &State, inode: u64, facts: &Facts, valid: Duration) -> Attributes {
+        let stored = state.metadata.get(&inode);
+        let modified = match facts.kind {
+            FileKind::Directory => self.since,
+            _ => stored.and_then(|stored| stored.modified).unwrap_or(facts.modified),
+        };
+        Attributes {
+            inode,
+            kind: facts.kind,
+            size: facts.size,
+            modified,
+            permissions: stored.and_then(|stored| stored.permissions),
+            uid: stored.and_then(|stored| stored.uid),
+            gid: stored.and_then(|stored| stored.gid),
+            valid,
+        }
+    }
+}
+
+impl State {
+    /// Directory, name and facts of a file or link.
+    fn file(&self, inode: u64) -> Result<(u32, String, Facts)> {
+        match self.places.get(&inode).ok_or(VfsError::Stale)? {
+            Place::Directory(_) => Err(VfsError::IsADirectory),
+            Place::Listed { directory, index } => {
+                let snapshot = self.directories.get(*directory as usize).and_then(|place| place.snapshot.as_ref());
+                let snapshot = snapshot.ok_or(VfsError::Stale)?;
+                let entry = snapshot.entry(*index).ok_or(VfsError::Stale)?;
+                match entry.kind {
+                    FileKind::Directory => Err(VfsError::IsADirectory),
+                    _ => Ok((*directory, snapshot.name(entry).to_owned(), entry.facts())),
+                }
+            }
+            Place::Checked(entry) if entry.facts.kind == FileKind::Directory => Err(VfsError::IsADirectory),
+            Place::Checked(entry) => Ok((entry.directory, entry.name.to_string(), entry.facts.clone())),
+        }
+    }
+}
+
+impl Directory {
+    fn new(inode: u64, parent: u64, prefix: Arc<str>) -> Self {
+        Self {
+            inode,
+            parent,
+            prefix,
+            snapshot: None,
+            listed: None,
+            is_large: false,
+            next_cookie: snapshot::FIRST_COOKIE,
+            checked: HashMap::new(),
+            listing: None,
+            used: 0,
+        }
+    }
+
+    /// What is remembered of a name, and since when: a check of it, or the listing, whichever is newer.
+    fn remembered(&self, name: &str) -> Option<(Instant, Option<(u64, Facts)>)> {
+        let checked = self.checked.get(name);
+        match (checked, self.listed, &self.snapshot) {
+            (Some(checked), listed, _) if listed.is_none_or(|listed| checked.at >= listed) => {
+                Some((checked.at, checked.entry.as_ref().map(|entry| (entry.inode, entry.facts.clone()))))
+            }
+            (_, Some(listed), Some(snapshot)) => {
+                let entry = snapshot.find(name).and_then(|index| snapshot.entry(index));
+                Some((listed, entry.map(|entry| (entry.inode, entry.facts()))))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

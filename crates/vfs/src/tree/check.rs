@@ -1,0 +1,108 @@
+//! Checks of single names, for directories too large to be listed for one lookup and for objects found replaced.
+
+use std::sync::Arc;
+
+use seqferry_store::{ErrorClass, ListRequest, ObjectMeta};
+use tokio::time::Instant;
+
+use super::snapshot::is_archive_class;
+use super::{CHECKED_NAMES, Checked, CheckedEntry, Facts, FileKind, Lookup, Tree};
+use crate::error::{Result, VfsError};
+use crate::source::Priority;
+
+impl Facts {
+    fn of_head(meta: &ObjectMeta) -> Self {
+        let archived = meta.archived || meta.storage_class.as_deref().is_some_and(is_archive_class);
+        Self { kind: FileKind::File, size: meta.size, modified: meta.last_modified, etag: meta.etag.clone(), archived }
+    }
+}
+
+impl Tree {
+    /// Ask the service about one name: HEAD of the object and a listing below it, side by side.
+    pub(super) async fn check(&self, directory: u32, inode: u64, name: &str) -> Result<Lookup> {
+        let at = Instant::now();
+        let key = {
+            let state = self.read();
+            let place = &state.directories[directory as usize];
+            if place.inode != inode {
+                return Err(VfsError::Stale);
+            }
+            format!("{}{name}", place.prefix)
+        };
+        let below = ListRequest {
+            bucket: self.bucket.to_string(),
+            prefix: format!("{key}/"),
+            max_keys: Some(1),
+            ..ListRequest::default()
+        };
+        let (head, below) =
+            tokio::join!(self.source.head(&self.bucket, &key), self.source.list(&below, Priority::Demand));
+        let below = below?;
+        let has_below = !below.objects.is_empty() || !below.common_prefixes.is_empty();
+        let (facts, meta) = match head {
+            _ if has_below => (Some(Facts::directory()), None),
+            Ok(meta) => (Some(Facts::of_head(&meta)), Some(meta)),
+            Err(error) if error.class == ErrorClass::NotFound => (None, None),
+            Err(error) => return Err(error.into()),
+        };
+        self.remember_check(directory, inode, name, facts, meta.as_ref(), at)
+    }
+
+    fn remember_check(
+        &self,
+        directory: u32,
+        inode: u64,
+        name: &str,
+        facts: Option<Facts>,
+        meta: Option<&ObjectMeta>,
+        at: Instant,
+    ) -> Result<Lookup> {
+        let entry = {
+            let mut state = self.write();
+            if state.directories[directory as usize].inode != inode {
+                return Err(VfsError::Stale);
+            }
+            let entry = facts.map(|facts| {
+                let hash = self.number(&state.directories[directory as usize].prefix, name, &facts, 0);
+                let inode = self.free_number(&state, directory, name, &facts, hash);
+                let entry = CheckedEntry { directory, name: name.into(), inode, facts };
+                Arc::new(entry)
+            });
+            if state.directories[directory as usize].checked.len() >= CHECKED_NAMES {
+                let checked = std::mem::take(&mut state.directories[directory as usize].checked);
+                for old in checked.into_values().filter_map(|checked| checked.entry) {
+                    if old.facts.kind != FileKind::Directory {
+                        state.forget(old.inode);
+                    }
+                }
+            }
+            let checked = &mut state.directories[directory as usize].checked;
+            let old = checked.insert(name.into(), Checked { entry: entry.clone(), at });
+            let old = old.and_then(|old| old.entry).filter(|old| entry.as_ref().is_none_or(|e| e.inode != old.inode));
+            if let Some(old) = old {
+                state.forget(old.inode);
+            }
+            if let Some(entry) = &entry {
+                state.add_checked(entry);
+            }
+            entry
+        };
+        if let (Some(entry), Some(meta)) = (&entry, meta) {
+            self.learn(entry.inode, meta);
+        }
+        let valid = self.remaining(at).unwrap_or_default();
+        let state = self.read();
+        let attributes = entry.map(|entry| self.attributes_of(&state, entry.inode, &entry.facts, valid));
+        Ok(Lookup { attributes, valid })
+    }
+
+    /// An inode's object was found replaced or removed: find out what has its name now.
+    ///
+    /// # Errors
+    /// When that cannot be asked.
+    pub async fn replaced(&self, inode: u64) -> Result<Lookup> {
+        let (parent, name) = self.name_of(inode)?;
+        let directory = self.directory(parent)?;
+        self.check(directory, parent, &name).await
+    }
+}

@@ -1,0 +1,229 @@
+//! Listing whole directories, once for all who wait, and putting the outcome into the tree.
+
+use std::sync::Arc;
+
+use seqferry_store::{ListRequest, StoreError};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::snapshot::{SnapshotBuilder, inodes};
+use super::{FileKind, Tree};
+use crate::error::{Result, VfsError};
+use crate::source::Priority;
+
+/// How far a listing has come.
+#[derive(Debug, Clone)]
+pub(super) enum Progress {
+    /// The first page is under way.
+    Running,
+    /// The first page was not the last.
+    Large,
+    /// It has ended; the directory is known as a whole unless only its first page was wanted.
+    Done(std::result::Result<(), StoreError>),
+}
+
+/// How much of a directory is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    FirstPage,
+    All,
+}
+
+impl Tree {
+    /// List a directory for a lookup in it. False: it is too large for that.
+    pub(super) async fn list_for_lookup(self: &Arc<Self>, directory: u32, inode: u64) -> Result<bool> {
+        if self.read().directories[directory as usize].is_large {
+            return Ok(false);
+        }
+        let mut progress = self.begin(directory, inode, Extent::FirstPage, Priority::Demand)?;
+        loop {
+            let now = progress.borrow_and_update().clone();
+            match now {
+                Progress::Running => {}
+                Progress::Large => return Ok(false),
+                Progress::Done(outcome) => {
+                    outcome?;
+                    return Ok(!self.read().directories[directory as usize].is_large);
+                }
+            }
+            progress.changed().await.map_err(|_| VfsError::Stale)?;
+        }
+    }
+
+    /// Have all names of a directory, listed within its lifetime.
+    pub(super) async fn list_for_reading(self: &Arc<Self>, directory: u32, inode: u64) -> Result<()> {
+        let since = Instant::now();
+        loop {
+            {
+                let state = self.read();
+                let place = &state.directories[directory as usize];
+                if place.inode != inode {
+                    return Err(VfsError::Stale);
+                }
+                // With no lifetime at all, a listing that began after the call is believed.
+                let is_known = |at| self.remaining(at).is_some() || at >= since;
+                if place.snapshot.is_some() && place.listed.is_some_and(is_known) {
+                    return Ok(());
+                }
+            }
+            let mut progress = self.begin(directory, inode, Extent::All, Priority::Demand)?;
+            let done = progress.wait_for(|progress| matches!(progress, Progress::Done(_))).await;
+            let done = done.map_err(|_| VfsError::Stale)?.clone();
+            if let Progress::Done(outcome) = done {
+                outcome?;
+            }
+        }
+    }
+
+    /// List a directory again that will soon no longer be believed.
+    pub(super) fn refresh(self: &Arc<Self>, directory: u32) {
+        let inode = self.read().directories[directory as usize].inode;
+        // Where it fails, the next one who needs it tries again and says so.
+        let _under_way = self.begin(directory, inode, Extent::All, Priority::ReadAhead);
+    }
+
+    /// The listing of a directory that is under way, or a new one.
+    fn begin(
+        self: &Arc<Self>,
+        directory: u32,
+        inode: u64,
+        extent: Extent,
+        priority: Priority,
+    ) -> Result<watch::Receiver<Progress>> {
+        let (sender, prefix) = {
+            let mut state = self.write();
+            state.clock += 1;
+            let clock = state.clock;
+            let place = &mut state.directories[directory as usize];
+            if place.inode != inode {
+                return Err(VfsError::Stale);
+            }
+            place.used = clock;
+            if let Some(listing) = place.listing.as_ref().filter(|listing| listing.has_changed().is_ok()) {
+                return Ok(listing.clone());
+            }
+            let (sender, receiver) = watch::channel(Progress::Running);
+            place.listing = Some(receiver);
+            (sender, Arc::clone(&place.prefix))
+        };
+        let receiver = sender.subscribe();
+        let tree = Arc::clone(self);
+        tokio::spawn(async move {
+            let outcome = tree.list_pages(directory, inode, &prefix, extent, priority, &sender).await;
+            {
+                let mut state = tree.write();
+                let place = &mut state.directories[directory as usize];
+                if place.inode == inode {
+                    place.listing = None;
+                }
+            }
+            sender.send_replace(Progress::Done(outcome));
+        });
+        Ok(receiver)
+    }
+
+    async fn list_pages(
+        &self,
+        directory: u32,
+        inode: u64,
+        prefix: &str,
+        extent: Extent,
+        priority: Priority,
+        progress: &watch::Sender<Progress>,
+    ) -> std::result::Result<(), StoreError> {
+        let began = Instant::now();
+        let mut builder = SnapshotBuilder::default();
+        let mut continuation = None;
+        let mut pages = 0_u64;
+        loop {
+            let request = ListRequest {
+                bucket: self.bucket.to_string(),
+                prefix: prefix.to_owned(),
+                delimiter: Some("/".to_owned()),
+                continuation: continuation.take(),
+                ..ListRequest::default()
+            };
+            let page = self.source.list(&request, priority).await?;
+            pages += 1;
+            page.common_prefixes.iter().for_each(|whole| builder.add_directory(prefix, whole));
+            page.objects.iter().for_each(|object| builder.add_object(prefix, object));
+            let Some(token) = page.continuation else { break };
+            continuation = Some(token);
+            if pages == 1 {
+                self.set_large(directory, inode, true);
+                progress.send_replace(Progress::Large);
+                if extent == Extent::FirstPage {
+                    return Ok(());
+                }
+            }
+        }
+        self.set_large(directory, inode, pages > 1);
+        self.install(directory, inode, prefix, builder, began);
+        Ok(())
+    }
+
+    fn set_large(&self, directory: u32, inode: u64, is_large: bool) {
+        let mut state = self.write();
+        let place = &mut state.directories[directory as usize];
+        if place.inode == inode {
+            place.is_large = is_large;
+        }
+    }
+
+    /// Make a snapshot of what was found and put it in the place of the one before.
+    fn install(&self, directory: u32, inode: u64, prefix: &str, builder: SnapshotBuilder, began: Instant) {
+        let (old, mut next_cookie) = {
+            let state = self.read();
+            let place = &state.directories[directory as usize];
+            (place.snapshot.clone(), place.next_cookie)
+        };
+        // Only one listing of a directory runs at a time: nothing else changes its cookies meanwhile.
+        let number = |name: &str, facts: &_| self.number(prefix, name, facts, 0);
+        let mut snapshot = builder.finish(prefix, old.as_deref(), &mut next_cookie, number);
+
+        let mut state = self.write();
+        if state.directories[directory as usize].inode != inode {
+            return;
+        }
+        snapshot.renumber(|name, facts, hash| self.free_number(&state, directory, name, facts, hash));
+        let new = inodes(&snapshot);
+        let gone: Vec<(u64, FileKind)> = old
+            .iter()
+            .flat_map(|old| old.entries())
+            .filter(|entry| !new.contains(&entry.inode))
+            .map(|entry| (entry.inode, entry.kind))
+            .collect();
+        for (inode, kind) in gone {
+            match kind {
+                FileKind::Directory => state.forget(inode),
+                _ => state.remove_listed(directory, inode),
+            }
+        }
+        let place = &mut state.directories[directory as usize];
+        place.next_cookie = next_cookie;
+        place.listed = Some(began);
+        let outdated: Vec<_> = place.checked.extract_if(|_, checked| checked.at < began).collect();
+        for entry in outdated.into_iter().filter_map(|(_, checked)| checked.entry) {
+            if !new.contains(&entry.inode) {
+                state.forget(entry.inode);
+            }
+        }
+        state.entries += snapshot.len();
+        state.entries -= old.map_or(0, |old| old.len());
+        state.add_listed(directory, &snapshot);
+        state.directories[directory as usize].snapshot = Some(Arc::new(snapshot));
+        self.evict(&mut state, directory);
+    }
+
+    /// Forget the listings used least recently while there are too many names.
+    fn evict(&self, state: &mut super::State, except: u32) {
+        while state.entries > self.options.max_entries {
+            let oldest = (0_u32..)
+                .zip(&state.directories)
+                .filter(|(place, directory)| *place != except && directory.snapshot.is_some())
+                .min_by_key(|(_, directory)| directory.used);
+            let Some((place, _)) = oldest else { return };
+            state.drop_snapshot(place);
+        }
+    }
+}

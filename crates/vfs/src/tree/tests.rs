@@ -1,0 +1,207 @@
+use bytes::Bytes;
+use seqferry_store::{Attributes as Stored, MemoryStore, ObjectStore};
+
+use super::*;
+use crate::testing::StoreSource;
+
+async fn put(store: &MemoryStore, keys: &[&str]) {
+    for key in keys {
+        store.put("b", key, Bytes::from((*key).to_owned()), &Stored::default()).await.unwrap();
+    }
+}
+
+async fn tree(keys: &[&str], options: TreeOptions) -> (Arc<MemoryStore>, Arc<StoreSource>, Arc<Tree>) {
+    let (store, source) = StoreSource::memory(&["b"]);
+    put(&store, keys).await;
+    let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, options);
+    (store, source, tree)
+}
+
+async fn inode(tree: &Arc<Tree>, path: &str) -> Option<u64> {
+    let mut inode = ROOT;
+    for name in path.split('/') {
+        inode = tree.lookup(inode, name).await.unwrap().attributes?.inode;
+    }
+    Some(inode)
+}
+
+async fn names(tree: &Arc<Tree>, inode: u64) -> Vec<String> {
+    let entries = tree.read_directory(inode, 0, usize::MAX).await.unwrap();
+    entries.into_iter().skip(2).map(|entry| entry.name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_listing_answers_all_hits_and_misses_of_a_directory() {
+    let (_, source, tree) = tree(&["d/a.bam", "d/a.bam.bai", "d/e/f"], TreeOptions::bucket("b")).await;
+
+    for (path, found) in [("d/a.bam", true), ("d/a.csi", false), ("d/a.bam.bai", true), ("d/e", true), ("x", false)] {
+        assert_eq!(inode(&tree, path).await.is_some(), found, "{path}");
+    }
+
+    assert_eq!(source.counters.requests(), (2, 0, 0), "one for the root, one for d");
+    assert_eq!(names(&tree, inode(&tree, "d").await.unwrap()).await, ["a.bam", "a.bam.bai", "e"]);
+    assert_eq!(source.counters.requests(), (2, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookups_at_the_same_time_share_one_listing() {
+    let (_, source, tree) = tree(&["a", "b"], TreeOptions::bucket("b")).await;
+
+    let (a, b, c) = tokio::join!(inode(&tree, "a"), inode(&tree, "b"), inode(&tree, "c"));
+
+    assert!(a.is_some() && b.is_some() && c.is_none());
+    assert_eq!(source.counters.requests(), (1, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_believed_for_its_lifetime_and_no_longer() {
+    let (store, source, tree) = tree(&["a"], TreeOptions::bucket("b")).await;
+    assert_eq!(inode(&tree, "b").await, None);
+    put(&store, &["b"]).await;
+
+    tokio::time::advance(Duration::from_secs(29)).await;
+    assert_eq!(inode(&tree, "b").await, None);
+    tokio::time::advance(Duration::from_secs(32)).await;
+    assert!(inode(&tree, "b").await.is_some());
+
+    assert_eq!(source.counters.requests(), (2, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_in_use_is_listed_again_before_its_lifetime_ends() {
+    let (_, source, tree) = tree(&["a"], TreeOptions::bucket("b")).await;
+    inode(&tree, "a").await;
+    tokio::time::advance(Duration::from_secs(40)).await;
+    inode(&tree, "a").await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::advance(Duration::from_secs(25)).await;
+    assert_eq!(source.counters.requests(), (2, 0, 0));
+
+    inode(&tree, "a").await;
+    assert_eq!(source.counters.requests(), (2, 0, 0), "it was listed 25 s ago");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_indefinite_lifetime_asks_once_and_none_asks_each_time() {
+    let forever = TreeOptions { lifetime: None, ..TreeOptions::bucket("b") };
+    let (_, source, tree) = tree(&["a"], forever).await;
+    for _ in 0..3 {
+        let found = tree.lookup(ROOT, "a").await.unwrap();
+        assert_eq!(found.valid, NEVER);
+        tokio::time::advance(Duration::from_secs(1 << 20)).await;
+    }
+    assert_eq!(source.counters.requests(), (1, 0, 0));
+
+    let never = TreeOptions { lifetime: Some(Duration::ZERO), ..TreeOptions::bucket("b") };
+    let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, never);
+    for _ in 0..3 {
+        assert!(inode(&tree, "a").await.is_some());
+    }
+    assert_eq!(source.counters.requests(), (4, 3, 0));
+    for _ in 0..2 {
+        assert_eq!(names(&tree, ROOT).await, ["a"]);
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    assert_eq!(source.counters.requests(), (6, 3, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lookup_does_not_list_a_large_directory() {
+    let (store, source) = StoreSource::memory(&["b"]);
+    let keys: Vec<String> = (0..2500).map(|number| format!("d/{number:04}")).collect();
+    put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, TreeOptions::bucket("b"));
+
+    assert!(inode(&tree, "d/2400").await.is_some());
+    assert_eq!(inode(&tree, "d/x").await, None);
+    // The root, the first page of d, then a HEAD and a listing below for each name.
+    assert_eq!(source.counters.requests(), (4, 2, 0));
+    inode(&tree, "d/x").await;
+    assert_eq!(source.counters.requests(), (4, 2, 0), "the miss is remembered");
+
+    let d = inode(&tree, "d").await.unwrap();
+    assert_eq!(names(&tree, d).await.len(), 2500);
+    assert_eq!(source.counters.requests(), (7, 2, 0));
+    assert!(inode(&tree, "d/0001").await.is_some());
+    assert_eq!(source.counters.requests(), (7, 2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_object_is_another_inode_and_an_unchanged_one_is_not() {
+    let (store, source, tree) = tree(&["a", "b"], TreeOptions::bucket("b")).await;
+    let (a, b) = (inode(&tree, "a").await.unwrap(), inode(&tree, "b").await.unwrap());
+    let old = tree.version(a).unwrap();
+    store.put("b", "a", Bytes::from_static(b"other"), &Stored::default()).await.unwrap();
+
+    let found = tree.replaced(a).await.unwrap().attributes.unwrap();
+
+    assert_ne!(found.inode, a);
+    assert_eq!((found.size, inode(&tree, "a").await), (5, Some(found.inode)));
+    assert_ne!(tree.version(found.inode).unwrap().pin, old.pin);
+    let listed = tree.read_directory(ROOT, 0, 100).await.unwrap();
+    assert_eq!(listed[2].attributes.inode, found.inode);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert_eq!(inode(&tree, "b").await, Some(b));
+    assert!(matches!(tree.attributes(a), Err(VfsError::Stale)));
+    assert_eq!(inode(&tree, "a").await, Some(found.inode));
+
+    let again = Tree::new(source as Arc<dyn Source>, TreeOptions::bucket("b"));
+    assert_eq!(inode(&again, "b").await, Some(b), "inodes are the same after a remount");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_a_directory_goes_on_where_it_was_under_change() {
+    let (store, _, tree) = tree(&["a", "b", "c/x", "d", "e"], TreeOptions::bucket("b")).await;
+    let first = tree.read_directory(ROOT, 0, 4).await.unwrap();
+    assert_eq!(first.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), [".", "..", "a", "b"]);
+    store.delete("b", "a").await.unwrap();
+    store.delete("b", "d").await.unwrap();
+    put(&store, &["aa", "z"]).await;
+    tokio::time::advance(Duration::from_secs(61)).await;
+    inode(&tree, "aa").await;
+
+    let rest = tree.read_directory(ROOT, first[3].cookie, 100).await.unwrap();
+
+    assert_eq!(rest.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["c", "e", "aa", "z"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn directories_used_least_recently_are_forgotten_first() {
+    let options = TreeOptions { max_entries: 6, ..TreeOptions::bucket("b") };
+    let (_, source, tree) = tree(&["a/1", "a/2", "c/1", "c/2", "d/1", "d/2"], options).await;
+    for path in ["a/1", "c/1", "d/1"] {
+        assert!(inode(&tree, path).await.is_some());
+    }
+    assert!(tree.entries() <= 6);
+    let before = source.counters.requests().0;
+    assert!(inode(&tree, "d/2").await.is_some());
+    assert!(source.counters.requests().0 <= before + 1);
+    assert!(inode(&tree, "a/2").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_follow_are_those_of_the_same_order() {
+    let (_, _, tree) = tree(&["a", "b", "c/x", "d", "e", "f"], TreeOptions::bucket("b")).await;
+    let mut inodes = Vec::new();
+    for name in ["a", "b", "d", "e", "f"] {
+        inodes.push(inode(&tree, name).await.unwrap());
+    }
+
+    let following = tree.following(inodes[1], Order::Name, 2).unwrap();
+    assert_eq!(following.iter().map(|(inode, _)| *inode).collect::<Vec<_>>(), inodes[2..4]);
+    let mut sorted = inodes.clone();
+    sorted.sort_unstable();
+    let following = tree.following(sorted[0], Order::Inode, 10).unwrap();
+    assert_eq!(following.iter().map(|(inode, _)| *inode).collect::<Vec<_>>(), sorted[1..]);
+    assert_eq!(tree.sibling(inodes[0], "b"), Some((inodes[1], 1)));
+    assert_eq!(tree.sibling(inodes[0], "c"), None);
+}
+
+#[tokio::test]
+async fn a_failed_listing_is_an_error_and_the_next_one_is_tried() {
+    let (store, source) = StoreSource::memory(&[]);
+    let tree = Tree::new(source as Arc<dyn Source>, TreeOptions::bucket("b"));
+    assert!(matches!(tree.lookup(ROOT, "a").await, Err(VfsError::Denied(_))));
+    store.create_bucket("b");
+    assert_eq!(inode(&tree, "a").await, None);
+}
