@@ -12,12 +12,28 @@ from typing import Any
 
 # The crate -> what must not be among the crates it is built from, however deep. Dev-dependencies do not count.
 FORBIDDEN = {
-    "seqferry-archive": {"pyo3", "tokio", "seqferry-store", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
-    "seqferry-store": {"pyo3", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
-    "seqferry-transfer": {"pyo3", "seqferry-py", "seqferry-testkit"},
+    "seqferry-archive": {
+        "pyo3",
+        "tokio",
+        "seqferry-store",
+        "seqferry-client",
+        "seqferry-transfer",
+        "seqferry-py",
+        "seqferry-testkit",
+    },
+    "seqferry-store": {
+        "pyo3",
+        "seqferry-vfs",
+        "seqferry-client",
+        "seqferry-transfer",
+        "seqferry-py",
+        "seqferry-testkit",
+    },
+    "seqferry-client": {"pyo3", "seqferry-vfs", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
+    "seqferry-transfer": {"pyo3", "seqferry-vfs", "seqferry-py", "seqferry-testkit"},
     "seqferry-py": {"seqferry-testkit"},
     "seqferry-vfs": {"pyo3", "fuser", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
-    "seqferry-testkit": {"pyo3", "seqferry-store", "seqferry-transfer", "seqferry-py"},
+    "seqferry-testkit": {"pyo3", "seqferry-store", "seqferry-client", "seqferry-transfer", "seqferry-py"},
 }
 
 

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use futures::stream::{StreamExt as _, TryStreamExt as _};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use seqferry_client::list::{self, Listing as ListingOptions};
+use seqferry_client::{
+    Connection, ConnectionCache, Lease, LeaseHolder, RequestError, RequestMetrics, RequestSpec, RetryContext,
+    RetryPolicy, RetryingClient,
+};
 use seqferry_store::{Budget, BudgetLimits, ErrorClass};
-use seqferry_transfer::connections::ConnectionCache;
-use seqferry_transfer::list::{self, Listing as ListingOptions};
-use seqferry_transfer::progress::Counters;
+use seqferry_transfer as transfer;
 use seqferry_transfer::remove::remove;
-use seqferry_transfer::requests::{Call, Interrupted, Requests, Tries};
-use seqferry_transfer::{self as transfer, Connection, Lease, LeaseHolder, RetryPolicy};
 use tokio::runtime::{Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +32,7 @@ pub struct Engine {
     runtime: Handle,
     threads: Option<Runtime>,
     budget: Arc<Budget>,
-    counters: Arc<Counters>,
+    counters: Arc<RequestMetrics>,
     lease: Arc<Lease>,
     connections: ConnectionCache<Reached>,
     pid: Mutex<u32>,
@@ -61,9 +62,9 @@ impl Engine {
         self.connections.get(options, || options.connect(self.budget.pace())).await
     }
 
-    async fn requests(&self, options: &Reached, policy: RetryPolicy) -> Requests {
+    async fn requests(&self, options: &Reached, policy: RetryPolicy) -> RetryingClient {
         let connection = self.connection(options).await;
-        Requests::new(
+        RetryingClient::new(
             connection,
             Arc::clone(&self.budget),
             policy,
@@ -126,14 +127,14 @@ impl Engine {
                 let requests = self.requests(&endpoint.0, RetryPolicy::impatient()).await;
                 let check = async || {
                     requests
-                        .call(Call::read("HeadBucket", bucket), &Tries::default(), async |store| {
+                        .call(RequestSpec::read("HeadBucket", bucket), &RetryContext::default(), async |store| {
                             store.head_bucket(bucket).await
                         })
                         .await
                 };
                 match check().await {
                     // They may have been put right since this process has read them.
-                    Err(Interrupted::Failed(error)) if error.is_about_credentials() => {
+                    Err(RequestError::Failed(error)) if error.is_about_credentials() => {
                         if self.connection(&endpoint.0).await.store.refresh_credentials().await.is_err() {
                             return Err(error.into());
                         }
@@ -161,16 +162,16 @@ impl Engine {
                     let requests = requests.clone();
                     async move {
                         let answer = requests
-                            .call(Call::read("HeadObject", bucket), &Tries::default(), async |store| {
+                            .call(RequestSpec::read("HeadObject", bucket), &RetryContext::default(), async |store| {
                                 store.head(bucket, &key, None, None).await
                             })
                             .await;
                         match answer {
                             Ok(meta) => Ok(Some(ObjectInfo::of_head(key, meta))),
-                            Err(Interrupted::Failed(error)) if error.is_of_no_object() => {
+                            Err(RequestError::Failed(error)) if error.is_of_no_object() => {
                                 Ok(Some(ObjectInfo::of_none(key, error)))
                             }
-                            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+                            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
                             Err(error) => Err(error),
                         }
                     }
@@ -225,7 +226,7 @@ impl Engine {
 
     #[staticmethod]
     fn lease_clock() -> i64 {
-        transfer::lease::now()
+        seqferry_client::lease::now()
     }
 
     fn lease(&self, until: i64, epoch: u64) {

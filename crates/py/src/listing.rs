@@ -4,9 +4,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use seqferry_transfer::list::Page;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
+
+use seqferry_client::list::Page;
 
 use crate::values::{ObjectInfo, interrupted};
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use seqferry_client::RequestError;
 use seqferry_store::{
     DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, Pace, PageCache, Permissions,
     ResolvedSettings, S3Store, StoreError, Symlinks,
 };
 use seqferry_transfer::evidence::Wishes;
-use seqferry_transfer::requests::Interrupted;
 use seqferry_transfer::{self as transfer, Event, IfExists, Item, Limits, Policy, Results, State, Verify, Way};
 
 use crate::EngineError;
@@ -23,10 +23,10 @@ pub(crate) fn engine_error(error: &StoreError) -> PyErr {
 }
 
 /// A request that was given up, as Python sees it.
-pub(crate) fn interrupted(interrupted: &Interrupted) -> PyErr {
+pub(crate) fn interrupted(interrupted: &RequestError) -> PyErr {
     match interrupted {
-        Interrupted::Failed(error) => engine_error(error),
-        Interrupted::Cancelled => EngineError::new_err(("the request was cancelled", "retry", "Cancelled", "", false)),
+        RequestError::Failed(error) => engine_error(error),
+        RequestError::Cancelled => EngineError::new_err(("the request was cancelled", "retry", "Cancelled", "", false)),
     }
 }
 

@@ -20,7 +20,7 @@ use md5::{Digest as _, Md5};
 use crate::checksum::hex;
 use crate::error::{ErrorClass, Scope, StoreError};
 use crate::store::{ObjectStore, Result};
-use crate::types::{Attributes, CopySource, ListRequest, ListedObject, Range};
+use crate::types::{Attributes, ListRequest, ListedObject, PinnedObject, Range};
 
 /// Which checksum comes with a copied part of an upload that was created with an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,9 +174,9 @@ impl Bench<'_> {
     }
 
     /// The object as it is now, unpinned.
-    fn source(&self, key: &str) -> CopySource {
+    fn source(&self, key: &str) -> PinnedObject {
         let bucket = self.bucket.to_owned();
-        CopySource { bucket, key: key.to_owned(), version_id: None, if_match: None, bytes: 0 }
+        PinnedObject { bucket, key: key.to_owned(), version_id: None, if_match: None, size: 0 }
     }
 
     /// Bytes that depend on the seed and on what they are for.
@@ -199,7 +199,7 @@ impl Bench<'_> {
         put.unwrap_or_else(|error| panic!("put {key:?}: {error}"));
     }
 
-    async fn read(&self, source: &CopySource, range: Option<Range>) -> Result<Bytes> {
+    async fn read(&self, source: &PinnedObject, range: Option<Range>) -> Result<Bytes> {
         let chunks: Vec<Bytes> = self.store.get(source, range).await?.into_stream().try_collect().await?;
         Ok(chunks.concat().into())
     }

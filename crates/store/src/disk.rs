@@ -52,7 +52,7 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage, PinnedObject,
     PutObject, Range, UploadInfo, Written,
 };
 
@@ -237,7 +237,7 @@ impl ObjectStore for DiskStore {
         self.disk.blocking("HeadObject", bucket, Some(key), work).await
     }
 
-    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         let asked = source.clone();
         let work = move |disk: &Arc<Disk>| read::fetch(disk, &asked, range);
         self.disk.blocking("GetObject", &source.bucket, Some(&source.key), work).await
@@ -272,7 +272,7 @@ impl ObjectStore for DiskStore {
 
     async fn copy(
         &self,
-        _source: &CopySource,
+        _source: &PinnedObject,
         bucket: &str,
         key: &str,
         _storage_class: Option<&str>,
@@ -289,7 +289,7 @@ impl ObjectStore for DiskStore {
 
     async fn copy_part(
         &self,
-        _source: &CopySource,
+        _source: &PinnedObject,
         _range: Range,
         bucket: &str,
         key: &str,

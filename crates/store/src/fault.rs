@@ -20,7 +20,7 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage, PinnedObject,
     PutObject, Range, UploadInfo, Written,
 };
 
@@ -310,7 +310,7 @@ impl ObjectStore for FaultStore {
         self.request("HeadObject", bucket, key, part, self.inner.head(bucket, key, version, part)).await
     }
 
-    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         let (bucket, key) = (source.bucket.clone(), source.key.clone());
         match self.fault("GetObject", &key, None) {
             Some(Fault::Truncate) => {
@@ -374,7 +374,7 @@ impl ObjectStore for FaultStore {
 
     async fn copy(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         bucket: &str,
         key: &str,
         storage_class: Option<&str>,
@@ -390,7 +390,7 @@ impl ObjectStore for FaultStore {
 
     async fn copy_part(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         range: Range,
         bucket: &str,
         key: &str,

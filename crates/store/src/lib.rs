@@ -32,6 +32,6 @@ pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{Fetched, ObjectStore, Result};
 pub use types::{
-    Attributes, CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest,
-    ListedObject, ObjectMeta, PartInfo, PartsPage, PutObject, Range, Refusal, UploadInfo, Written,
+    Attributes, CompleteUpload, CompletedPart, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest,
+    ListedObject, ObjectMeta, PartInfo, PartsPage, PinnedObject, PutObject, Range, Refusal, UploadInfo, Written,
 };

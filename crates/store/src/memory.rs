@@ -20,8 +20,8 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ListedObject,
-    ObjectMeta, PartInfo, PartsPage, PutObject, Range, UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ListedObject, ObjectMeta,
+    PartInfo, PartsPage, PinnedObject, PutObject, Range, UploadInfo, Written,
 };
 
 /// See the module.
@@ -297,7 +297,7 @@ impl State {
             .ok_or_else(|| StoreError::new(operation, bucket, Some(key), "NoSuchKey", Some(404)))
     }
 
-    fn source(&self, operation: &'static str, source: &CopySource) -> Result<&Object> {
+    fn source(&self, operation: &'static str, source: &PinnedObject) -> Result<&Object> {
         let object = self.object(operation, &source.bucket, &source.key)?;
         if source.if_match.as_ref().is_some_and(|etag| *etag != object.etag) {
             return Err(StoreError::new(operation, &source.bucket, Some(&source.key), "PreconditionFailed", Some(412)));
@@ -447,7 +447,7 @@ impl ObjectStore for MemoryStore {
         Ok(ObjectMeta { size, parts_count, ..self.meta(object) })
     }
 
-    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         let state = self.state();
         let object = state.source("GetObject", source)?;
         if object.is_archived() {
@@ -529,7 +529,7 @@ impl ObjectStore for MemoryStore {
 
     async fn copy(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         bucket: &str,
         key: &str,
         storage_class: Option<&str>,
@@ -574,7 +574,7 @@ impl ObjectStore for MemoryStore {
 
     async fn copy_part(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         range: Range,
         bucket: &str,
         key: &str,

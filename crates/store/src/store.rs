@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::body::Body;
 use crate::error::StoreError;
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CopySource, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta,
-    PartsPage, PutObject, Range, UploadInfo, Written,
+    Attributes, CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
+    PinnedObject, PutObject, Range, UploadInfo, Written,
 };
 
 /// Every request ends in one of these.
@@ -46,10 +46,10 @@ pub trait ObjectStore: Send + Sync + Debug {
 
     /// An object and its facts, only while its `ETag` is `if_match`. A range that is answered with anything else is an error
     /// ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before a byte of it is read.
-    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched>;
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched>;
 
     /// The bytes of an object alone.
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<Body> {
+    async fn get(&self, source: &PinnedObject, range: Option<Range>) -> Result<Body> {
         Ok(self.fetch(source, range).await?.body)
     }
 
@@ -86,7 +86,7 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// Copy within the service; attributes and tags travel with it.
     async fn copy(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         bucket: &str,
         key: &str,
         storage_class: Option<&str>,
@@ -99,7 +99,7 @@ pub trait ObjectStore: Send + Sync + Debug {
     /// Copy a range of the source into a part. Sending the same part again replaces it.
     async fn copy_part(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         range: Range,
         bucket: &str,
         key: &str,

@@ -148,19 +148,30 @@ pub struct ObjectMeta {
     pub archived: bool,
 }
 
-/// The source of a copy, pinned.
-#[derive(Debug, Clone)]
-pub struct CopySource {
+/// One version of an object, to read or to copy from: the answer is about that version, or an error.
+#[derive(Debug, Clone, Default)]
+pub struct PinnedObject {
     /// Bucket name.
     pub bucket: String,
     /// Key.
     pub key: String,
-    /// Copy this version.
+    /// This version. None: the current one.
     pub version_id: Option<String>,
-    /// Copy only if the `ETag` is still this one.
+    /// Only while the `ETag` is this one.
     pub if_match: Option<String>,
-    /// Bytes that the request will move: bounds how long an answer is waited for.
-    pub bytes: u64,
+    /// Bytes of the whole object: bounds how long the answer to a copy is waited for.
+    pub size: u64,
+}
+
+impl PinnedObject {
+    /// The object of which HEAD or a listing told `meta`, pinned to its `ETag`; to its version where it has no `ETag`.
+    ///
+    /// The version id is not sent otherwise: reading by version id takes a permission of its own.
+    pub fn of(bucket: &str, key: &str, meta: &ObjectMeta) -> Self {
+        let if_match = Some(meta.etag.clone()).filter(|etag| !etag.is_empty());
+        let version_id = meta.version_id.clone().filter(|_| if_match.is_none());
+        Self { bucket: bucket.to_owned(), key: key.to_owned(), version_id, if_match, size: meta.size }
+    }
 }
 
 /// What a finished write says of the object it made.

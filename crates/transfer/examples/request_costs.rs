@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation};
+use seqferry_client::{Connection, RequestMetrics, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::{
-    Budget, BudgetLimits, CopySource, CreateUpload, Credentials, EndpointOptions, ListRequest, ObjectStore, Range,
+    Budget, BudgetLimits, CreateUpload, Credentials, EndpointOptions, ListRequest, ObjectStore, PinnedObject, Range,
     S3Store,
 };
-use seqferry_transfer::requests::{Call, Requests, Tries};
-use seqferry_transfer::{Connection, Event, Item, Job, Policy, RetryPolicy, progress};
+use seqferry_transfer::{Event, Item, Job, Policy};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -97,12 +97,12 @@ fn sdk_at(url: &str) -> aws_sdk_s3::Client {
 }
 
 /// What request number `n` copies: every object of the simulator has the same size, so the number names key and part.
-fn source(operation: &str, n: u64) -> (CopySource, Range) {
+fn source(operation: &str, n: u64) -> (PinnedObject, Range) {
     let (key, bytes, first) = match operation {
         "copy" => (format!("k/{n:08}"), 1024, 0),
         _ => (format!("run/{:04}", n / PARTS), PART, (n % PARTS) * PART),
     };
-    let source = CopySource { bucket: operation.to_owned(), key, version_id: None, if_match: None, bytes };
+    let source = PinnedObject { bucket: operation.to_owned(), key, version_id: None, if_match: None, size: bytes };
     (source, Range { first, last: first + bytes - 1 })
 }
 
@@ -110,7 +110,7 @@ fn source(operation: &str, n: u64) -> (CopySource, Range) {
 enum Caller {
     Sdk(aws_sdk_s3::Client),
     Store(Arc<S3Store>),
-    Requests(Requests),
+    Requests(RetryingClient),
 }
 
 impl Caller {
@@ -124,9 +124,9 @@ impl Caller {
                     ..BudgetLimits::default()
                 };
                 let connection = Connection::new(store_at(url).await as Arc<dyn ObjectStore>);
-                let counters = Arc::new(progress::Counters::default());
+                let counters = Arc::new(RequestMetrics::default());
                 let (policy, cancel) = (RetryPolicy::default(), CancellationToken::new());
-                Self::Requests(Requests::new(connection, Budget::new(limits), policy, cancel, counters))
+                Self::Requests(RetryingClient::new(connection, Budget::new(limits), policy, cancel, counters))
             }
         }
     }
@@ -154,8 +154,8 @@ impl Caller {
                 store.copy_part(&source, range, "dst", "part", upload, part).await.expect("copied");
             }
             (Self::Requests(requests), "copy") => {
-                let call = Call::write("CopyObject", "dst").bytes(1024);
-                let tries = Tries::default();
+                let call = RequestSpec::write("CopyObject", "dst").bytes(1024);
+                let tries = RetryContext::default();
                 let (source, key) = (&source, &key);
                 requests
                     .call(call, &tries, async |store| store.copy(source, "dst", key, None, None).await)
@@ -163,8 +163,8 @@ impl Caller {
                     .expect("copied");
             }
             (Self::Requests(requests), _) => {
-                let call = Call::write("UploadPartCopy", "dst").bytes(PART).twice_if(&|| true);
-                let tries = Tries::default();
+                let call = RequestSpec::write("UploadPartCopy", "dst").bytes(PART).hedge_if(&|| true);
+                let tries = RetryContext::default();
                 let source = &source;
                 requests
                     .call(call, &tries, async |store| store.copy_part(source, range, "dst", "part", upload, part).await)

@@ -24,7 +24,7 @@ pub enum Route {
 pub struct PartsRoute {
     /// The cut.
     pub plan: PartPlan,
-    /// Checksum of the upload. There is one unless the service is known to get it wrong (see [`crate::quirks`]): some services
+    /// Checksum of the upload. There is one unless the service is known to get it wrong (see [`seqferry_client::quirks`]): some services
     /// answer part copies with an `ETag` that is no digest unless the upload has a checksum.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     /// The source's checksum over the full object, which the service shall check at the end.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use seqferry_client::{Connection, LeaseHolder, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::budget::JobId;
 use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
@@ -15,12 +16,9 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::lease::LeaseHolder;
 use crate::object::{Item, Journal, Object, Policy, There, Way, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
-use crate::quirks::Connection;
-use crate::requests::{Requests, RetryPolicy, Tries};
 
 /// Objects of one job under way at a time: two thirds of what the budget lets a process have, so that a job whose service has
 /// stopped answering leaves room for others.
@@ -73,7 +71,8 @@ struct Shared {
     cancel: CancellationToken,
     abort: AtomicBool,
     failure: Mutex<Option<Failure>>,
-    counters: Arc<Counters>,
+    counters: Counters,
+    metrics: Arc<RequestMetrics>,
     /// None: this process is the only one that could write.
     lease: Option<Arc<LeaseHolder>>,
 }
@@ -151,15 +150,15 @@ impl Job {
         items: Vec<Item>,
         lease: Option<Arc<LeaseHolder>>,
     ) -> Self {
-        let counters = Arc::new(Counters::default());
+        let metrics = Arc::new(RequestMetrics::default());
         let cancel = CancellationToken::new();
         let turn = if policy.transfer.is_empty() { budget.job() } else { JobId::named(&policy.transfer) };
         let requests = |connection| {
-            Requests::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&counters)).of(turn)
+            RetryingClient::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&metrics)).of(turn)
         };
         let sends_bodies = policy.way == Way::Stream;
         for note in source.store.take_notes(false).into_iter().chain(target.store.take_notes(sends_bodies)) {
-            counters.note(note);
+            metrics.note(note);
         }
         let (source, mut target) = (requests(source), requests(target));
         if let Some(holder) = &lease {
@@ -174,7 +173,8 @@ impl Job {
             cancel,
             abort: AtomicBool::new(false),
             failure: Mutex::default(),
-            counters,
+            counters: Counters::default(),
+            metrics,
             lease,
         });
         runtime.spawn(run_all(Arc::clone(&shared), run, items));
@@ -209,12 +209,12 @@ impl Job {
 
     /// A snapshot.
     pub fn progress(&self) -> Progress {
-        self.shared.counters.snapshot()
+        self.shared.counters.snapshot(&self.shared.metrics)
     }
 
     /// What a person should know of the job as a whole: ways round what a service gets wrong.
     pub fn notes(&self) -> Vec<String> {
-        self.shared.counters.notes()
+        self.shared.metrics.notes()
     }
 
     /// The uploads of these items are on disk.
@@ -259,8 +259,8 @@ impl Drop for Job {
 
 struct Run {
     policy: Policy,
-    source: Requests,
-    target: Requests,
+    source: RetryingClient,
+    target: RetryingClient,
 }
 
 async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
@@ -277,7 +277,7 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
         };
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
-        let tries = Tries::queued(queued, run.target.budget().rank());
+        let tries = RetryContext::queued(queued, run.target.budget().rank());
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
         tasks.spawn(async move {
             run_one(&shared, &run, item, tries).await;
@@ -289,7 +289,7 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
     shared.came.notify_all();
 }
 
-async fn run_one(shared: &Shared, run: &Run, item: Item, tries: Tries) {
+async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
     let mut object = Object {
@@ -335,7 +335,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: Tries) {
                 started_at,
                 ended_at: now(),
                 attempts: 1,
-                retries: object.tries.again(),
+                retries: object.tries.retries(),
                 target_etag: None,
                 target_version_id: None,
                 checksum: None,

@@ -19,8 +19,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::{
-    Address, ChecksumAlgorithm, ChecksumKind, CopySource, ErrorClass, ObjectMeta, Scope, StoreError, Written,
+    Address, ChecksumAlgorithm, ChecksumKind, ErrorClass, ObjectMeta, PinnedObject, Scope, StoreError, Written,
 };
 
 use tokio_util::task::TaskTracker;
@@ -30,7 +31,6 @@ use crate::limits::Limits;
 use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
 use crate::plan::{PlanError, etag_parts};
 use crate::progress::Active;
-use crate::requests::{Call, Interrupted, Requests, Tries};
 use content::Compared;
 pub use stream::Way;
 
@@ -158,11 +158,11 @@ pub(crate) enum LookBack {
     Denied,
 }
 
-impl From<Interrupted> for Trouble {
-    fn from(interrupted: Interrupted) -> Self {
+impl From<RequestError> for Trouble {
+    fn from(interrupted: RequestError) -> Self {
         match interrupted {
-            Interrupted::Cancelled => Self::Cancelled,
-            Interrupted::Failed(error) => Self::Failed(error.into()),
+            RequestError::Cancelled => Self::Cancelled,
+            RequestError::Failed(error) => Self::Failed(error.into()),
         }
     }
 }
@@ -203,12 +203,12 @@ pub(crate) enum There {
 /// Copies one object.
 pub(crate) struct Object<'a, J> {
     pub(crate) policy: &'a Policy,
-    pub(crate) source: &'a Requests,
-    pub(crate) target: &'a Requests,
+    pub(crate) source: &'a RetryingClient,
+    pub(crate) target: &'a RetryingClient,
     pub(crate) journal: &'a J,
     pub(crate) active: Arc<Active>,
     pub(crate) item: Item,
-    pub(crate) tries: Tries,
+    pub(crate) tries: RetryContext,
     pub(crate) not_carried: Vec<String>,
     /// The first try at it has failed.
     pub(crate) again: bool,
@@ -307,7 +307,7 @@ impl<J: Journal> Object<'_, J> {
             started_at,
             ended_at: now(),
             attempts,
-            retries: self.tries.again(),
+            retries: self.tries.retries(),
             target_etag: Some(copy.target.etag).filter(|etag| !etag.is_empty()),
             target_version_id: copy.target.version_id,
             checksum: copy.target.checksum,
@@ -396,7 +396,7 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, version, None).await
             })
             .await;
@@ -405,11 +405,11 @@ impl<J: Journal> Object<'_, J> {
                 (self.item.size, self.item.etag) = (now.size, now.etag);
                 Ok(())
             }
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
                 Err(Stopped::Failed(self.source_changed(&error, "it was deleted while it was copied")))
             }
-            Err(Interrupted::Failed(error)) => Err(Stopped::Failed(error.into())),
-            Err(Interrupted::Cancelled) => Err(Stopped::Cancelled),
+            Err(RequestError::Failed(error)) => Err(Stopped::Failed(error.into())),
+            Err(RequestError::Cancelled) => Err(Stopped::Cancelled),
         }
     }
 
@@ -452,17 +452,17 @@ impl<J: Journal> Object<'_, J> {
         let target = match self.ask_target().await {
             Ok(target) => target,
             // A link that is not followed, or a device: what is written there takes its place, or fails.
-            Err(Interrupted::Failed(error)) if error.is_of_no_object() => match self.policy.if_exists {
+            Err(RequestError::Failed(error)) if error.is_of_no_object() => match self.policy.if_exists {
                 IfExists::Skip => ObjectMeta::default(),
                 IfExists::Fail => return Err(self.target_exists()),
                 IfExists::Same | IfExists::Overwrite => return Ok(None),
             },
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
                 self.there = There::Nothing;
                 return Ok(None);
             }
             // Write-only access. What is there stays: the write is to replace nothing, unless that was asked for.
-            Err(Interrupted::Failed(error)) if error.is_denied() => {
+            Err(RequestError::Failed(error)) if error.is_denied() => {
                 self.unreadable_target = true;
                 return if self.is_unseen() && self.target.quirks().refuses_conditions() {
                     Err(self.cannot_be_seen(error.operation))
@@ -558,7 +558,7 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         let head = self
             .source
-            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, version, None).await
             })
             .await;
@@ -572,7 +572,7 @@ impl<J: Journal> Object<'_, J> {
                 );
                 Err(Trouble::Again(self.source_changed(&error, &how)))
             }
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
                 Err(Trouble::Failed(self.source_changed(&error, "it is gone")))
             }
             Err(other) => Err(other.into()),
@@ -583,16 +583,16 @@ impl<J: Journal> Object<'_, J> {
     async fn look_back(&self) -> Result<LookBack, Trouble> {
         match self.ask_target().await {
             Ok(target) => Ok(LookBack::Found(Box::new(target))),
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => Ok(LookBack::Gone),
-            Err(Interrupted::Failed(error)) if error.is_denied() => Ok(LookBack::Denied),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(LookBack::Gone),
+            Err(RequestError::Failed(error)) if error.is_denied() => Ok(LookBack::Denied),
             Err(other) => Err(other.into()),
         }
     }
 
-    async fn ask_target(&self) -> Result<ObjectMeta, Interrupted> {
+    async fn ask_target(&self) -> Result<ObjectMeta, RequestError> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         self.target
-            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, None, None).await
             })
             .await
@@ -642,7 +642,7 @@ impl<J: Journal> Object<'_, J> {
     /// The same of any side.
     async fn first_part_of(
         &self,
-        side: &Requests,
+        side: &RetryingClient,
         bucket: &str,
         key: &str,
         version: Option<&str>,
@@ -655,26 +655,26 @@ impl<J: Journal> Object<'_, J> {
             return Ok(None);
         }
         let part = side
-            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, version, Some(1)).await
             })
             .await;
         match part {
             Ok(part) if part.etag == meta.etag => Ok(Some(part.size)),
             // A service that cannot tell parts leaves us without boundaries, which is no failure.
-            Ok(_) | Err(Interrupted::Failed(_)) => Ok(None),
+            Ok(_) | Err(RequestError::Failed(_)) => Ok(None),
             Err(other) => Err(other.into()),
         }
     }
 
     /// The source, pinned to what was listed.
-    pub(crate) fn pinned(&self, bytes: u64) -> CopySource {
-        CopySource {
+    pub(crate) fn pinned(&self) -> PinnedObject {
+        PinnedObject {
             bucket: self.policy.source_bucket.clone(),
             key: self.item.source_key.clone(),
             version_id: self.item.version_id.clone(),
             if_match: Some(self.item.etag.clone()).filter(|etag| !etag.is_empty()),
-            bytes,
+            size: self.item.size,
         }
     }
 
@@ -696,19 +696,19 @@ impl<J: Journal> Object<'_, J> {
         checksum: Option<seqferry_store::ChecksumAlgorithm>,
         source: Option<ObjectMeta>,
     ) -> Result<Copy, Trouble> {
-        let pinned = self.pinned(self.item.size);
+        let pinned = self.pinned();
         let (bucket, key, class) =
             (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
         let written = self
             .target
-            .call(Call::write("CopyObject", bucket).bytes(self.item.size), &self.tries, async |store| {
+            .call(RequestSpec::write("CopyObject", bucket).bytes(self.item.size), &self.tries, async |store| {
                 store.copy(&pinned, bucket, key, class, checksum).await
             })
             .await;
         let written = match written {
             Ok(written) => written,
-            Err(Interrupted::Failed(error)) => return Err(self.refused_copy(error).await),
-            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
+            Err(RequestError::Failed(error)) => return Err(self.refused_copy(error).await),
+            Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
         };
         self.active.add(self.item.size);
         // CopyObject makes a single-part object: its ETag can equal only that of a source made at once.
@@ -826,14 +826,14 @@ impl<J: Journal> Object<'_, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let target = self.target.uncancelled();
         let there = target
-            .call(Call::read("HeadObject", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
                 store.head(bucket, key, None, None).await
             })
             .await;
         match there {
             Ok(now) if now.etag == etag => {
                 let removed = target
-                    .call(Call::write("DeleteObject", bucket), &self.tries, async |store| {
+                    .call(RequestSpec::write("DeleteObject", bucket), &self.tries, async |store| {
                         store.delete(bucket, key).await
                     })
                     .await;
@@ -843,7 +843,7 @@ impl<J: Journal> Object<'_, J> {
                 }
             }
             Ok(_) => "Somebody else has replaced the target meanwhile.",
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => "The target is gone.",
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => "The target is gone.",
             Err(_) => "The target could NOT be removed: do not use it.",
         }
     }

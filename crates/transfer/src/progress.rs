@@ -1,9 +1,12 @@
-//! What a running job tells of itself: counters that any thread may read at any time.
+//! The progress of a transfer job: counters of objects and bytes that any thread may read at any time. Requests are counted by
+//! the client.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+use seqferry_client::RequestMetrics;
 
 use crate::outcome::State;
 
@@ -49,23 +52,15 @@ pub struct ActiveObject {
     pub seconds: f64,
 }
 
-/// The counters behind [`Progress`].
+/// The counters behind [`Progress`], but for those of requests.
 #[derive(Debug, Default)]
 pub struct Counters {
     bytes_ended: AtomicU64,
     done: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    pub(crate) in_flight: AtomicU64,
-    pub(crate) retries: AtomicU64,
-    pub(crate) throttled: AtomicU64,
     active: Mutex<HashMap<u64, Arc<Active>>>,
-    notes: Mutex<Vec<String>>,
 }
-
-/// More is not said of a job.
-const NOTES: usize = 16;
 
 /// Progress of one object.
 #[derive(Debug)]
@@ -112,21 +107,8 @@ impl Counters {
         }
     }
 
-    /// Something that a person should know of the job, said once.
-    pub fn note(&self, text: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < NOTES && !notes.contains(&text) {
-            notes.push(text);
-        }
-    }
-
-    /// What a person should know of the job.
-    pub fn notes(&self) -> Vec<String> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// A snapshot.
-    pub fn snapshot(&self) -> Progress {
+    /// A snapshot, with the counters of the job's requests.
+    pub fn snapshot(&self, requests: &RequestMetrics) -> Progress {
         let mut slowest: Vec<ActiveObject> = {
             let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
             active
@@ -152,10 +134,10 @@ impl Counters {
             objects_failed: get(&self.failed),
             objects_skipped: get(&self.skipped),
             objects_active,
-            requests: get(&self.requests),
-            in_flight: get(&self.in_flight),
-            retries: get(&self.retries),
-            throttled: get(&self.throttled),
+            requests: requests.requests(),
+            in_flight: requests.in_flight(),
+            retries: requests.retries(),
+            throttled: requests.throttled(),
             slowest,
         }
     }

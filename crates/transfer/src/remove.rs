@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::StreamExt as _;
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::ErrorClass;
-
-use crate::requests::{Call, Interrupted, Requests, Tries};
 
 /// Objects of one call that may wait at a time.
 const AT_ONCE: usize = 64;
@@ -18,10 +17,10 @@ const AT_ONCE: usize = 64;
 ///
 /// The first failure. After it no other removal is begun, and those under way come to their end.
 pub async fn remove(
-    requests: &Requests,
+    requests: &RetryingClient,
     bucket: &str,
     objects: Vec<(String, Option<String>)>,
-) -> Result<Vec<String>, Interrupted> {
+) -> Result<Vec<String>, RequestError> {
     let failed = AtomicBool::new(false);
     let removals = objects.into_iter().map(|(key, etag)| {
         let failed = &failed;
@@ -39,42 +38,49 @@ pub async fn remove(
 }
 
 /// False when something else is there.
-async fn remove_one(requests: &Requests, bucket: &str, key: &str, etag: Option<&str>) -> Result<bool, Interrupted> {
-    let tries = Tries::default();
+async fn remove_one(
+    requests: &RetryingClient,
+    bucket: &str,
+    key: &str,
+    etag: Option<&str>,
+) -> Result<bool, RequestError> {
+    let tries = RetryContext::default();
     if let Some(etag) = etag.filter(|_| !requests.connection().is_disk()) {
         // Looked at first as well: some services pass over the condition without a word.
         let there = requests
-            .call(Call::read("HeadObject", bucket), &tries, async |store| store.head(bucket, key, None, None).await)
+            .call(RequestSpec::read("HeadObject", bucket), &tries, async |store| {
+                store.head(bucket, key, None, None).await
+            })
             .await;
         match there {
             Ok(now) if now.etag != etag => return Ok(false),
             Ok(_) => {}
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(true),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(true),
             Err(other) => return Err(other),
         }
         if !requests.quirks().refuses_delete_matches() {
             let removed = requests
-                .call(Call::write("DeleteObject", bucket), &tries, async |store| {
+                .call(RequestSpec::write("DeleteObject", bucket), &tries, async |store| {
                     store.delete_if(bucket, key, etag).await
                 })
                 .await;
             match removed {
                 Ok(()) => return Ok(true),
-                Err(Interrupted::Failed(error)) => match error.class {
+                Err(RequestError::Failed(error)) => match error.class {
                     ErrorClass::Precondition => return Ok(false),
                     ErrorClass::NotFound => return Ok(true),
                     ErrorClass::Capability => requests.quirks().learn_refused_delete_matches(),
                     _ if error.message.to_ascii_lowercase().contains("if-match") => {
                         requests.quirks().learn_refused_delete_matches();
                     }
-                    _ => return Err(Interrupted::Failed(error)),
+                    _ => return Err(RequestError::Failed(error)),
                 },
                 Err(other) => return Err(other),
             }
         }
     }
     requests
-        .call(Call::write("DeleteObject", bucket), &tries, async |store| store.delete(bucket, key).await)
+        .call(RequestSpec::write("DeleteObject", bucket), &tries, async |store| store.delete(bucket, key).await)
         .await
         .map(|()| true)
 }

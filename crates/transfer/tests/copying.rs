@@ -169,12 +169,12 @@ async fn archived_objects_need_a_person_and_the_others_are_copied() {
         world.object(3, "c", b"y").await,
     ];
     for key in ["a", "b"] {
-        let own = seqferry_store::CopySource {
+        let own = seqferry_store::PinnedObject {
             bucket: SOURCE.into(),
             key: key.into(),
             version_id: None,
             if_match: None,
-            bytes: 0,
+            size: 0,
         };
         world.memory.copy(&own, SOURCE, key, Some("DEEP_ARCHIVE"), None).await.unwrap();
     }

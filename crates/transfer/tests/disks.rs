@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{SOURCE, TARGET, World, bytes, quick, small_limits, streaming};
+use seqferry_client::Connection;
 use seqferry_store::checksum::base64;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
 use seqferry_store::{
     ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, MemoryStore,
     ObjectStore,
 };
-use seqferry_transfer::{Connection, Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
+use seqferry_transfer::{Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
 use tokio::runtime::Handle;
 
 const SIZES: [usize; 9] = [0, 1, 50, 99, 100, 101, 149, 500, 4999];

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CopySource,
-    CreateUpload, Digests, MemoryStore, ObjectStore as _, Range,
+    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
+    Digests, MemoryStore, ObjectStore as _, PinnedObject, Range,
 };
 use seqferry_transfer::{Event, FailureClass, IfExists, Item, Method, Policy, State, Stop, Verified, Verify};
 
@@ -452,7 +452,8 @@ async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_no
     let item = world.object(1, "large", &bytes(7, 300)).await;
     let upload = CreateUpload { bucket: TARGET.into(), key: "copy/large".into(), ..CreateUpload::default() };
     let recorded = world.memory.create_upload(&upload).await.unwrap();
-    let source = CopySource { bucket: SOURCE.into(), key: "large".into(), version_id: None, if_match: None, bytes: 50 };
+    let source =
+        PinnedObject { bucket: SOURCE.into(), key: "large".into(), version_id: None, if_match: None, size: 50 };
     for part in [1, 2] {
         let first = u64::from(part - 1) * 50;
         let range = Range { first, last: first + 49 };

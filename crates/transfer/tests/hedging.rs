@@ -7,30 +7,29 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, policy, quick, small_limits};
+use seqferry_client::{RequestMetrics, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::fault::{Fault, Gate, Rule};
 use seqferry_store::{Attributes, MemoryStore, ObjectStore};
-use seqferry_transfer::progress::Counters;
-use seqferry_transfer::requests::{Call, Requests, Tries};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anybody waits.
 const FOR_EVER: Duration = Duration::from_hours(1);
 
-fn requests(world: &World) -> Requests {
-    Requests::new(
+fn requests(world: &World) -> RetryingClient {
+    RetryingClient::new(
         world.connection.clone(),
         Arc::clone(&world.budget),
         quick(),
         CancellationToken::new(),
-        Arc::new(Counters::default()),
+        Arc::new(RequestMetrics::default()),
     )
 }
 
-async fn heads(world: &World, requests: &Requests, count: usize) {
+async fn heads(world: &World, requests: &RetryingClient, count: usize) {
     for _ in 0..count {
         let head = requests
-            .call(Call::read("HeadObject", SOURCE), &Tries::default(), async |store| {
+            .call(RequestSpec::read("HeadObject", SOURCE), &RetryContext::default(), async |store| {
                 store.head(SOURCE, "k", None, None).await
             })
             .await;
@@ -93,7 +92,9 @@ async fn what_changes_something_is_never_under_way_twice() {
     let requests = requests(&world);
     let delete = async || {
         let deleted = requests
-            .call(Call::write("DeleteObject", TARGET), &Tries::default(), async |store| store.delete(TARGET, "k").await)
+            .call(RequestSpec::write("DeleteObject", TARGET), &RetryContext::default(), async |store| {
+                store.delete(TARGET, "k").await
+            })
             .await;
         assert!(deleted.is_ok());
     };

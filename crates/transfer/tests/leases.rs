@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{Apart, SOURCE, TARGET, World, bytes, drain, policy, quick, streaming};
+use seqferry_client::lease::now;
+use seqferry_client::{Lease, LeaseHolder, RetryingClient};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
 use seqferry_store::{Attributes, ObjectStore};
-use seqferry_transfer::lease::now;
 use seqferry_transfer::remove::remove;
-use seqferry_transfer::requests::Requests;
-use seqferry_transfer::{IfExists, Item, Job, Lease, LeaseHolder, Policy, State, Stop};
+use seqferry_transfer::{IfExists, Item, Job, Policy, State, Stop};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -91,7 +91,7 @@ async fn a_job_that_was_taken_over_aborts_and_removes_nothing() {
 async fn a_removal_without_the_lease_fails_at_once_and_removes_nothing() {
     let (world, lease) = (World::new(), Arc::new(Lease::default()));
     world.memory.put(TARGET, "k", Bytes::from_static(b"x"), &Attributes::default()).await.unwrap();
-    let requests = Requests::new(
+    let requests = RetryingClient::new(
         world.connection.clone(),
         Arc::clone(&world.budget),
         quick(),
@@ -120,7 +120,7 @@ async fn only_what_was_listed_is_removed() {
         }
         world.memory.put(TARGET, "changed", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
         world.memory.delete(TARGET, "gone").await.unwrap();
-        let requests = Requests::new(
+        let requests = RetryingClient::new(
             world.connection.clone(),
             Arc::clone(&world.budget),
             quick(),
@@ -167,12 +167,12 @@ async fn what_came_to_the_target_after_it_was_looked_at_is_looked_at_before_it_i
         let other = Fault::Hook(Hook(Arc::new(move || {
             let (from, to) = (Arc::clone(&from), Arc::clone(&to));
             Box::pin(async move {
-                let source = seqferry_store::CopySource {
+                let source = seqferry_store::PinnedObject {
                     bucket: SOURCE.into(),
                     key: "k".into(),
                     version_id: None,
                     if_match: None,
-                    bytes: 0,
+                    size: 0,
                 };
                 let body = from.get(&source, None).await.unwrap().take(1000, |_| ()).await.unwrap();
                 to.put(TARGET, "copy/k", body, &Attributes::default()).await.unwrap();

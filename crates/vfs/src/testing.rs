@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use seqferry_store::{CopySource, ListPage, ListRequest, MemoryStore, ObjectMeta, ObjectStore, Range, StoreError};
+use seqferry_store::{ListPage, ListRequest, MemoryStore, ObjectMeta, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::source::{Priority, RangeBody, Source};
@@ -114,12 +114,12 @@ impl Source for StoreSource {
             VersionPin::VersionId(id) => (Some(id.to_string()), None),
             VersionPin::Etag(etag) => (version_id.map(str::to_owned), Some(etag.to_string())),
         };
-        let source = CopySource {
+        let source = PinnedObject {
             bucket: version.bucket.to_string(),
             key: version.key.to_string(),
             version_id,
             if_match,
-            bytes: range.len(),
+            size: version.size,
         };
         let fetched = self.store.fetch(&source, Some(range)).await?;
         Ok(RangeBody { meta: fetched.meta, bytes: fetched.body.into_stream().boxed() })

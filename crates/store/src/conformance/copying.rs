@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Bench, attributes, md5_of, refused, sorted, tags, uploads};
 use crate::checksum::{ChecksumAlgorithm, crc64nvme};
 use crate::error::ErrorClass;
-use crate::types::{CopySource, Written};
+use crate::types::{PinnedObject, Written};
 
 async fn copy(bench: &Bench<'_>, source: &str, target: &str) -> Written {
     let answer = bench.store.copy(&bench.source(source), bench.bucket, target, None, None).await;
@@ -36,7 +36,7 @@ pub(super) async fn attributes_and_tags_travel(bench: &Bench<'_>) {
 pub(super) async fn copies_are_pinned(bench: &Bench<'_>) {
     let (source, target) = (bench.key("source"), bench.key("target"));
     let body = bench.put(&source).await;
-    let pinned = CopySource { if_match: Some(md5_of(&body)), ..bench.source(&source) };
+    let pinned = PinnedObject { if_match: Some(md5_of(&body)), ..bench.source(&source) };
 
     bench.store.copy(&pinned, bench.bucket, &target, None, None).await.expect("the pin holds");
 
@@ -100,7 +100,7 @@ pub(super) async fn a_copy_of_parts_has_their_bytes(bench: &Bench<'_>) {
     let parts = uploads::two_parts(bench);
     let made = uploads::upload(bench, &source, &parts).await;
 
-    let pinned = CopySource { if_match: Some(made.etag.clone()), ..bench.source(&source) };
+    let pinned = PinnedObject { if_match: Some(made.etag.clone()), ..bench.source(&source) };
     let written = bench.store.copy(&pinned, bench.bucket, &target, None, None).await.expect("copied");
 
     let body = parts.concat();

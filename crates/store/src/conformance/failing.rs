@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{Bench, refused, refused_job_wide};
 use crate::error::{ErrorClass, Scope};
-use crate::types::{Attributes, CopySource, CreateUpload, ListRequest, Range};
+use crate::types::{Attributes, CreateUpload, ListRequest, PinnedObject, Range};
 
 pub(super) async fn absent_keys_are_not_found(bench: &Bench<'_>) {
     let (store, bucket, absent) = (bench.store, bench.bucket, bench.key("absent"));
@@ -40,7 +40,7 @@ pub(super) async fn absent_buckets_stop_the_job(bench: &Bench<'_>) {
     let there = bench.key("there");
     bench.put(&there).await;
     let (key, body) = ("key", Bytes::from_static(b"body"));
-    let source = CopySource { bucket: bucket.clone(), ..bench.source(key) };
+    let source = PinnedObject { bucket: bucket.clone(), ..bench.source(key) };
     let list = ListRequest { bucket: bucket.clone(), ..ListRequest::default() };
     let create = CreateUpload { bucket: bucket.clone(), key: key.to_owned(), ..CreateUpload::default() };
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
 use crate::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::error::ErrorClass;
-use crate::types::{Attributes, CopySource, Digests, Kind, ObjectMeta, PutObject, Range};
+use crate::types::{Attributes, Digests, Kind, ObjectMeta, PinnedObject, PutObject, Range};
 
 async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
     bench.store.head(bench.bucket, key, None, None).await.unwrap_or_else(|error| panic!("head {key:?}: {error}"))
@@ -129,7 +129,7 @@ pub(super) async fn reads_are_pinned(bench: &Bench<'_>) {
     let body = bench.put(&key).await;
     let etag = head(bench, &key).await.etag;
     bench.check_etag(&etag, &md5_of(&body), &key);
-    let pinned = CopySource { if_match: Some(etag), ..bench.source(&key) };
+    let pinned = PinnedObject { if_match: Some(etag), ..bench.source(&key) };
 
     let chunks = collect(bench.store.get(&pinned, None).await.expect("the pin holds")).await;
     assert_eq!(chunks.into_iter().map(|chunk| chunk.expect("a chunk").len()).sum::<usize>(), 100);

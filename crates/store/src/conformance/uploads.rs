@@ -9,7 +9,7 @@ use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
 use crate::types::{
-    CompleteUpload, CompletedPart, Copied, CopySource, CreateUpload, Digests, Kind, PartInfo, Range, Written,
+    CompleteUpload, CompletedPart, Copied, CreateUpload, Digests, Kind, PartInfo, PinnedObject, Range, Written,
 };
 
 const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
@@ -213,7 +213,7 @@ pub(super) async fn parts_are_copied(bench: &Bench<'_>) {
     let (source, target) = (bench.key("source"), bench.key("target"));
     let body = two_parts(bench);
     bench.put_bytes(&source, body.concat().into()).await;
-    let pinned = CopySource { if_match: Some(md5_of(&body.concat())), ..bench.source(&source) };
+    let pinned = PinnedObject { if_match: Some(md5_of(&body.concat())), ..bench.source(&source) };
     let checked = bench.quirks.copied_part_checksums != CopiedPartChecksums::Wrong;
     let creation = creation(bench, &target);
     let creation = CreateUpload { checksum: creation.checksum.filter(|_| checked), ..creation };
@@ -330,7 +330,7 @@ pub(super) async fn part_copies_are_pinned(bench: &Bench<'_>) {
     let (source, target) = (bench.key("source"), bench.key("target"));
     let body = bench.bytes("body", bench.quirks.minimum_part + 10);
     bench.put_bytes(&source, body.clone()).await;
-    let pinned = CopySource { if_match: Some(md5_of(&body)), ..bench.source(&source) };
+    let pinned = PinnedObject { if_match: Some(md5_of(&body)), ..bench.source(&source) };
     let id = create(bench, &target).await;
     let range = Range { first: 0, last: 99 };
     bench.store.copy_part(&pinned, range, bench.bucket, &target, &id, 1).await.expect("the pin holds");

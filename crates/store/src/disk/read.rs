@@ -20,7 +20,7 @@ use super::{Disk, Symlinks, folders};
 use crate::body::{Body, ByteStream};
 use crate::error::classify::code;
 use crate::store::Fetched;
-use crate::types::{CopySource, ObjectMeta, Range};
+use crate::types::{ObjectMeta, PinnedObject, Range};
 
 /// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
 const CHUNK: u64 = 1 << 20;
@@ -85,7 +85,7 @@ pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>)
 #[derive(Debug)]
 struct Reading {
     disk: Arc<Disk>,
-    source: CopySource,
+    source: PinnedObject,
     file: OwnedFd,
     pin: Pin,
     at: u64,
@@ -95,7 +95,7 @@ struct Reading {
 }
 
 /// Open a file and read its first chunk.
-pub(super) fn fetch(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
+pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
     let place = readable(&source.key)?;
     let follow = disk.options.symlinks == Symlinks::Follow;
     let folder = folders::descend(folders::root(&source.bucket)?, &place.folders, follow)?;
@@ -144,7 +144,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &CopySource, range: Option<Range>)
     Ok(Fetched { meta, body: Body::of_chunks(first.chain(rest(body)).boxed()) })
 }
 
-fn pinned(pin: &Pin, source: &CopySource) -> Result<()> {
+fn pinned(pin: &Pin, source: &PinnedObject) -> Result<()> {
     match &source.if_match {
         Some(etag) if *etag != pin.etag() => {
             Err(Fail::new("PreconditionFailed", "the file's size, time or inode is another than was listed"))

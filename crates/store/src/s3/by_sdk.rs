@@ -18,7 +18,7 @@ use super::convert::{
 use super::direct::{About, Came, WriteAnswer};
 use crate::ChecksumAlgorithm;
 use crate::store::Result;
-use crate::types::{Attributes, CopySource, Digests, ObjectMeta, PutObject, Range};
+use crate::types::{Attributes, Digests, ObjectMeta, PinnedObject, PutObject, Range};
 
 /// The request with what an object carries besides its bytes; `Expires` goes in by [`expires`].
 macro_rules! with_attributes {
@@ -182,7 +182,7 @@ pub(super) async fn put_part_by_sdk(
 pub(super) async fn copy_by_sdk(
     client: &Client,
     about: About<'_>,
-    source: &CopySource,
+    source: &PinnedObject,
     storage_class: Option<&str>,
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<WriteAnswer> {
@@ -212,7 +212,7 @@ pub(super) async fn copy_by_sdk(
 pub(super) async fn copy_part_by_sdk(
     client: &Client,
     about: About<'_>,
-    source: &CopySource,
+    source: &PinnedObject,
     range: Range,
     upload_id: &str,
     part: u32,
@@ -242,7 +242,7 @@ pub(super) async fn copy_part_by_sdk(
 pub(super) async fn fetch_by_sdk(
     client: &Client,
     about: About<'_>,
-    source: &CopySource,
+    source: &PinnedObject,
     range: Option<Range>,
 ) -> Result<(ObjectMeta, Option<String>, Came)> {
     let About { operation, bucket, key } = about;

@@ -23,7 +23,7 @@ use super::transport::NotTrusted;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
-use crate::types::{Attributes, CompletedPart, CopySource, ObjectMeta, PartInfo, PartsPage, Range};
+use crate::types::{Attributes, CompletedPart, ObjectMeta, PartInfo, PartsPage, PinnedObject, Range};
 
 /// RFC 3986 unreserved characters stay; everything else in a query is encoded.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -31,7 +31,7 @@ const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_'
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// The value of `x-amz-copy-source`. The commonest bugs of copiers are here: `+`, `?`, `%` and `#` in keys.
-pub(super) fn copy_source(source: &CopySource) -> String {
+pub(super) fn copy_source(source: &PinnedObject) -> String {
     let mut header = format!("{}/{}", source.bucket, path(&source.key));
     if let Some(version) = &source.version_id {
         header.push_str("?versionId=");
@@ -537,12 +537,12 @@ mod tests {
 
     #[test]
     fn copy_source_encodes_all_but_unreserved_and_slashes() {
-        let source = CopySource {
+        let source = PinnedObject {
             bucket: "b".into(),
             key: "a//b/../c d+e?f%g#h&i=j~k_l-m.n\u{fc}\n".into(),
             version_id: Some("v.1_-".into()),
             if_match: None,
-            bytes: 0,
+            size: 0,
         };
 
         assert_eq!(copy_source(&source), "b/a//b/../c%20d%2Be%3Ff%25g%23h%26i%3Dj~k_l-m.n%C3%BC%0A?versionId=v.1_-");
@@ -582,7 +582,7 @@ mod tests {
         #[test]
         fn a_copy_source_decodes_back_to_its_key(key: String, version in "[A-Za-z0-9._-]{0,32}") {
             let version_id = Some(version.clone()).filter(|version| !version.is_empty());
-            let source = CopySource { bucket: "b".into(), key: key.clone(), version_id, if_match: None, bytes: 0 };
+            let source = PinnedObject { bucket: "b".into(), key: key.clone(), version_id, if_match: None, size: 0 };
             let header = copy_source(&source);
             // As a service reads it: the first question mark ends the path, and there a plus is a plus.
             let (path, query) = header.split_once('?').unwrap_or((&header, ""));

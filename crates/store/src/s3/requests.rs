@@ -30,8 +30,8 @@ use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{Fetched, ObjectStore, Result};
 use crate::types::{
-    CompleteUpload, Copied, CopySource, CreateUpload, Digests, ListPage, ListRequest, ListedObject, ObjectMeta,
-    PartInfo, PartsPage, PutObject, Range, UploadInfo, Written,
+    CompleteUpload, Copied, CreateUpload, Digests, ListPage, ListRequest, ListedObject, ObjectMeta, PartInfo,
+    PartsPage, PinnedObject, PutObject, Range, UploadInfo, Written,
 };
 
 /// For requests that move no object bytes.
@@ -60,7 +60,7 @@ enum Listed {
 }
 
 /// What both ways of copying say of the source.
-fn copied_from(source: &CopySource) -> RequestHeaders {
+fn copied_from(source: &PinnedObject) -> RequestHeaders {
     let mut headers = RequestHeaders::default();
     headers.add("x-amz-copy-source", Some(copy_source(source)));
     headers.add("x-amz-copy-source-if-match", source.if_match.as_deref().map(quoted));
@@ -244,12 +244,12 @@ impl ObjectStore for S3Store {
         match head().await {
             Ok(head) => told(head),
             Err(error) if is_mute(&error) => {
-                let source = CopySource {
+                let source = PinnedObject {
                     bucket: bucket.to_owned(),
                     key: key.to_owned(),
                     version_id: version.map(str::to_owned),
                     if_match: None,
-                    bytes: 1,
+                    size: 1,
                 };
                 match self.get(&source, Some(Range { first: 0, last: 0 })).await {
                     Err(told) if told.status == error.status => Err(told),
@@ -262,7 +262,7 @@ impl ObjectStore for S3Store {
         }
     }
 
-    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
         let about = About { operation: "GetObject", bucket, key };
         let (mut meta, content_range, body) = self
@@ -393,7 +393,7 @@ impl ObjectStore for S3Store {
 
     async fn copy(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         bucket: &str,
         key: &str,
         storage_class: Option<&str>,
@@ -401,7 +401,7 @@ impl ObjectStore for S3Store {
     ) -> Result<Written> {
         let about = About { operation: "CopyObject", bucket, key };
         let answer = self
-            .in_region("CopyObject", bucket, Some(key), time_limit(source.bytes), async |regional| {
+            .in_region("CopyObject", bucket, Some(key), time_limit(source.size), async |regional| {
                 let Some(home) = regional.direct.home(bucket, key).await else {
                     // Boxed: its state is many times that of what nearly all requests are.
                     return Box::pin(copy_by_sdk(&regional.client, about, source, storage_class, algorithm)).await;
@@ -449,7 +449,7 @@ impl ObjectStore for S3Store {
 
     async fn copy_part(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         range: Range,
         bucket: &str,
         key: &str,

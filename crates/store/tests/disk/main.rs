@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seqferry_store::{
-    Attributes, CompleteUpload, CompletedPart, CopySource, CreateUpload, DiskOptions, DiskStore, ListRequest,
-    ListedObject, ObjectStore as _, Range, Result, StoreError,
+    Attributes, CompleteUpload, CompletedPart, CreateUpload, DiskOptions, DiskStore, ListRequest, ListedObject,
+    ObjectStore as _, PinnedObject, Range, Result, StoreError,
 };
 
 /// A folder that goes away with the test.
@@ -73,8 +73,14 @@ impl Scratch {
         self.keys().into_iter().find(|key| key.rsplit('.').next() == Some(kind)).unwrap()
     }
 
-    fn source(&self, key: &str) -> CopySource {
-        CopySource { bucket: self.bucket().to_owned(), key: key.to_owned(), version_id: None, if_match: None, bytes: 0 }
+    fn source(&self, key: &str) -> PinnedObject {
+        PinnedObject {
+            bucket: self.bucket().to_owned(),
+            key: key.to_owned(),
+            version_id: None,
+            if_match: None,
+            size: 0,
+        }
     }
 }
 
@@ -88,7 +94,7 @@ fn store() -> DiskStore {
     DiskStore::new(DiskOptions::default())
 }
 
-async fn read(store: &DiskStore, source: &CopySource, range: Option<Range>) -> Result<Vec<u8>> {
+async fn read(store: &DiskStore, source: &PinnedObject, range: Option<Range>) -> Result<Vec<u8>> {
     let chunks: Vec<Bytes> = store.get(source, range).await?.into_stream().try_collect().await?;
     Ok(chunks.concat())
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 
 use futures::StreamExt as _;
-use seqferry_store::{CopySource, DiskOptions, DiskStore, ErrorClass, Kind, ObjectStore as _, Range, Symlinks};
+use seqferry_store::{DiskOptions, DiskStore, ErrorClass, Kind, ObjectStore as _, PinnedObject, Range, Symlinks};
 
 use super::{Scratch, code, failure, mtime, pattern, read, store};
 
@@ -66,7 +66,7 @@ async fn reads_are_pinned_to_the_file_that_was_listed() {
     let (scratch, store) = (Scratch::new(), store());
     scratch.file("a", b"first");
     let etag = store.head(scratch.bucket(), "a", None, None).await.unwrap().etag;
-    let pinned = CopySource { if_match: Some(etag), ..scratch.source("a") };
+    let pinned = PinnedObject { if_match: Some(etag), ..scratch.source("a") };
     assert_eq!(read(&store, &pinned, None).await.unwrap(), b"first");
 
     // As long, and by its time as old: but another file.

@@ -7,7 +7,7 @@ use aws_sdk_s3::config::{
 };
 use aws_sdk_s3::types::{ChecksumAlgorithm as SdkAlgorithm, StorageClass};
 use seqferry_store::error::classify::code;
-use seqferry_store::{ChecksumAlgorithm, CopySource, ErrorClass, ObjectStore as _, Range};
+use seqferry_store::{ChecksumAlgorithm, ErrorClass, ObjectStore as _, PinnedObject, Range};
 use seqferry_testkit::signed;
 
 use crate::server::{Reply, Request, Wire};
@@ -50,14 +50,14 @@ pub(crate) fn essence(request: &Request) -> (String, String, Vec<String>, BTreeM
     (request.method.clone(), request.path().to_owned(), query, headers, request.body.clone())
 }
 
-pub(crate) fn sources() -> Vec<CopySource> {
+pub(crate) fn sources() -> Vec<PinnedObject> {
     let version_id = Some("3-L4kqtJl.v_1~".to_owned());
     ["plain", "a b+c%20?d=e&f#g", "x/../y//z/.", "/leading", "\u{1f9ec}\n\u{7f}'\"<>[]{}|^`!$()*,:;=@~\\"]
         .into_iter()
         .flat_map(|key| {
             [
                 object(key),
-                CopySource { version_id: version_id.clone(), if_match: Some("abc-3".to_owned()), ..object(key) },
+                PinnedObject { version_id: version_id.clone(), if_match: Some("abc-3".to_owned()), ..object(key) },
             ]
         })
         .collect()

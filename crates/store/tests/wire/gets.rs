@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{CopySource, ErrorClass, ObjectStore as _, Range, S3Store, StoreError};
+use seqferry_store::{ErrorClass, ObjectStore as _, PinnedObject, Range, S3Store, StoreError};
 
 use crate::direct::{assert_signed, essence, sdk_at, sources};
 use crate::server::{Reply, Then, Wire, error_body};
@@ -263,7 +263,7 @@ async fn a_range_tells_the_size_of_the_whole_object() {
     let head = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 5-8/100\r\nETag: \"e\"\r\n";
     let server = Wire::always(Reply::raw(&format!("{head}content-length: 4\r\n\r\nbody"), Then::Next));
     let store = store_at(&server.url()).await;
-    let source = CopySource { if_match: Some("e".to_owned()), ..object("key") };
+    let source = PinnedObject { if_match: Some("e".to_owned()), ..object("key") };
     let fetched = store.fetch(&source, Some(Range { first: 5, last: 8 })).await.unwrap();
 
     assert_eq!((fetched.meta.size, fetched.meta.etag.as_str()), (100, "e"));

@@ -19,7 +19,7 @@ mod strict;
 use bytes::Bytes;
 use futures::TryStreamExt as _;
 use seqferry_store::{
-    CompleteUpload, CompletedPart, CopySource, Credentials, EndpointOptions, ObjectStore as _, Range, Result, S3Store,
+    CompleteUpload, CompletedPart, Credentials, EndpointOptions, ObjectStore as _, PinnedObject, Range, Result, S3Store,
 };
 
 /// Access key id of [`store_at`]; not a secret.
@@ -43,8 +43,8 @@ async fn store_at(url: &str) -> S3Store {
 }
 
 /// An object as it is now, unpinned.
-fn object(key: &str) -> CopySource {
-    CopySource { bucket: "bucket".to_owned(), key: key.to_owned(), version_id: None, if_match: None, bytes: 0 }
+fn object(key: &str) -> PinnedObject {
+    PinnedObject { bucket: "bucket".to_owned(), key: key.to_owned(), version_id: None, if_match: None, size: 0 }
 }
 
 /// GET of a whole body.

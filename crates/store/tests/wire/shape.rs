@@ -5,8 +5,8 @@ use proptest::prelude::{Strategy as _, any, proptest};
 use proptest::test_runner::{Config, FileFailurePersistence};
 use seqferry_store::checksum::crc64nvme;
 use seqferry_store::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CopySource, CreateUpload,
-    Digests, ErrorClass, ListRequest, ObjectStore as _, Range, S3Store, Scope,
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, Digests,
+    ErrorClass, ListRequest, ObjectStore as _, PinnedObject, Range, S3Store, Scope,
 };
 
 use crate::server::{Reply, Request, Wire};
@@ -164,7 +164,7 @@ async fn copy_sources_go_out_byte_for_byte() {
 async fn reads_and_copies_are_pinned() {
     let (server, store) = obliging_server().await;
     let source =
-        CopySource { version_id: Some("3-L4kqtJl.v_1~".into()), if_match: Some("abc-3".into()), ..object("key") };
+        PinnedObject { version_id: Some("3-L4kqtJl.v_1~".into()), if_match: Some("abc-3".into()), ..object("key") };
 
     let _ = store.get(&source, Some(Range { first: 0, last: 3 })).await.unwrap();
     let read = last(&server);

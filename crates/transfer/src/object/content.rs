@@ -2,12 +2,12 @@
 //! in order.
 
 use futures::stream::{self, StreamExt as _};
+use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
+use seqferry_client::{RequestError, RequestSpec, RetryingClient};
 use seqferry_store::error::classify::code;
-use seqferry_store::{CopySource, ErrorClass, Range, Written};
+use seqferry_store::{ErrorClass, PinnedObject, Range, Written};
 
-use super::stream::reading::{Piece, Reader, is_pinned};
 use super::{Journal, Object, Trouble};
-use crate::requests::{Call, Interrupted, Requests};
 
 /// What is compared at a time: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
@@ -28,14 +28,14 @@ impl<J: Journal> Object<'_, J> {
     /// Read both sides, up to the first difference that is met.
     pub(super) async fn compare_content(&self, written: &Written) -> Result<Compared, Trouble> {
         let size = self.item.size;
-        let target = CopySource {
+        let target = PinnedObject {
             bucket: self.policy.target_bucket.clone(),
             key: self.item.target_key.clone(),
             version_id: None,
             if_match: Some(written.etag.clone()),
-            bytes: RANGE,
+            size,
         };
-        let source = self.pinned(RANGE);
+        let source = self.pinned();
         let in_order = || self.source.quirks().ignores_ranges() || self.target.quirks().ignores_ranges();
         if size > RANGE && in_order() {
             return self.compare_in_order(&source, &target).await;
@@ -54,7 +54,12 @@ impl<J: Journal> Object<'_, J> {
         Ok(Compared::Equal)
     }
 
-    async fn compare_range(&self, source: &CopySource, target: &CopySource, range: Range) -> Result<Compared, Trouble> {
+    async fn compare_range(
+        &self,
+        source: &PinnedObject,
+        target: &PinnedObject,
+        range: Range,
+    ) -> Result<Compared, Trouble> {
         let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
         let theirs = self.read_pinned(self.source, source, range).await;
         let theirs = theirs.map_err(|error| self.source_trouble(error))?;
@@ -65,7 +70,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// The same with one read of each side that ignores ranges.
-    async fn compare_in_order(&self, source: &CopySource, target: &CopySource) -> Result<Compared, Trouble> {
+    async fn compare_in_order(&self, source: &PinnedObject, target: &PinnedObject) -> Result<Compared, Trouble> {
         let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_trouble(error))?;
         let mut ours = match self.whole(self.target, target).await {
             Ok(ours) => ours,
@@ -87,41 +92,50 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// A side that ignores ranges from its first byte; None for one that can be asked for any.
-    async fn whole<'s>(&self, side: &Requests, from: &'s CopySource) -> Result<Option<Reader<'s>>, Interrupted> {
+    async fn whole<'s>(
+        &self,
+        side: &RetryingClient,
+        from: &'s PinnedObject,
+    ) -> Result<Option<PinnedReader<'s>>, RequestError> {
         if !side.quirks().ignores_ranges() {
             return Ok(None);
         }
-        let call = Call::read("GetObject", &from.bucket).bytes(self.item.size).once();
+        let call = RequestSpec::read("GetObject", &from.bucket).bytes(self.item.size).once();
         let fetched = side.call(call, &self.tries, async |store| store.fetch(from, None).await).await?;
-        is_pinned(from, &fetched.meta)?;
-        Ok(Some(Reader::new(fetched.body, from)))
+        check_pin(from, &fetched.meta)?;
+        Ok(Some(PinnedReader::new(fetched.body, from)))
     }
 
     async fn next(
         &self,
-        side: &Requests,
-        from: &CopySource,
-        reader: &mut Option<Reader<'_>>,
+        side: &RetryingClient,
+        from: &PinnedObject,
+        reader: &mut Option<PinnedReader<'_>>,
         range: Range,
-    ) -> Result<Piece, Interrupted> {
+    ) -> Result<DigestedBytes, RequestError> {
         let Some(reader) = reader else { return self.read_pinned(side, from, range).await };
         tokio::select! {
             biased;
-            () = side.cancel().cancelled() => Err(Interrupted::Cancelled),
+            () = side.cancel().cancelled() => Err(RequestError::Cancelled),
             piece = reader.take(range.len(), &[]) => Ok(piece?),
         }
     }
 
-    async fn read_pinned(&self, side: &Requests, from: &CopySource, range: Range) -> Result<Piece, Interrupted> {
+    async fn read_pinned(
+        &self,
+        side: &RetryingClient,
+        from: &PinnedObject,
+        range: Range,
+    ) -> Result<DigestedBytes, RequestError> {
         // Never two at a time: the second would fill buffers that were not reserved.
-        let call = Call::read("GetObject", &from.bucket).bytes(range.len()).once();
+        let call = RequestSpec::read("GetObject", &from.bucket).bytes(range.len()).once();
         let read = side
             .call(call, &self.tries, async |store| {
                 let fetched = store.fetch(from, Some(range)).await?;
-                Reader::new(fetched.body, from).take(range.len(), &[]).await
+                PinnedReader::new(fetched.body, from).take(range.len(), &[]).await
             })
             .await;
-        if let Err(Interrupted::Failed(error)) = &read
+        if let Err(RequestError::Failed(error)) = &read
             && error.code == code::RANGE_IGNORED
         {
             side.note_ignored_ranges(error);
@@ -129,20 +143,20 @@ impl<J: Journal> Object<'_, J> {
         read
     }
 
-    fn source_trouble(&self, why: Interrupted) -> Trouble {
+    fn source_trouble(&self, why: RequestError) -> Trouble {
         match why {
-            Interrupted::Failed(error) if error.code == code::RANGE_IGNORED => Trouble::RangesIgnored,
-            Interrupted::Failed(error) => self.copy_trouble(error),
-            Interrupted::Cancelled => Trouble::Cancelled,
+            RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Trouble::RangesIgnored,
+            RequestError::Failed(error) => self.copy_trouble(error),
+            RequestError::Cancelled => Trouble::Cancelled,
         }
     }
 }
 
-fn target_gone(why: Interrupted) -> Result<Compared, Trouble> {
+fn target_gone(why: RequestError) -> Result<Compared, Trouble> {
     match why {
-        Interrupted::Failed(error) if error.code == code::RANGE_IGNORED => Err(Trouble::RangesIgnored),
+        RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Err(Trouble::RangesIgnored),
         // Overwritten or removed since we wrote it: not our copy any more.
-        Interrupted::Failed(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
+        RequestError::Failed(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
             Ok(Compared::Gone)
         }
         other => Err(other.into()),
@@ -153,7 +167,7 @@ fn ranges(size: u64) -> impl Iterator<Item = Range> {
     (0..size.div_ceil(RANGE)).map(move |n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 })
 }
 
-fn difference(theirs: &Piece, ours: &Piece, range: Range) -> Compared {
+fn difference(theirs: &DigestedBytes, ours: &DigestedBytes, range: Range) -> Compared {
     let at = theirs.bytes.iter().zip(&ours.bytes).position(|(a, b)| a != b);
     match at {
         None => Compared::Equal,

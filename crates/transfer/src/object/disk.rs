@@ -1,12 +1,12 @@
 //! Comparing with a disk. Files have no checksums: their times speak for them, else their bytes, which are cheap to read there.
 
 use futures::TryStreamExt as _;
-use seqferry_store::{CopySource, ErrorClass, MTIME, ObjectMeta, Range, StoreError, read_mtime};
+use seqferry_client::{RequestError, RequestSpec, RetryingClient};
+use seqferry_store::{ErrorClass, MTIME, ObjectMeta, PinnedObject, Range, StoreError, read_mtime};
 
 use super::{Journal, Object, Trouble};
 use crate::evidence::{Reference, Side, Stretches, Verdict, compare};
 use crate::outcome::Verified;
-use crate::requests::{Call, Interrupted, Requests};
 
 /// What is read of a file at a time.
 const RANGE: u64 = 8 << 20;
@@ -41,12 +41,12 @@ impl<J: Journal> Object<'_, J> {
         let version = self.item.version_id.as_deref();
         if self.source.connection().is_disk() {
             let first_part = self.first_part_of(self.target, target_bucket, target_key, None, target).await?;
-            let file = pinned(source_bucket, source_key, &source.etag);
+            let file = pinned(source_bucket, source_key, source);
             self.compare_file(self.source, &file, source.size, Reference::of(target, first_part, &self.policy.limits))
                 .await
         } else {
             let first_part = self.first_part_of(self.source, source_bucket, source_key, version, source).await?;
-            let file = pinned(target_bucket, target_key, &target.etag);
+            let file = pinned(target_bucket, target_key, target);
             self.compare_file(self.target, &file, target.size, Reference::of(source, first_part, &self.policy.limits))
                 .await
         }
@@ -69,8 +69,8 @@ impl<J: Journal> Object<'_, J> {
     /// Read a file and compare it with what a service promises of its object.
     async fn compare_file(
         &self,
-        disk: &Requests,
-        file: &CopySource,
+        disk: &RetryingClient,
+        file: &PinnedObject,
         size: u64,
         reference: Option<Reference>,
     ) -> Result<Verdict, Trouble> {
@@ -80,7 +80,7 @@ impl<J: Journal> Object<'_, J> {
         while first < size {
             let range = Range { first, last: (first + RANGE).min(size) - 1 };
             let _memory = disk.reserve_bytes(range.len()).await?;
-            let call = Call::read("GetObject", &file.bucket).bytes(range.len()).once();
+            let call = RequestSpec::read("GetObject", &file.bucket).bytes(range.len()).once();
             let read = disk
                 .call(call, &self.tries, async |store| {
                     let chunks: Vec<bytes::Bytes> =
@@ -103,7 +103,7 @@ impl<J: Journal> Object<'_, J> {
                     stretches = hashed;
                 }
                 // Somebody writes or removes it: it is not the same in any case.
-                Err(Interrupted::Failed(error))
+                Err(RequestError::Failed(error))
                     if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) =>
                 {
                     return Ok(Verdict::Differs(error.to_string()));
@@ -122,12 +122,12 @@ pub(super) fn time_text(seconds: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn pinned(bucket: &str, key: &str, etag: &str) -> CopySource {
-    CopySource {
+fn pinned(bucket: &str, key: &str, meta: &ObjectMeta) -> PinnedObject {
+    PinnedObject {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
         version_id: None,
-        if_match: Some(etag.to_owned()),
-        bytes: RANGE,
+        if_match: Some(meta.etag.clone()),
+        size: meta.size,
     }
 }

@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
+use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::checksum::base64;
 use seqferry_store::{
     Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ErrorClass, Range, StoreError,
@@ -13,7 +14,6 @@ use seqferry_store::{
 use tokio::task::JoinHandle;
 
 use super::{Journal, Object, Trouble};
-use crate::requests::{Call, Interrupted};
 
 /// The metadata key that rclone reads: Base64 of the 16 bytes.
 pub(super) const MD5: &str = "md5chksum";
@@ -51,13 +51,13 @@ impl<J: Journal> Object<'_, J> {
     /// Reads the whole file: its MD5, Base64. One range is read while the one before it is hashed, and no more are held.
     pub(super) async fn read_md5(&mut self) -> Result<String, Trouble> {
         let size = self.item.size;
-        let pinned = self.pinned(RANGE);
+        let pinned = self.pinned();
         let mut hashing = tokio::task::spawn_blocking(Sums::new);
         let mut first = 0;
         while first < size {
             let range = Range { first, last: (first + RANGE).min(size) - 1 };
             let memory = self.source.reserve_memory(range.len()).await?;
-            let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).once();
+            let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
             let read = self
                 .source
                 .call(call, &self.tries, async |store| {
@@ -67,8 +67,8 @@ impl<J: Journal> Object<'_, J> {
                 .await;
             let chunks = match read {
                 Ok(chunks) => chunks,
-                Err(Interrupted::Failed(error)) => return Err(self.copy_trouble(error)),
-                Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
+                Err(RequestError::Failed(error)) => return Err(self.copy_trouble(error)),
+                Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
             };
             let sums = finished(hashing).await?;
             // Hashing takes milliseconds: too long to keep others from this thread.

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_client::quirks::Trial;
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::budget::RequestPermit;
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::{
@@ -24,8 +26,6 @@ use super::{Copy, Journal, LookBack, Object, Trouble, Verify};
 use crate::evidence::{PartsRoute, Verdict};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
-use crate::quirks::Trial;
-use crate::requests::{Call, Interrupted, Requests, Tries};
 
 /// Parts of one object that wait for the budget: enough for its turns, while the others cost nothing. How many are under way
 /// is the budget's to decide.
@@ -146,10 +146,10 @@ impl<'a, J: Journal> Object<'a, J> {
             part_size: route.plan.part_size,
             size: route.plan.size,
         };
-        let again = self.tries.again();
+        let again = self.tries.retries();
         let created = self
             .target
-            .call(Call::write("CreateMultipartUpload", &request.bucket), &self.tries, |store| {
+            .call(RequestSpec::write("CreateMultipartUpload", &request.bucket), &self.tries, |store| {
                 let (request, created) = (request.clone(), Arc::clone(&self.created));
                 let sent = self.under_way.spawn(async move {
                     let upload_id = store.create_upload(&request).await?;
@@ -159,20 +159,20 @@ impl<'a, J: Journal> Object<'a, J> {
                 ended(sent, "CreateMultipartUpload")
             })
             .await;
-        if matches!(&created, Err(Interrupted::Failed(_))) && self.tries.again() > again {
+        if matches!(&created, Err(RequestError::Failed(_))) && self.tries.retries() > again {
             // What was created by a try whose answer was lost is known to nobody. Best effort: the service may be out of reach.
             let _looked = tokio::time::timeout(LOOK_AFTER, self.drop_stale_uploads(None)).await;
         }
         let upload_id = match created {
             Ok(upload_id) => upload_id,
-            Err(Interrupted::Failed(error)) if self.streams() => {
+            Err(RequestError::Failed(error)) if self.streams() => {
                 return Err(self.refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)));
             }
             Err(other) => return Err(other.into()),
         };
         self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.item.upload = Some((upload_id.clone(), route.plan.part_size));
-        if self.tries.again() > again {
+        if self.tries.retries() > again {
             // A try whose answer was lost may have created another one.
             self.drop_stale_uploads(Some(&upload_id)).await?;
         }
@@ -205,14 +205,14 @@ impl<'a, J: Journal> Object<'a, J> {
         let version = self.item.version_id.as_deref();
         match self
             .source
-            .call(Call::read("GetObjectTagging", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("GetObjectTagging", bucket), &self.tries, async |store| {
                 store.get_tags(bucket, key, version).await
             })
             .await
         {
             Ok(tags) => Ok(tags),
             // A service without tags has none to carry.
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability && source.tag_count.is_none() => {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability && source.tag_count.is_none() => {
                 if self.source.quirks().learn_no_tags() {
                     self.source.note(format!(
                         "s3://{bucket}: the endpoint has no tags of objects ({} {}): none are carried.",
@@ -222,7 +222,7 @@ impl<'a, J: Journal> Object<'a, J> {
                 Ok(Vec::new())
             }
             // The bytes can be had; the copy says what it lacks.
-            Err(Interrupted::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::Capability) => {
+            Err(RequestError::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::Capability) => {
                 let tags =
                     source.tag_count.map_or("tags, if there are any".to_owned(), |count| format!("{count} tags"));
                 self.note(&tags, &error);
@@ -239,9 +239,9 @@ impl<'a, J: Journal> Object<'a, J> {
                 .await
             {
                 Ok(parts) => parts,
-                Err(Interrupted::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
+                Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
                 // Write-only access: nobody can say what the upload holds, so that the object starts over.
-                Err(Interrupted::Failed(error)) if error.is_denied() => {
+                Err(RequestError::Failed(error)) if error.is_denied() => {
                     abort(self.target, &self.policy.target_bucket, &self.item.target_key, upload_id, &self.tries).await;
                     return Ok(None);
                 }
@@ -316,8 +316,8 @@ impl<'a, J: Journal> Object<'a, J> {
         Ok(Reserved { number, range, permit })
     }
 
-    fn part_call(&self, range: Range) -> Call<'_> {
-        Call::write("UploadPartCopy", &self.policy.target_bucket).bytes(range.len())
+    fn part_call(&self, range: Range) -> RequestSpec<'_> {
+        RequestSpec::write("UploadPartCopy", &self.policy.target_bucket).bytes(range.len())
     }
 
     async fn copy_part(&self, upload_id: &str, checked: bool, reserved: Reserved) -> Result<CompletedPart, Trouble> {
@@ -325,8 +325,8 @@ impl<'a, J: Journal> Object<'a, J> {
         // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first answer, and all
         // parts may be under way by then.
         let safe = || self.plain_etags.load(Ordering::Relaxed) && !self.target.quirks().changing_part_etags();
-        let call = self.part_call(range).twice_if(&safe);
-        let source = self.pinned(range.len());
+        let call = self.part_call(range).hedge_if(&safe);
+        let source = self.pinned();
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         // What the first answer said of this part; a second one that says something else is a lesson.
         let said = Arc::new(OnceLock::new());
@@ -352,11 +352,11 @@ impl<'a, J: Journal> Object<'a, J> {
                 self.plain_etags.store(!copied.opaque_etag, Ordering::Relaxed);
                 Ok(CompletedPart { number, etag: copied.etag, checksum: copied.checksum })
             }
-            Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
+            Err(RequestError::Failed(error)) if error.code == "NoSuchUpload" => {
                 Err(Trouble::Again(self.upload_lost(&error)))
             }
             // The upload has a checksum, and the service computes none of what it copies.
-            Err(Interrupted::Failed(error)) if checked && error.is_about_checksums() => {
+            Err(RequestError::Failed(error)) if checked && error.is_about_checksums() => {
                 if self.target.quirks().learn_useless_part_checksums() {
                     self.target.note(format!(
                         "s3://{bucket}: the endpoint takes no copies of parts into an upload with a checksum ({} {}): objects copied in parts have none there, and are proven by ETag where the parts of the source can be repeated, else by size.",
@@ -365,8 +365,8 @@ impl<'a, J: Journal> Object<'a, J> {
                 }
                 Err(Trouble::UselessPartChecksums)
             }
-            Err(Interrupted::Failed(error)) => Err(self.refused_copy(error).await),
-            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Failed(error)) => Err(self.refused_copy(error).await),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
         }
     }
 
@@ -398,10 +398,10 @@ impl<'a, J: Journal> Object<'a, J> {
             if_absent: self.if_absent(),
             if_match: self.if_match(),
         };
-        let again = self.tries.again();
+        let again = self.tries.retries();
         let mut completed = self.send_complete(&request).await;
         if request.size > 0
-            && matches!(&completed, Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability)
+            && matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability)
         {
             // Perhaps for the size, which only checks what the parts say as well.
             request.size = 0;
@@ -413,19 +413,19 @@ impl<'a, J: Journal> Object<'a, J> {
         match completed {
             Ok(written) => Ok(written),
             // A reply was lost: the try before has done it (or somebody aborted the upload).
-            Err(Interrupted::Failed(error)) if error.code == "NoSuchUpload" => {
+            Err(RequestError::Failed(error)) if error.code == "NoSuchUpload" => {
                 self.item.upload = None;
                 match self.completed_before(route, source, route.plan.part_size).await? {
                     Some(written) => Ok(written),
                     None => Err(Trouble::Again(self.upload_lost(&error))),
                 }
             }
-            Err(Interrupted::Failed(error))
+            Err(RequestError::Failed(error))
                 if (request.if_absent || request.if_match.is_some())
                     && let Some(trouble) = self.refused_condition(&error, request.if_match.is_some()) =>
             {
                 // A try whose answer was lost may have made it.
-                let lost = matches!(trouble, Trouble::Again(_)) && self.tries.again() > again;
+                let lost = matches!(trouble, Trouble::Again(_)) && self.tries.retries() > again;
                 if lost && let Some(written) = self.completed_before(route, source, route.plan.part_size).await? {
                     self.drop_upload(false).await;
                     return Ok(written);
@@ -433,7 +433,7 @@ impl<'a, J: Journal> Object<'a, J> {
                 Err(trouble)
             }
             // Some services want part checksums that they never told.
-            Err(Interrupted::Failed(error))
+            Err(RequestError::Failed(error))
                 if route.checksum.is_some()
                     && request.parts.iter().any(|part| part.checksum.is_none())
                     && matches!(error.code.as_str(), "InvalidPart" | "InvalidRequest") =>
@@ -441,11 +441,11 @@ impl<'a, J: Journal> Object<'a, J> {
                 Err(Trouble::UselessPartChecksums)
             }
             // The service and we disagree about a part: worth one more try from the first.
-            Err(Interrupted::Failed(error)) if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder") => {
+            Err(RequestError::Failed(error)) if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder") => {
                 Err(Trouble::Again(error.into()))
             }
             // The service has put the parts together and found other bytes than the source's checksum promises.
-            Err(Interrupted::Failed(error)) if route.whole.is_some() && error.code == "BadDigest" => {
+            Err(RequestError::Failed(error)) if route.whole.is_some() && error.code == "BadDigest" => {
                 let message = format!(
                     "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. Run the same command again."
                 );
@@ -460,8 +460,8 @@ impl<'a, J: Journal> Object<'a, J> {
         }
     }
 
-    async fn send_complete(&self, request: &CompleteUpload) -> Result<Written, Interrupted> {
-        let call = Call::write("CompleteMultipartUpload", &request.bucket);
+    async fn send_complete(&self, request: &CompleteUpload) -> Result<Written, RequestError> {
+        let call = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
         self.target.call(call, &self.tries, async |store| store.complete_upload(request).await).await
     }
 
@@ -506,13 +506,13 @@ impl<'a, J: Journal> Object<'a, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let listed = self
             .target
-            .call(Call::read("ListMultipartUploads", bucket), &self.tries, async |store| {
+            .call(RequestSpec::read("ListMultipartUploads", bucket), &self.tries, async |store| {
                 store.list_uploads(bucket, key).await
             })
             .await;
         let uploads = match listed {
             Ok(uploads) => uploads,
-            Err(Interrupted::Failed(error)) if error.class == ErrorClass::Capability => {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability => {
                 if self.target.quirks().learn_unlisted_uploads() {
                     self.target.note(format!(
                         "s3://{bucket}: the endpoint does not list open uploads ({} {}): one that was created right before a crash stays until the bucket's lifecycle rule aborts it.",
@@ -522,7 +522,7 @@ impl<'a, J: Journal> Object<'a, J> {
                 return Ok(());
             }
             // Not allowed to look: the bucket's lifecycle rule has to do it.
-            Err(Interrupted::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::NotFound) => {
+            Err(RequestError::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::NotFound) => {
                 return Ok(());
             }
             Err(other) => return Err(other.into()),
@@ -550,7 +550,7 @@ impl<'a, J: Journal> Object<'a, J> {
         tokio::spawn(async move {
             under_way.close();
             let _over = tokio::time::timeout(LINGER, under_way.wait()).await;
-            let tries = Tries::default();
+            let tries = RetryContext::default();
             if list_parts(&target, &bucket, &key, &upload_id, &tries).await.is_ok() {
                 abort(&target, &bucket, &key, &upload_id, &tries).await;
             }
@@ -569,7 +569,7 @@ impl<'a, J: Journal> Object<'a, J> {
         if !self.under_way.is_empty() {
             if let Some((upload_id, _)) = &recorded {
                 let _first = target
-                    .call(Call::write("AbortMultipartUpload", bucket), &self.tries, async |store| {
+                    .call(RequestSpec::write("AbortMultipartUpload", bucket), &self.tries, async |store| {
                         store.abort_upload(bucket, key, upload_id).await
                     })
                     .await;
@@ -616,17 +616,17 @@ fn is_wrong(part: Option<&str>, source: &ObjectMeta, plan: PartPlan) -> bool {
 
 /// Abort until the service has forgotten the upload: parts that were under way may survive the first time. Best effort: what
 /// fails here is left to the bucket's lifecycle rule.
-async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, tries: &Tries) {
+async fn abort(requests: &RetryingClient, bucket: &str, key: &str, upload_id: &str, tries: &RetryContext) {
     for _ in 0..ABORTS {
         match requests
-            .call(Call::write("AbortMultipartUpload", bucket), tries, async |store| {
+            .call(RequestSpec::write("AbortMultipartUpload", bucket), tries, async |store| {
                 store.abort_upload(bucket, key, upload_id).await
             })
             .await
         {
             // The next owner has it from the record, or finds it.
-            Err(Interrupted::Failed(error)) if error.code == LEASE_LAPSED => return,
-            Err(Interrupted::Failed(error)) if error.class != ErrorClass::NotFound => {
+            Err(RequestError::Failed(error)) if error.code == LEASE_LAPSED => return,
+            Err(RequestError::Failed(error)) if error.class != ErrorClass::NotFound => {
                 if !requests.connection().is_disk() {
                     requests.note(format!(
                         "{error}. The upload {upload_id} of {} stays open, and its parts are paid for: abort it when that is possible again (aws s3api abort-multipart-upload), or have the bucket do so (a lifecycle rule).",
@@ -646,17 +646,17 @@ async fn abort(requests: &Requests, bucket: &str, key: &str, upload_id: &str, tr
 }
 
 async fn list_parts(
-    requests: &Requests,
+    requests: &RetryingClient,
     bucket: &str,
     key: &str,
     upload_id: &str,
-    tries: &Tries,
-) -> Result<Vec<PartInfo>, Interrupted> {
+    tries: &RetryContext,
+) -> Result<Vec<PartInfo>, RequestError> {
     let mut parts = Vec::new();
     let mut after = None;
     loop {
         let page = requests
-            .call(Call::read("ListParts", bucket), tries, async |store| {
+            .call(RequestSpec::read("ListParts", bucket), tries, async |store| {
                 store.list_parts(bucket, key, upload_id, after).await
             })
             .await?;

@@ -9,8 +9,9 @@
 
 mod order;
 mod parts;
-pub(super) mod reading;
 
+use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
+use seqferry_client::{RequestError, RequestSpec, Sums};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME, ObjectMeta,
@@ -23,9 +24,6 @@ use super::{Copy, IfExists, Journal, LookBack, Object, There, Trouble};
 use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
 use crate::plan::etag_parts;
-use crate::quirks::Sums;
-use crate::requests::{Call, Interrupted};
-use reading::{Piece, Reader, is_pinned};
 
 /// What an object that goes at once holds besides its bytes: the requests of the SDK, their connections and what is known of the object
 /// (measured: some 200 KiB). Without it a thousand small objects would pass for nothing.
@@ -252,20 +250,20 @@ impl<J: Journal> Object<'_, J> {
             if_absent: self.if_absent(),
             if_match: self.if_match(),
         };
-        let again = self.tries.again();
-        let call = Call::write("PutObject", &object.bucket).bytes(size);
+        let again = self.tries.retries();
+        let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);
         let written = self
             .target
             .call(call, &self.tries, async |store| store.put_object(&object, piece.bytes.clone()).await)
             .await;
         let written = match written {
             Ok(written) => written,
-            Err(Interrupted::Failed(error)) => {
+            Err(RequestError::Failed(error)) => {
                 let on_condition = object.if_absent || object.if_match.is_some();
                 let refused =
                     if on_condition { self.refused_condition(&error, object.if_match.is_some()) } else { None };
                 let before = match &refused {
-                    Some(Trouble::Again(_)) if self.tries.again() > again => {
+                    Some(Trouble::Again(_)) if self.tries.retries() > again => {
                         let sum = object.digests.checksum.clone().map(|(algorithm, value)| Checksum {
                             algorithm,
                             value,
@@ -283,7 +281,7 @@ impl<J: Journal> Object<'_, J> {
                     (None, None) => return Err(self.refused_write(error, algorithm)),
                 }
             }
-            Err(Interrupted::Cancelled) => return Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
         };
         self.active.add(size);
         let sum = object.digests.checksum.map(|(algorithm, value)| Checksum {
@@ -302,9 +300,9 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// The whole object, with its facts.
-    async fn read_all(&self) -> Result<(ObjectMeta, Piece), Trouble> {
+    async fn read_all(&self) -> Result<(ObjectMeta, DigestedBytes), Trouble> {
         let size = self.item.size;
-        let pinned = self.pinned(size);
+        let pinned = self.pinned();
         let to_send = |meta: &ObjectMeta| {
             let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
             let reference =
@@ -314,14 +312,14 @@ impl<J: Journal> Object<'_, J> {
             algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
             algorithms
         };
-        let call = Call::read("GetObject", &pinned.bucket).bytes(size).once();
+        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(size).once();
         let read = self
             .source
             .call(call, &self.tries, async |store| {
                 let fetched = store.fetch(&pinned, None).await?;
-                is_pinned(&pinned, &fetched.meta)?;
+                check_pin(&pinned, &fetched.meta)?;
                 let algorithms = to_send(&fetched.meta);
-                let mut reader = Reader::new(fetched.body, &pinned);
+                let mut reader = PinnedReader::new(fetched.body, &pinned);
                 let piece = reader.take(size, &algorithms).await?;
                 reader.end().await?;
                 Ok((fetched.meta, piece))
@@ -329,8 +327,8 @@ impl<J: Journal> Object<'_, J> {
             .await;
         match read {
             Ok(read) => Ok(read),
-            Err(Interrupted::Failed(error)) => Err(self.copy_trouble(error)),
-            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Failed(error)) => Err(self.copy_trouble(error)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
         }
     }
 
@@ -418,7 +416,7 @@ fn full_object(source: &ObjectMeta) -> Option<ChecksumAlgorithm> {
 }
 
 /// What a reference asks for, of bytes that are all there.
-fn computed(reference: &Reference, piece: &Piece) -> String {
+fn computed(reference: &Reference, piece: &DigestedBytes) -> String {
     if reference.cut.is_none() {
         return evidence::shown(reference.algorithm, &piece.digest(reference.algorithm));
     }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use seqferry_client::{Connection, RetryPolicy};
 use seqferry_store::fault::FaultStore;
-use seqferry_store::{Attributes, Budget, BudgetLimits, CopySource, MemoryStore, ObjectMeta, ObjectStore};
-use seqferry_transfer::{Connection, Event, Item, Job, Limits, Outcome, Policy, RetryPolicy, Way};
+use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectMeta, ObjectStore, PinnedObject};
+use seqferry_transfer::{Event, Item, Job, Limits, Outcome, Policy, Way};
 use tokio::runtime::Handle;
 
 /// Bucket to read from.
@@ -107,7 +108,7 @@ impl World {
 
     /// Bytes of an object; None when it is not there.
     pub async fn read(&self, bucket: &str, key: &str) -> Option<Vec<u8>> {
-        let source = CopySource { bucket: bucket.into(), key: key.into(), version_id: None, if_match: None, bytes: 0 };
+        let source = PinnedObject { bucket: bucket.into(), key: key.into(), version_id: None, if_match: None, size: 0 };
         let mut body = self.memory.get(&source, None).await.ok()?;
         let mut bytes = Vec::new();
         while let Some(chunk) = body.next().await {

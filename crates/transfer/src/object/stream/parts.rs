@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin, with_digests};
+use seqferry_client::{RequestError, RequestSpec, Sums};
 use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::{base64, hex, unbase64};
 use seqferry_store::error::classify::code;
@@ -20,13 +22,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::parts::{Opened, ended};
 use super::super::{Copy, Journal, Object, Trouble};
 use super::order::InOrder;
-use super::reading::{Piece, Reader, digested, is_pinned};
 use super::{Streamed, evidence};
 use crate::evidence::{Reference, StreamRoute, Verdict, assembled, is_digest, shown};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
 use crate::plan::PartPlan;
-use crate::quirks::Sums;
-use crate::requests::{Call, Interrupted};
 
 /// Memory for a part that is written while it is read: what the way from the service holds, and what is on its way to the disk.
 const WINDOW: u64 = 2 << 20;
@@ -276,7 +275,7 @@ impl<J: Journal> Object<'_, J> {
                 Ok(()) => return Ok(order.and_then(|order| order.finish())),
                 Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
                     reads += 1;
-                    self.tries.count_again();
+                    self.tries.count_retry();
                 }
                 Err(Interrupt::Broken(error)) => return Err(self.copy_trouble(error)),
                 Err(Interrupt::Other(trouble)) => return Err(trouble),
@@ -291,16 +290,16 @@ impl<J: Journal> Object<'_, J> {
         order: Option<&InOrder>,
         sent: &mut BTreeMap<u32, Sent>,
     ) -> Result<(), Interrupt> {
-        let pinned = self.pinned(self.item.size);
-        let call = Call::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
+        let pinned = self.pinned();
+        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
         let fetched = self.source.call(call, &self.tries, async |store| store.fetch(&pinned, None).await).await;
         let Fetched { meta, body } = match fetched {
             Ok(fetched) => fetched,
-            Err(Interrupted::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
-            Err(Interrupted::Cancelled) => return Err(Interrupt::Other(Trouble::Cancelled)),
+            Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
+            Err(RequestError::Cancelled) => return Err(Interrupt::Other(Trouble::Cancelled)),
         };
-        is_pinned(&pinned, &meta).map_err(Interrupt::Broken)?;
-        let mut reader = Reader::new(body, &pinned);
+        check_pin(&pinned, &meta).map_err(Interrupt::Broken)?;
+        let mut reader = PinnedReader::new(body, &pinned);
         let mut parts = FuturesUnordered::new();
         let plan = sending.plan();
         for number in 1..=plan.count() {
@@ -353,9 +352,9 @@ impl<J: Journal> Object<'_, J> {
         reader.end().await.map_err(Interrupt::Broken)
     }
 
-    async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<Piece, Trouble> {
-        let pinned = self.pinned(range.len());
-        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).once();
+    async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<DigestedBytes, Trouble> {
+        let pinned = self.pinned();
+        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         // Reading and computing is work: on any thread, and none of it when nobody waits any more.
         let read = self
             .source
@@ -363,23 +362,23 @@ impl<J: Journal> Object<'_, J> {
                 let (pinned, algorithms) = (pinned.clone(), sending.algorithms.clone());
                 let reading = AbortOnDropHandle::new(tokio::spawn(async move {
                     let fetched = store.fetch(&pinned, Some(range)).await?;
-                    is_pinned(&pinned, &fetched.meta)?;
-                    Reader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
+                    check_pin(&pinned, &fetched.meta)?;
+                    PinnedReader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
                 }));
                 ended(reading, "GetObject")
             })
             .await;
         match read {
             Ok(piece) => Ok(piece),
-            Err(Interrupted::Failed(error)) => Err(self.unread(error)),
-            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Failed(error)) => Err(self.unread(error)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
         }
     }
 
     /// Write a part as it is read. Trouble with the reading is tried again from its first byte, and so is trouble with the writing.
     async fn write_range(&self, sending: &Sending<'_>, number: u32, range: Range) -> Result<Sent, Trouble> {
-        let pinned = self.pinned(range.len());
-        let call = Call::read("GetObject", &pinned.bucket).bytes(range.len()).once();
+        let pinned = self.pinned();
+        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         let of_target = sending.sum.map(DigestAlgorithm::Checksum);
         let written = self
             .source
@@ -393,8 +392,8 @@ impl<J: Journal> Object<'_, J> {
                 let upload_id = sending.upload_id.to_owned();
                 let writing = AbortOnDropHandle::new(tokio::spawn(async move {
                     let fetched = from.fetch(&pinned, Some(range)).await?;
-                    is_pinned(&pinned, &fetched.meta)?;
-                    let (body, digests) = digested(fetched.body, &algorithms);
+                    check_pin(&pinned, &fetched.meta)?;
+                    let (body, digests) = with_digests(fetched.body, &algorithms);
                     let copied = to.stream_part(&bucket, &key, &upload_id, number, range.len(), body).await?;
                     let mut digests = digests.finish();
                     let told = copied.checksum.as_deref().and_then(unbase64);
@@ -408,11 +407,11 @@ impl<J: Journal> Object<'_, J> {
             Ok((copied, digests)) => {
                 self.sent(sending, number, range.len(), copied, |algorithm| digests.get(&algorithm).cloned())
             }
-            Err(Interrupted::Failed(error)) if error.operation == "UploadPart" => {
+            Err(RequestError::Failed(error)) if error.operation == "UploadPart" => {
                 Err(self.unwritten(error, sending.sum))
             }
-            Err(Interrupted::Failed(error)) => Err(self.unread(error)),
-            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Failed(error)) => Err(self.unread(error)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
         }
     }
 
@@ -440,7 +439,7 @@ impl<J: Journal> Object<'_, J> {
         sending: &Sending<'_>,
         order: Option<&InOrder>,
         number: u32,
-        piece: Piece,
+        piece: DigestedBytes,
         memory: Option<MemoryPermit>,
     ) -> Result<Sent, Trouble> {
         let in_order = async {
@@ -458,7 +457,7 @@ impl<J: Journal> Object<'_, J> {
         &self,
         sending: &Sending<'_>,
         number: u32,
-        piece: &Piece,
+        piece: &DigestedBytes,
         memory: Arc<Option<MemoryPermit>>,
     ) -> Result<Sent, Trouble> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
@@ -468,7 +467,7 @@ impl<J: Journal> Object<'_, J> {
         let md5 = md5.then(|| piece.digest(DigestAlgorithm::Md5));
         let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
         let len = piece.bytes.len() as u64;
-        let call = Call::write("UploadPart", bucket).bytes(len);
+        let call = RequestSpec::write("UploadPart", bucket).bytes(len);
         let copied = self
             .target
             .call(call, &self.tries, |store| {
@@ -483,8 +482,8 @@ impl<J: Journal> Object<'_, J> {
             .await;
         match copied {
             Ok(copied) => self.sent(sending, number, len, copied, |algorithm| Some(piece.digest(algorithm))),
-            Err(Interrupted::Failed(error)) => Err(self.unwritten(error, sending.sum)),
-            Err(Interrupted::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Failed(error)) => Err(self.unwritten(error, sending.sum)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
         }
     }
 

@@ -2,186 +2,36 @@
 //! cancel.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use seqferry_store::budget::{Access, Ended, JobId, MemoryPermit, RequestPermit, StreamPermit, Wanted};
+use seqferry_store::budget::{Ended, JobId, MemoryPermit, RequestPermit, StreamPermit, Wanted};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::lease::{LeaseHolder, LeasedStore};
-use crate::progress::Counters;
+use crate::metrics::RequestMetrics;
 use crate::quirks::{Connection, Quirks};
+use crate::request::{RequestError, RequestSpec, RetryContext};
+use crate::retry::RetryPolicy;
 
 /// How often a request that is not answered is looked at again: whether it has become slow, whether a second is allowed.
 const HEDGE_LOOK: Duration = Duration::from_secs(1);
 
-/// How often and after what pause a request is sent again. Pauses are drawn evenly from zero to the ceiling ("full
-/// jitter"), so that many requests that failed together do not come back together.
-#[derive(Debug, Clone, Copy)]
-pub struct RetryPolicy {
-    /// Tries of a request that fails for passing reasons, the first included.
-    pub attempts: u32,
-    /// Tries of a request that the service turns down for want of capacity, the first included.
-    pub throttled_attempts: u32,
-    /// First ceiling for passing failures; doubles with each.
-    pub base: Duration,
-    /// First ceiling for throttled requests; doubles with each.
-    pub throttled_base: Duration,
-    /// No ceiling goes above this.
-    pub most: Duration,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self {
-            // Half a minute on average, a minute at most: a service that is started again is back by then.
-            attempts: 11,
-            // About two minutes: the ramp-up of a prefix takes minutes.
-            throttled_attempts: 12,
-            base: Duration::from_millis(100),
-            throttled_base: Duration::from_millis(500),
-            most: Duration::from_secs(20),
-        }
-    }
-}
-
-impl RetryPolicy {
-    /// Few tries for a question that a person is waiting on.
-    #[must_use]
-    pub fn impatient() -> Self {
-        Self { attempts: 4, throttled_attempts: 4, most: Duration::from_secs(2), ..Self::default() }
-    }
-
-    /// The same with as many tries as the user's settings ask for, if they do.
-    #[must_use]
-    pub fn with_attempts(self, attempts: Option<u32>) -> Self {
-        attempts.map_or(self, |attempts| Self { attempts, throttled_attempts: attempts, ..self })
-    }
-
-    /// The pause before try number `attempt` (2-based), drawn by `share` in 0..1. None: no further try.
-    pub fn pause(&self, error: &StoreError, attempt: u32, share: f64) -> Option<Duration> {
-        let (attempts, base) = match error.class {
-            ErrorClass::Retry => (self.attempts, self.base),
-            ErrorClass::Throttle => (self.throttled_attempts, self.throttled_base),
-            // Once, after the credentials were loaded anew.
-            ErrorClass::Credentials => (3, self.base),
-            _ => return None,
-        };
-        if attempt > attempts {
-            return None;
-        }
-        let ceiling = base.saturating_mul(1 << (attempt - 2).min(20)).min(self.most);
-        Some(ceiling.mul_f64(share).max(error.retry_after.unwrap_or_default().min(self.most)))
-    }
-}
-
-/// Why a request has no answer.
-#[derive(Debug)]
-pub enum Interrupted {
-    /// The job was stopped.
-    Cancelled,
-    /// It failed for good.
-    Failed(StoreError),
-}
-
-impl From<StoreError> for Interrupted {
-    fn from(error: StoreError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// Whether a request may be sent a second time while the first is under way: asked when it has turned out to be slow.
-type Twice<'a> = &'a (dyn Fn() -> bool + Send + Sync);
-
-/// A request before it is made: what the budget needs to know of it.
-#[derive(Clone, Copy)]
-pub struct Call<'a> {
-    operation: &'static str,
-    bucket: &'a str,
-    access: Access,
-    bytes: u64,
-    /// None: never.
-    twice: Option<Twice<'a>>,
-}
-
-impl<'a> Call<'a> {
-    /// One that changes nothing, by S3's name of it: may be sent a second time when it is slow.
-    pub fn read(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: Access::Read, bytes: 0, twice: Some(&|| true) }
-    }
-
-    /// One that changes something: never two of them at a time.
-    pub fn write(operation: &'static str, bucket: &'a str) -> Self {
-        Self { operation, bucket, access: Access::Write, bytes: 0, twice: None }
-    }
-
-    /// Object bytes that it moves.
-    #[must_use]
-    pub fn bytes(mut self, bytes: u64) -> Self {
-        self.bytes = bytes;
-        self
-    }
-
-    /// Never two of them at a time.
-    #[must_use]
-    pub fn once(mut self) -> Self {
-        self.twice = None;
-        self
-    }
-
-    /// Two of them at a time where this says so when one has become slow.
-    #[must_use]
-    pub fn twice_if(mut self, safe: Twice<'a>) -> Self {
-        self.twice = Some(safe);
-        self
-    }
-}
-
-/// What requests that belong together, those of one object, have in common.
-#[derive(Debug, Default)]
-pub struct Tries {
-    again: AtomicU32,
-    rank: u64,
-    place: Mutex<Option<OwnedSemaphorePermit>>,
-}
-
-impl Tries {
-    /// Requests of an object that has a place in a queue until the first of them may start. Those of a lower rank go first.
-    pub fn queued(place: OwnedSemaphorePermit, rank: u64) -> Self {
-        Self { again: AtomicU32::new(0), rank, place: Mutex::new(Some(place)) }
-    }
-
-    /// How many requests were sent again so far.
-    pub fn again(&self) -> u32 {
-        self.again.load(Ordering::Relaxed)
-    }
-
-    /// One is sent again.
-    pub fn count_again(&self) {
-        self.again.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn started(&self) {
-        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-}
-
 /// Makes requests to one store on behalf of one job.
 #[derive(Debug, Clone)]
-pub struct Requests {
+pub struct RetryingClient {
     connection: Connection,
     budget: Arc<Budget>,
     job: JobId,
     prefix: Arc<str>,
     policy: RetryPolicy,
     cancel: CancellationToken,
-    counters: Arc<Counters>,
+    metrics: Arc<RequestMetrics>,
     lease: Option<Leased>,
 }
 
@@ -192,18 +42,18 @@ struct Leased {
     job: CancellationToken,
 }
 
-impl Requests {
+impl RetryingClient {
     /// Requests to one service, within `budget`, until `cancel`. They take turns with those of others.
     pub fn new(
         connection: Connection,
         budget: Arc<Budget>,
         policy: RetryPolicy,
         cancel: CancellationToken,
-        counters: Arc<Counters>,
+        metrics: Arc<RequestMetrics>,
     ) -> Self {
         let job = budget.job();
         let policy = policy.with_attempts(connection.store.max_attempts());
-        Self { connection, budget, job, prefix: Arc::from(""), policy, cancel, counters, lease: None }
+        Self { connection, budget, job, prefix: Arc::from(""), policy, cancel, metrics, lease: None }
     }
 
     /// The same requests; writes among them start only within the lease, and wait for it while the job goes on.
@@ -228,7 +78,7 @@ impl Requests {
         self
     }
 
-    /// As [`Requests::leased`]; without the lease writes fail at once.
+    /// As [`RetryingClient::leased`]; without the lease writes fail at once.
     #[must_use]
     pub fn leased_or_failed(self, holder: Arc<LeaseHolder>) -> Self {
         let mut leased = self.leased(holder);
@@ -262,7 +112,7 @@ impl Requests {
 
     /// Say something about the service, once for the job.
     pub fn note(&self, text: String) {
-        self.counters.note(text);
+        self.metrics.note(text);
     }
 
     /// Remember that ranges are ignored, and say so once.
@@ -283,12 +133,12 @@ impl Requests {
     }
 
     /// Wait until so many bytes may be buffered and pass through this process.
-    pub async fn reserve_bytes(&self, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
+    pub async fn reserve_bytes(&self, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
         self.reserve_passing(bytes, bytes).await
     }
 
     /// Wait until `bytes` may pass through this process, of which it holds no more than `held` at a time.
-    pub async fn reserve_passing(&self, held: u64, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
+    pub async fn reserve_passing(&self, held: u64, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
         let ready = async {
             let permit = self.budget.memory(held).await;
             self.budget.bandwidth(bytes).await;
@@ -297,26 +147,36 @@ impl Requests {
         self.unless_cancelled(ready).await
     }
 
+    /// Wait until `bytes` may pass through this process. Their memory is reserved elsewhere.
+    pub async fn reserve_bandwidth(&self, bytes: u64) -> Result<(), RequestError> {
+        self.unless_cancelled(self.budget.bandwidth(bytes)).await
+    }
+
     /// Wait until so many bytes may be buffered that go nowhere.
-    pub async fn reserve_memory(&self, bytes: u64) -> Result<Option<MemoryPermit>, Interrupted> {
+    pub async fn reserve_memory(&self, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
         self.unless_cancelled(self.budget.memory(bytes)).await
     }
 
     /// Wait until one more object may be streamed in parts.
-    pub async fn stream_turn(&self) -> Result<StreamPermit, Interrupted> {
+    pub async fn stream_turn(&self) -> Result<StreamPermit, RequestError> {
         self.unless_cancelled(self.budget.stream(self.job)).await
     }
 
-    async fn unless_cancelled<T>(&self, ready: impl Future<Output = T>) -> Result<T, Interrupted> {
+    async fn unless_cancelled<T>(&self, ready: impl Future<Output = T>) -> Result<T, RequestError> {
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Interrupted::Cancelled),
+            () = self.cancel.cancelled() => Err(RequestError::Cancelled),
             ready = ready => Ok(ready),
         }
     }
 
     /// Make a request, again while the class of its error allows. `tries` counts the further ones.
-    pub async fn call<T, F, Fut>(&self, call: Call<'_>, tries: &Tries, request: F) -> Result<T, Interrupted>
+    pub async fn call<T, F, Fut>(
+        &self,
+        call: RequestSpec<'_>,
+        tries: &RetryContext,
+        request: F,
+    ) -> Result<T, RequestError>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
@@ -326,7 +186,7 @@ impl Requests {
     }
 
     /// Wait for the right to make this request. Whoever has thousands to make holds no more than this while they wait.
-    pub async fn reserve(&self, call: Call<'_>, tries: &Tries) -> Result<RequestPermit, Interrupted> {
+    pub async fn reserve(&self, call: RequestSpec<'_>, tries: &RetryContext) -> Result<RequestPermit, RequestError> {
         let wanted = Wanted {
             job: self.job,
             rank: tries.rank,
@@ -338,29 +198,29 @@ impl Requests {
         };
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Interrupted::Cancelled),
+            () = self.cancel.cancelled() => Err(RequestError::Cancelled),
             permit = self.budget.request(wanted) => Ok(permit),
         }
     }
 
-    /// As [`Requests::call`], the first time with a right that was waited for already.
+    /// As [`RetryingClient::call`], the first time with a right that was waited for already.
     pub async fn call_reserved<T, F, Fut>(
         &self,
-        call: Call<'_>,
+        call: RequestSpec<'_>,
         mut permit: RequestPermit,
-        tries: &Tries,
+        tries: &RetryContext,
         request: F,
-    ) -> Result<T, Interrupted>
+    ) -> Result<T, RequestError>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
-        tries.started();
+        tries.start();
         let mut attempt = 1;
         loop {
             let error = tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Err(Interrupted::Cancelled),
+                () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
                 answer = self.once(call, permit, &request) => match answer {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
@@ -369,16 +229,16 @@ impl Requests {
             if error.code == LEASE_LAPSED {
                 // Says nothing of the service: not one of the tries that it has.
                 self.lease_regained(error).await?;
-                tries.count_again();
+                tries.count_retry();
                 permit = self.reserve(call, tries).await?;
                 continue;
             }
             attempt += 1;
             let Some(pause) = self.policy.pause(&error, attempt, fastrand::f64()) else {
-                return Err(Interrupted::Failed(error));
+                return Err(RequestError::Failed(error));
             };
-            tries.count_again();
-            self.counters.retries.fetch_add(1, Ordering::Relaxed);
+            tries.count_retry();
+            self.metrics.retries.fetch_add(1, Ordering::Relaxed);
             let again = async {
                 if error.class == ErrorClass::Credentials {
                     self.connection.store.refresh_credentials().await?;
@@ -388,35 +248,35 @@ impl Requests {
             };
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Err(Interrupted::Cancelled),
-                ready = again => if ready.is_err() { return Err(Interrupted::Failed(error)) },
+                () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
+                ready = again => if ready.is_err() { return Err(RequestError::Failed(error)) },
             }
             permit = self.reserve(call, tries).await?;
         }
     }
 
     /// Wait until writes may start again; the error when the job ends first.
-    async fn lease_regained(&self, error: StoreError) -> Result<(), Interrupted> {
-        let Some(lease) = &self.lease else { return Err(Interrupted::Failed(error)) };
+    async fn lease_regained(&self, error: StoreError) -> Result<(), RequestError> {
+        let Some(lease) = &self.lease else { return Err(RequestError::Failed(error)) };
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Err(Interrupted::Cancelled),
+            () = self.cancel.cancelled() => Err(RequestError::Cancelled),
             // What is cleaned up after a stop is left to the next owner.
-            () = lease.job.cancelled() => Err(Interrupted::Failed(error)),
+            () = lease.job.cancelled() => Err(RequestError::Failed(error)),
             () = lease.holder.regained() => Ok(()),
         }
     }
 
     /// One try: a request, and a second one beside it when that is allowed and the first is much slower than its peers. The
     /// first good answer counts; the other request is given up.
-    async fn once<T, F, Fut>(&self, call: Call<'_>, permit: RequestPermit, request: &F) -> Result<T, StoreError>
+    async fn once<T, F, Fut>(&self, call: RequestSpec<'_>, permit: RequestPermit, request: &F) -> Result<T, StoreError>
     where
         F: Fn(Arc<dyn ObjectStore>) -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
         let mut first = pin!(request(Arc::clone(&self.connection.store)));
         let first_try = self.under_way(permit);
-        let Some(may_be_twice) = call.twice else { return first_try.answered(first.await) };
+        let Some(may_be_twice) = call.hedge else { return first_try.answered(first.await) };
         let begun = Instant::now();
         let mut patience = first_try.permit.slow_after().unwrap_or(HEDGE_LOOK);
         let second_try = loop {
@@ -452,9 +312,9 @@ impl Requests {
     }
 
     fn under_way(&self, permit: RequestPermit) -> UnderWay<'_> {
-        self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        self.counters.in_flight.fetch_add(1, Ordering::Relaxed);
-        UnderWay { permit, counted: Counted(&self.counters) }
+        self.metrics.requests.fetch_add(1, Ordering::Relaxed);
+        self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
+        UnderWay { permit, counted: Counted(&self.metrics) }
     }
 }
 
@@ -478,57 +338,10 @@ impl UnderWay<'_> {
     }
 }
 
-struct Counted<'a>(&'a Counters);
+struct Counted<'a>(&'a RequestMetrics);
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(code: &str, status: u16) -> StoreError {
-        StoreError::new("CopyObject", "b", Some("k"), code, Some(status))
-    }
-
-    #[test]
-    fn passing_failures_are_retried_with_growing_pauses_up_to_a_ceiling() {
-        let policy = RetryPolicy::default();
-        let failed = error("InternalError", 500);
-
-        assert_eq!(policy.pause(&failed, 2, 1.0), Some(Duration::from_millis(100)));
-        assert_eq!(policy.pause(&failed, 3, 1.0), Some(Duration::from_millis(200)));
-        assert_eq!(policy.pause(&failed, 3, 0.5), Some(Duration::from_millis(100)));
-        assert_eq!(policy.pause(&failed, 8, 1.0), Some(Duration::from_millis(6400)));
-        assert_eq!(policy.pause(&failed, 11, 1.0), Some(Duration::from_secs(20)));
-        assert_eq!(policy.pause(&failed, 12, 1.0), None);
-    }
-
-    #[test]
-    fn throttled_requests_wait_longer_and_as_long_as_the_service_asks() {
-        let policy = RetryPolicy::default();
-        let mut failed = error("SlowDown", 503);
-
-        assert_eq!(policy.pause(&failed, 2, 1.0), Some(Duration::from_millis(500)));
-        assert_eq!(policy.pause(&failed, 12, 1.0), Some(Duration::from_secs(20)));
-        assert_eq!(policy.pause(&failed, 13, 1.0), None);
-        failed.retry_after = Some(Duration::from_secs(3));
-        assert_eq!(policy.pause(&failed, 2, 0.0), Some(Duration::from_secs(3)));
-    }
-
-    #[test]
-    fn what_cannot_pass_is_not_retried() {
-        for (code, status) in [
-            ("AccessDenied", 403),
-            ("NoSuchKey", 404),
-            ("PreconditionFailed", 412),
-            ("NotImplemented", 501),
-            ("InvalidArgument", 400),
-        ] {
-            assert_eq!(RetryPolicy::default().pause(&error(code, status), 2, 0.5), None, "{code}");
-        }
     }
 }

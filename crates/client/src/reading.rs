@@ -1,31 +1,33 @@
-//! From a body that comes in chunks to pieces of known length, with their digests.
+//! Pinned reading: takes a body apart into pieces of known length, with their digests, and checks that the answer is about
+//! the pinned object.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
-use seqferry_store::{Body, CopySource, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, StoreError};
+use seqferry_store::{Body, DigestAlgorithm, Digester, ErrorClass, ObjectMeta, PinnedObject, StoreError};
 
 /// Bytes that were read, and what was computed over them on the way.
 #[derive(Debug)]
-pub(in crate::object) struct Piece {
-    pub(in crate::object) bytes: Bytes,
+pub struct DigestedBytes {
+    /// The bytes.
+    pub bytes: Bytes,
     digests: Vec<(DigestAlgorithm, Vec<u8>)>,
 }
 
-impl Piece {
+impl DigestedBytes {
     /// A digest of the bytes: as computed on the way, else computed now.
-    pub(in crate::object) fn digest(&self, algorithm: DigestAlgorithm) -> Vec<u8> {
+    pub fn digest(&self, algorithm: DigestAlgorithm) -> Vec<u8> {
         let known = self.digests.iter().find(|(known, _)| *known == algorithm).map(|(_, digest)| digest.clone());
         known.unwrap_or_else(|| Digester::of(algorithm, &self.bytes))
     }
 }
 
 /// A body as it is, whose digests are computed as it goes by.
-pub(in crate::object) fn digested(body: Body, algorithms: &[DigestAlgorithm]) -> (Body, GoneBy) {
+pub fn with_digests(body: Body, algorithms: &[DigestAlgorithm]) -> (Body, RunningDigests) {
     let digesters = algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
-    let gone_by = GoneBy(Arc::new(Mutex::new(digesters)));
+    let gone_by = RunningDigests(Arc::new(Mutex::new(digesters)));
     let seen = gone_by.clone();
     let body = body.seen_by(move |bytes| {
         for (_, digester) in &mut *seen.digesters() {
@@ -37,26 +39,28 @@ pub(in crate::object) fn digested(body: Body, algorithms: &[DigestAlgorithm]) ->
 
 /// Digests of what has gone by.
 #[derive(Debug, Clone)]
-pub(in crate::object) struct GoneBy(Arc<Mutex<Vec<(DigestAlgorithm, Digester)>>>);
+pub struct RunningDigests(Arc<Mutex<Vec<(DigestAlgorithm, Digester)>>>);
 
-impl GoneBy {
+impl RunningDigests {
     fn digesters(&self) -> MutexGuard<'_, Vec<(DigestAlgorithm, Digester)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(in crate::object) fn finish(self) -> HashMap<DigestAlgorithm, Vec<u8>> {
+    /// The digests of all bytes so far.
+    pub fn finish(self) -> HashMap<DigestAlgorithm, Vec<u8>> {
         self.digesters().drain(..).map(|(algorithm, digester)| (algorithm, digester.finish())).collect()
     }
 }
 
-/// Takes a body apart.
-pub(in crate::object) struct Reader<'a> {
+/// Takes the body of a pinned object apart.
+pub struct PinnedReader<'a> {
     body: Body,
-    source: &'a CopySource,
+    source: &'a PinnedObject,
 }
 
-impl<'a> Reader<'a> {
-    pub(in crate::object) fn new(body: Body, source: &'a CopySource) -> Self {
+impl<'a> PinnedReader<'a> {
+    /// A reader of the answer to a GET of `source`.
+    pub fn new(body: Body, source: &'a PinnedObject) -> Self {
         Self { body, source }
     }
 
@@ -64,11 +68,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// When the body breaks or ends before.
-    pub(in crate::object) async fn take(
-        &mut self,
-        size: u64,
-        algorithms: &[DigestAlgorithm],
-    ) -> Result<Piece, StoreError> {
+    pub async fn take(&mut self, size: u64, algorithms: &[DigestAlgorithm]) -> Result<DigestedBytes, StoreError> {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let mut digesters: Vec<(DigestAlgorithm, Digester)> =
             algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
@@ -78,14 +78,14 @@ impl<'a> Reader<'a> {
             return Err(self.broken(code::TRUNCATED, "the body ended early"));
         }
         let digests = digesters.into_iter().map(|(algorithm, digester)| (algorithm, digester.finish())).collect();
-        Ok(Piece { bytes, digests })
+        Ok(DigestedBytes { bytes, digests })
     }
 
     /// Nothing may come any more.
     ///
     /// # Errors
     /// When something does: the object is longer than was listed.
-    pub(in crate::object) async fn end(&mut self) -> Result<(), StoreError> {
+    pub async fn end(&mut self) -> Result<(), StoreError> {
         while let Some(chunk) = self.body.next().await {
             if !chunk?.is_empty() {
                 return Err(changed(self.source, "it is longer than was listed"));
@@ -100,22 +100,28 @@ impl<'a> Reader<'a> {
 }
 
 /// Not the object that was listed, although the service has found nothing wrong with the condition.
-fn changed(source: &CopySource, how: &str) -> StoreError {
+fn changed(source: &PinnedObject, how: &str) -> StoreError {
     let mut error =
         StoreError::new("GetObject", &source.bucket, Some(&source.key), "SourceChanged", None).with_message(how);
     error.class = ErrorClass::Precondition;
     error
 }
 
-/// Whether an answer is about the object that was asked for: some services pass conditions over.
+/// Checks that an answer is about the pinned object: some services ignore the condition, or the version id.
 ///
 /// # Errors
 /// When it is about another.
-pub(in crate::object) fn is_pinned(source: &CopySource, answered: &ObjectMeta) -> Result<(), StoreError> {
+pub fn check_pin(source: &PinnedObject, answered: &ObjectMeta) -> Result<(), StoreError> {
     match &source.if_match {
         Some(wanted) if *wanted != answered.etag => {
             Err(changed(source, &format!("ETag {wanted} became {}", answered.etag)))
         }
-        _ => Ok(()),
+        Some(_) => Ok(()),
+        None => match (&source.version_id, &answered.version_id) {
+            (Some(wanted), Some(version)) if wanted != version => {
+                Err(changed(source, &format!("version {wanted} was asked for and {version} answered")))
+            }
+            _ => Ok(()),
+        },
     }
 }

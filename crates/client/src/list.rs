@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seqferry_store::{ListPage, ListRequest, ListedObject, StoreError};
 use tokio::sync::mpsc;
 
-use crate::requests::{Call, Interrupted, Requests, Tries};
+use crate::client::RetryingClient;
+use crate::request::{RequestError, RequestSpec, RetryContext};
 
 /// Pages that wait for the receiver.
 const PAGES: usize = 16;
@@ -38,18 +39,18 @@ pub struct Listing {
 }
 
 /// A page, or why there are no more.
-pub type Page = Result<Vec<ListedObject>, Interrupted>;
+pub type Page = Result<Vec<ListedObject>, RequestError>;
 
 /// List on the current runtime. The channel ends after the last page; an error is the last thing in it. Dropping the
 /// receiver stops the listing.
-pub fn list(requests: Requests, listing: Listing) -> mpsc::Receiver<Page> {
+pub fn list(requests: RetryingClient, listing: Listing) -> mpsc::Receiver<Page> {
     let (pages, receiver) = mpsc::channel(PAGES);
     let walk = Walk {
         requests: requests.within(&listing.prefix),
         listing,
         pages,
         found: AtomicUsize::new(0),
-        tries: Tries::default(),
+        tries: RetryContext::default(),
         runs: Mutex::default(),
     };
     tokio::spawn(async move {
@@ -65,16 +66,16 @@ pub fn list(requests: Requests, listing: Listing) -> mpsc::Receiver<Page> {
 }
 
 struct Walk {
-    requests: Requests,
+    requests: RetryingClient,
     listing: Listing,
     pages: mpsc::Sender<Page>,
     found: AtomicUsize,
-    tries: Tries,
+    tries: RetryContext,
     runs: Mutex<Runs>,
 }
 
 /// A page of a run, with the run's number and how it goes on.
-type Step = Result<(usize, Next), Interrupted>;
+type Step = Result<(usize, Next), RequestError>;
 
 enum Next {
     /// The page after, by this token.
@@ -94,13 +95,13 @@ struct Runs {
 }
 
 impl Walk {
-    fn broken(&self) -> Interrupted {
+    fn broken(&self) -> RequestError {
         let error = StoreError::new("ListObjectsV2", &self.listing.bucket, None, "Panicked", None);
         error.with_message("the listing has failed by a fault of its own").into()
     }
 
-    async fn page(&self, request: ListRequest) -> Result<ListPage, Interrupted> {
-        let call = Call::read("ListObjectsV2", &self.listing.bucket);
+    async fn page(&self, request: ListRequest) -> Result<ListPage, RequestError> {
+        let call = RequestSpec::read("ListObjectsV2", &self.listing.bucket);
         self.requests.call(call, &self.tries, async |store| store.list(&request).await).await
     }
 
@@ -113,7 +114,7 @@ impl Walk {
     }
 
     /// First page of everything, then as many runs as are allowed.
-    async fn all(self: Arc<Self>) -> Result<(), Interrupted> {
+    async fn all(self: Arc<Self>) -> Result<(), RequestError> {
         let first = self.page(self.request()).await?;
         let more = first.continuation.clone();
         {
@@ -168,7 +169,7 @@ impl Walk {
     }
 
     /// Common prefixes, evenly chosen, at which runs may begin.
-    async fn seeds(&self) -> Result<Vec<String>, Interrupted> {
+    async fn seeds(&self) -> Result<Vec<String>, RequestError> {
         let mut prefix = self.listing.prefix.clone();
         for _ in 0..DEPTH {
             let request = ListRequest { prefix: prefix.clone(), delimiter: Some("/".to_owned()), ..self.request() };

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::{
-    Attributes, Body, ChecksumAlgorithm, CompleteUpload, Copied, CopySource, CreateUpload, Digests, Fetched, Kind,
-    ListPage, ListRequest, ObjectMeta, ObjectStore, PartsPage, PutObject, Range, Result, StoreError, UploadInfo,
+    Attributes, Body, ChecksumAlgorithm, CompleteUpload, Copied, CreateUpload, Digests, Fetched, Kind, ListPage,
+    ListRequest, ObjectMeta, ObjectStore, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo,
     Written,
 };
 use tokio::sync::Notify;
@@ -195,11 +195,11 @@ impl ObjectStore for LeasedStore {
         self.store.head(bucket, key, version, part).await
     }
 
-    async fn fetch(&self, source: &CopySource, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         self.store.fetch(source, range).await
     }
 
-    async fn get(&self, source: &CopySource, range: Option<Range>) -> Result<Body> {
+    async fn get(&self, source: &PinnedObject, range: Option<Range>) -> Result<Body> {
         self.store.get(source, range).await
     }
 
@@ -230,7 +230,7 @@ impl ObjectStore for LeasedStore {
 
     async fn copy(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         bucket: &str,
         key: &str,
         storage_class: Option<&str>,
@@ -251,7 +251,7 @@ impl ObjectStore for LeasedStore {
 
     async fn copy_part(
         &self,
-        source: &CopySource,
+        source: &PinnedObject,
         range: Range,
         bucket: &str,
         key: &str,

@@ -1,21 +1,24 @@
 //! Listing in parallel is complete, whatever the order of the service; where it is sorted, every key comes once.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use common::quick;
 use proptest::prelude::*;
+use seqferry_client::list::{Listing, list};
+use seqferry_client::{Connection, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::fault::{Fault, FaultStore, Rule};
 use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectStore};
-use seqferry_transfer::list::{Listing, list};
-use seqferry_transfer::requests::{Interrupted, Requests};
-use seqferry_transfer::{Connection, progress::Counters};
 use tokio_util::sync::CancellationToken;
 
 const BUCKET: &str = "b";
+
+/// Retries without noticeable pauses.
+fn quick() -> RetryPolicy {
+    let moment = Duration::from_millis(1);
+    RetryPolicy { base: moment, throttled_base: moment, most: Duration::from_millis(4), ..RetryPolicy::default() }
+}
 
 async fn store(keys: impl IntoIterator<Item = String>, page: usize, order: fn(&str) -> String) -> Arc<FaultStore> {
     let memory = MemoryStore::default().with_page(page).with_list_order(order);
@@ -34,14 +37,15 @@ async fn listed(
 ) -> Result<Vec<String>, String> {
     let connection = Connection::new(Arc::clone(store) as Arc<dyn ObjectStore>);
     let budget = Budget::new(BudgetLimits::default());
-    let requests = Requests::new(connection, budget, quick(), CancellationToken::new(), Arc::new(Counters::default()));
+    let requests =
+        RetryingClient::new(connection, budget, quick(), CancellationToken::new(), Arc::new(RequestMetrics::default()));
     let mut pages = list(requests, Listing { bucket: BUCKET.into(), prefix: prefix.into(), parallel, limit });
     let mut keys = Vec::new();
     while let Some(page) = pages.recv().await {
         match page {
             Ok(objects) => keys.extend(objects.into_iter().map(|object| object.key)),
-            Err(Interrupted::Failed(error)) => return Err(error.code),
-            Err(Interrupted::Cancelled) => return Err("cancelled".into()),
+            Err(RequestError::Failed(error)) => return Err(error.code),
+            Err(RequestError::Cancelled) => return Err("cancelled".into()),
         }
     }
     Ok(keys)

@@ -1,0 +1,72 @@
+//! Requests to object storage, done well: retried by error class, within one budget, hedged, pinned.
+//!
+//! `crates/store` makes each request once and says precisely how it went. This crate makes requests succeed where they can.
+//! Transfers stand on it, and so does everything else that reads or writes objects (a mount, a gateway).
+//!
+//! | to do | use |
+//! |---|---|
+//! | a client for one endpoint and identity, shared by all who talk to it | [`ConnectionCache`], [`RetryingClient::new`] |
+//! | facts about an object, or whether a bucket may be used | [`RetryingClient::head`], [`RetryingClient::check_bucket`] |
+//! | a range of an object, never mixing two versions of it | [`RetryingClient::read_range`] |
+//! | a listing by pages, with or without a delimiter | [`RetryingClient::pages`], [`RetryingClient::list_page`] |
+//! | a complete listing, many pages at a time | [`list::list`] |
+//! | any other request of the store | [`RetryingClient::call`] |
+//!
+//! What must stay true: every request of the process draws from the one [`Budget`](seqferry_store::Budget); whether a failed
+//! request is sent again is decided in [`retry`] alone, by the class that the store gave the error; a read of a pinned object
+//! returns bytes of that version or an error; nothing here outlives its client.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use seqferry_client::{Connection, RequestMetrics, RetryPolicy, RetryingClient};
+//! use seqferry_store::{Attributes, Budget, BudgetLimits, ListRequest, MemoryStore, ObjectStore, PinnedObject, Range};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = MemoryStore::default();
+//! store.create_bucket("runs");
+//! store.put("runs", "r1/s1.fastq", "ACGTACGT".into(), &Attributes::default()).await?;
+//!
+//! let connection = Connection::new(Arc::new(store));
+//! let budget = Budget::new(BudgetLimits::default());
+//! let (cancel, metrics) = (CancellationToken::new(), Arc::new(RequestMetrics::default()));
+//! let client = RetryingClient::new(connection, budget, RetryPolicy::default(), cancel, Arc::clone(&metrics));
+//!
+//! let request = ListRequest { bucket: "runs".into(), delimiter: Some("/".into()), ..ListRequest::default() };
+//! let mut pages = client.pages(request);
+//! while let Some(page) = pages.next().await? {
+//!     assert_eq!(page.common_prefixes, ["r1/"]);
+//! }
+//!
+//! let meta = client.head("runs", "r1/s1.fastq", None).await?;
+//! let object = PinnedObject::of("runs", "r1/s1.fastq", &meta);
+//! let read = client.read_range(&object, Range { first: 2, last: 5 }).await?;
+//! assert_eq!(&read.bytes[..], b"GTAC");
+//! assert_eq!(metrics.requests(), 3);
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod client;
+pub mod connections;
+pub mod lease;
+pub mod list;
+pub mod metrics;
+mod objects;
+pub mod pages;
+pub mod quirks;
+pub mod reading;
+pub mod request;
+pub mod retry;
+
+pub use client::RetryingClient;
+pub use connections::ConnectionCache;
+pub use lease::{Lease, LeaseHolder, LeasedStore};
+pub use metrics::RequestMetrics;
+pub use objects::RangeRead;
+pub use pages::Pages;
+pub use quirks::{Connection, Quirks, Sums};
+pub use request::{RequestError, RequestSpec, RetryContext};
+pub use retry::RetryPolicy;

@@ -1,0 +1,96 @@
+//! Questions about buckets and objects, and pinned reads: one call each, retried within the budget.
+
+use bytes::Bytes;
+use seqferry_store::error::classify::code::RANGE_IGNORED;
+use seqferry_store::{ListPage, ListRequest, ObjectMeta, PinnedObject, Range};
+
+use crate::client::RetryingClient;
+use crate::pages::Pages;
+use crate::reading::{PinnedReader, check_pin};
+use crate::request::{RequestError, RequestSpec, RetryContext};
+
+/// The answer to a ranged read.
+#[derive(Debug, Clone)]
+pub struct RangeRead {
+    /// Facts about the whole object, as the service gave them with the bytes.
+    pub meta: ObjectMeta,
+    /// Exactly the bytes of the range.
+    pub bytes: Bytes,
+}
+
+impl RetryingClient {
+    /// Whether the bucket is there and may be used.
+    ///
+    /// A refusal of the credentials is asked once more with credentials loaded anew: they may have been put right since this
+    /// process has read them.
+    ///
+    /// # Errors
+    /// When the bucket is missing, the credentials may not use it, or the service cannot be reached.
+    pub async fn check_bucket(&self, bucket: &str) -> Result<(), RequestError> {
+        let check = async || {
+            let spec = RequestSpec::read("HeadBucket", bucket);
+            self.call(spec, &RetryContext::default(), async |store| store.head_bucket(bucket).await).await
+        };
+        match check().await {
+            Err(RequestError::Failed(error)) if error.is_about_credentials() => {
+                if self.connection().store.refresh_credentials().await.is_err() {
+                    return Err(error.into());
+                }
+                check().await
+            }
+            answer => answer,
+        }
+    }
+
+    /// Facts about the current version of an object, or about `version`.
+    ///
+    /// # Errors
+    /// [`ErrorClass::NotFound`](seqferry_store::ErrorClass::NotFound) where there is none.
+    pub async fn head(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<ObjectMeta, RequestError> {
+        let spec = RequestSpec::read("HeadObject", bucket);
+        self.call(spec, &RetryContext::default(), async |store| store.head(bucket, key, version, None).await).await
+    }
+
+    /// The bytes of `range` of an object, exactly as many as it has.
+    ///
+    /// Waits for bandwidth and for the right to make a request. Memory is the caller's to reserve
+    /// ([`RetryingClient::reserve_memory`]), since the caller decides how long the bytes stay. A slow read may be hedged: both
+    /// answers are of the pinned version. A body that breaks is read again from the first byte of the range.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Precondition`](seqferry_store::ErrorClass::Precondition) where the object is another version by now. Code
+    /// [`RANGE_IGNORED`](seqferry_store::error::classify::code::RANGE_IGNORED) where the service answers ranges with
+    /// something else; [`Quirks::ignores_ranges`](crate::Quirks::ignores_ranges) then says so, and the remark is kept.
+    pub async fn read_range(&self, object: &PinnedObject, range: Range) -> Result<RangeRead, RequestError> {
+        self.reserve_bandwidth(range.len()).await?;
+        let spec = RequestSpec::read("GetObject", &object.bucket).bytes(range.len());
+        let read = self
+            .call(spec, &RetryContext::default(), async |store| {
+                let fetched = store.fetch(object, Some(range)).await?;
+                check_pin(object, &fetched.meta)?;
+                let piece = PinnedReader::new(fetched.body, object).take(range.len(), &[]).await?;
+                Ok(RangeRead { meta: fetched.meta, bytes: piece.bytes })
+            })
+            .await;
+        if let Err(RequestError::Failed(error)) = &read
+            && error.code == RANGE_IGNORED
+        {
+            self.note_ignored_ranges(error);
+        }
+        read
+    }
+
+    /// One page of a listing, as the service answers it.
+    ///
+    /// # Errors
+    /// When the page cannot be had.
+    pub async fn list_page(&self, request: &ListRequest) -> Result<ListPage, RequestError> {
+        let spec = RequestSpec::read("ListObjectsV2", &request.bucket);
+        self.call(spec, &RetryContext::default(), async |store| store.list(request).await).await
+    }
+
+    /// A listing by pages, one after another, in the service's order.
+    pub fn pages(&self, request: ListRequest) -> Pages {
+        Pages::new(self.clone().within(&request.prefix), request)
+    }
+}

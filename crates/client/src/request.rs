@@ -1,0 +1,112 @@
+//! What a request is before it is made, why it failed, and the retries that the requests of one object share.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use seqferry_store::StoreError;
+use seqferry_store::budget::Access;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum RequestError {
+    /// The client was cancelled.
+    Cancelled,
+    /// It failed for good: no retry can help, or all retries were used.
+    Failed(StoreError),
+}
+
+impl From<StoreError> for RequestError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("the request was cancelled"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+/// Answers whether a request may be hedged: asked when it has turned out to be slow.
+pub(crate) type HedgeCheck<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+
+/// A request before it is made: what the budget needs to know of it, and whether it may be hedged.
+#[derive(Clone, Copy)]
+pub struct RequestSpec<'a> {
+    pub(crate) operation: &'static str,
+    pub(crate) bucket: &'a str,
+    pub(crate) access: Access,
+    pub(crate) bytes: u64,
+    /// None: never hedged.
+    pub(crate) hedge: Option<HedgeCheck<'a>>,
+}
+
+impl<'a> RequestSpec<'a> {
+    /// A request that changes nothing, by S3's name of the operation. A slow one may be sent a second time.
+    pub fn read(operation: &'static str, bucket: &'a str) -> Self {
+        Self { operation, bucket, access: Access::Read, bytes: 0, hedge: Some(&|| true) }
+    }
+
+    /// A request that changes something. Two of them are never under way at a time.
+    pub fn write(operation: &'static str, bucket: &'a str) -> Self {
+        Self { operation, bucket, access: Access::Write, bytes: 0, hedge: None }
+    }
+
+    /// Object bytes that it moves.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Two of them are never under way at a time.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.hedge = None;
+        self
+    }
+
+    /// A slow one may be sent a second time where `safe` says so at that moment.
+    #[must_use]
+    pub fn hedge_if(mut self, safe: HedgeCheck<'a>) -> Self {
+        self.hedge = Some(safe);
+        self
+    }
+}
+
+/// What the requests of one object share: their count of retries, their rank, and their place in a queue.
+#[derive(Debug, Default)]
+pub struct RetryContext {
+    retries: AtomicU32,
+    pub(crate) rank: u64,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl RetryContext {
+    /// Requests of an object that holds a place in a queue until its first request starts. Lower ranks go first.
+    pub fn queued(place: OwnedSemaphorePermit, rank: u64) -> Self {
+        Self { retries: AtomicU32::new(0), rank, place: Mutex::new(Some(place)) }
+    }
+
+    /// Requests that were sent again so far.
+    pub fn retries(&self) -> u32 {
+        self.retries.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more request that is sent again.
+    pub fn count_retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The first request starts: gives the place in the queue back.
+    pub(crate) fn start(&self) {
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}

@@ -1,0 +1,115 @@
+//! When a failed request is sent again, and after what pause.
+//!
+//! The class of an error decides whether another try can help; the table of classes is the store's. Pauses grow up to a
+//! ceiling and are drawn at random below it.
+
+use std::time::Duration;
+
+use seqferry_store::{ErrorClass, StoreError};
+
+/// How often and after what pause a request is sent again. Pauses are drawn evenly from zero to the ceiling ("full
+/// jitter"), so that many requests that failed together do not come back together.
+#[derive(Debug, Clone, Copy)]
+pub struct RetryPolicy {
+    /// Tries of a request that fails for passing reasons, the first included.
+    pub attempts: u32,
+    /// Tries of a request that the service turns down for want of capacity, the first included.
+    pub throttled_attempts: u32,
+    /// First ceiling for passing failures; doubles with each.
+    pub base: Duration,
+    /// First ceiling for throttled requests; doubles with each.
+    pub throttled_base: Duration,
+    /// No ceiling goes above this.
+    pub most: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            // Half a minute on average, a minute at most: a service that is started again is back by then.
+            attempts: 11,
+            // About two minutes: the ramp-up of a prefix takes minutes.
+            throttled_attempts: 12,
+            base: Duration::from_millis(100),
+            throttled_base: Duration::from_millis(500),
+            most: Duration::from_secs(20),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Few tries for a question that a person is waiting on.
+    #[must_use]
+    pub fn impatient() -> Self {
+        Self { attempts: 4, throttled_attempts: 4, most: Duration::from_secs(2), ..Self::default() }
+    }
+
+    /// The same with as many tries as the user's settings ask for, if they do.
+    #[must_use]
+    pub fn with_attempts(self, attempts: Option<u32>) -> Self {
+        attempts.map_or(self, |attempts| Self { attempts, throttled_attempts: attempts, ..self })
+    }
+
+    /// The pause before try number `attempt` (2-based), drawn by `share` in 0..1. None: no further try.
+    pub fn pause(&self, error: &StoreError, attempt: u32, share: f64) -> Option<Duration> {
+        let (attempts, base) = match error.class {
+            ErrorClass::Retry => (self.attempts, self.base),
+            ErrorClass::Throttle => (self.throttled_attempts, self.throttled_base),
+            // Once, after the credentials were loaded anew.
+            ErrorClass::Credentials => (3, self.base),
+            _ => return None,
+        };
+        if attempt > attempts {
+            return None;
+        }
+        let ceiling = base.saturating_mul(1 << (attempt - 2).min(20)).min(self.most);
+        Some(ceiling.mul_f64(share).max(error.retry_after.unwrap_or_default().min(self.most)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: &str, status: u16) -> StoreError {
+        StoreError::new("CopyObject", "b", Some("k"), code, Some(status))
+    }
+
+    #[test]
+    fn passing_failures_are_retried_with_growing_pauses_up_to_a_ceiling() {
+        let policy = RetryPolicy::default();
+        let failed = error("InternalError", 500);
+
+        assert_eq!(policy.pause(&failed, 2, 1.0), Some(Duration::from_millis(100)));
+        assert_eq!(policy.pause(&failed, 3, 1.0), Some(Duration::from_millis(200)));
+        assert_eq!(policy.pause(&failed, 3, 0.5), Some(Duration::from_millis(100)));
+        assert_eq!(policy.pause(&failed, 8, 1.0), Some(Duration::from_millis(6400)));
+        assert_eq!(policy.pause(&failed, 11, 1.0), Some(Duration::from_secs(20)));
+        assert_eq!(policy.pause(&failed, 12, 1.0), None);
+    }
+
+    #[test]
+    fn throttled_requests_wait_longer_and_as_long_as_the_service_asks() {
+        let policy = RetryPolicy::default();
+        let mut failed = error("SlowDown", 503);
+
+        assert_eq!(policy.pause(&failed, 2, 1.0), Some(Duration::from_millis(500)));
+        assert_eq!(policy.pause(&failed, 12, 1.0), Some(Duration::from_secs(20)));
+        assert_eq!(policy.pause(&failed, 13, 1.0), None);
+        failed.retry_after = Some(Duration::from_secs(3));
+        assert_eq!(policy.pause(&failed, 2, 0.0), Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn what_cannot_pass_is_not_retried() {
+        for (code, status) in [
+            ("AccessDenied", 403),
+            ("NoSuchKey", 404),
+            ("PreconditionFailed", 412),
+            ("NotImplemented", 501),
+            ("InvalidArgument", 400),
+        ] {
+            assert_eq!(RetryPolicy::default().pause(&error(code, status), 2, 0.5), None, "{code}");
+        }
+    }
+}
