@@ -5,6 +5,9 @@
 //! [`BLOCK_SIZE`]. A second tier of blocks below the memory (a disk cache) is a [`BlockTier`].
 
 mod error;
+mod fetch;
+pub mod pool;
+pub mod reader;
 mod source;
 pub mod tree;
 mod version;
@@ -13,6 +16,9 @@ mod version;
 pub mod testing;
 
 pub use error::{Result, VfsError};
+pub use fetch::OpenObject;
+pub use pool::Pool;
+pub use reader::{ReadHandle, ReadStats, Reader, Slices};
 pub use source::{BlockTier, Priority, RangeBody, Source};
 pub use tree::{Attributes, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, ROOT, Tree, TreeOptions};
 pub use version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_count, block_length};

@@ -348,9 +348,10 @@ mod tests {
     fn snapshot(keys: &[&str], old: Option<&Snapshot>, next: &mut u32) -> Snapshot {
         let mut builder = SnapshotBuilder::default();
         for key in keys {
-            match key.ends_with('/') {
-                true => builder.add_directory("p/", key),
-                false => builder.add_object("p/", &object(key, 1)),
+            if key.ends_with('/') {
+                builder.add_directory("p/", key);
+            } else {
+                builder.add_object("p/", &object(key, 1));
             }
         }
         builder.finish("p/", old, next, |name, _| name.len() as u64)

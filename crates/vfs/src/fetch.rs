@@ -1,0 +1,376 @@
+//! Fetches: blocks on their way, from the tier below or from the service, shared by all who want them.
+//!
+//! A block is fetched by at most one fetch at a time. A fetch whose last interested party has gone is cancelled. A body that
+//! breaks is asked for again from the first block that is missing. Bytes of another version than the wanted one are never
+//! taken for it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use seqferry_store::error::classify::code;
+use seqferry_store::{ErrorClass, ObjectMeta, Range, StoreError};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::pool::{Block, BlockKey, Pool, Reservation, Slot, share};
+use crate::source::{BlockTier, Priority, Source};
+use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_length};
+
+/// Longest gap between missing blocks, in blocks, that is fetched along: another request costs more than 256 KiB.
+pub(crate) const GAP: u64 = 2;
+
+/// How often a body may break without a block gained before the read fails. Each request is retried by itself below.
+const BREAKS: u32 = 5;
+
+/// An object as it is read: its version, and what answers have said about it.
+#[derive(Debug)]
+pub struct OpenObject {
+    /// The version.
+    pub version: ObjectVersion,
+    pub(crate) digest: VersionDigest,
+    version_id: OnceLock<String>,
+    meta: OnceLock<ObjectMeta>,
+}
+
+impl OpenObject {
+    /// An object that nothing was asked about yet.
+    pub fn new(version: ObjectVersion) -> Arc<Self> {
+        let digest = version.digest();
+        Arc::new(Self { version, digest, version_id: OnceLock::new(), meta: OnceLock::new() })
+    }
+
+    /// What the service said of the object with its bytes, after the first of them.
+    pub fn meta(&self) -> Option<&ObjectMeta> {
+        self.meta.get()
+    }
+
+    pub(crate) fn key(&self, block: u64) -> BlockKey {
+        BlockKey { version: self.digest, block }
+    }
+
+    pub(crate) fn block_length(&self, block: u64) -> usize {
+        block_length(self.version.size, block)
+    }
+
+    /// What blocks take from the pool.
+    pub(crate) fn shares(&self, blocks: impl Iterator<Item = u64>) -> u64 {
+        blocks.map(|block| share(self.block_length(block))).sum()
+    }
+
+    /// An answer is about this version, or it is an error.
+    fn check(&self, meta: &ObjectMeta) -> Result<(), StoreError> {
+        let etag_differs = match &self.version.pin {
+            VersionPin::Etag(etag) => !etag.is_empty() && !meta.etag.is_empty() && **etag != *meta.etag,
+            VersionPin::VersionId(id) => meta.version_id.as_deref().is_some_and(|other| *other != **id),
+        };
+        if etag_differs || meta.size != self.version.size {
+            let mut error = self.error("SourceChanged", "the service answered with another version of the object");
+            error.class = ErrorClass::Precondition;
+            return Err(error);
+        }
+        if let Some(id) = meta.version_id.as_ref().filter(|id| *id != "null") {
+            let _first = self.version_id.set(id.clone());
+        }
+        self.meta.get_or_init(|| meta.clone());
+        Ok(())
+    }
+
+    fn error(&self, code: &str, message: &str) -> StoreError {
+        StoreError::new("GetObject", &self.version.bucket, Some(&self.version.key), code, None).with_message(message)
+    }
+}
+
+/// Where blocks come from, and what was moved.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) tier: Option<Arc<dyn BlockTier>>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) counters: FetchCounters,
+}
+
+/// What was fetched so far.
+#[derive(Debug, Default)]
+pub(crate) struct FetchCounters {
+    pub(crate) requests: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) tier_blocks: AtomicU64,
+}
+
+/// Why a fetch has ended without all its blocks.
+#[derive(Debug, Clone)]
+pub(crate) enum Broken {
+    /// Nobody wanted it any longer.
+    Cancelled,
+    Failed(StoreError),
+}
+
+/// Blocks of one object on their way: those from `first` on, without gaps.
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    first: u64,
+    blocks: Vec<OnceLock<Arc<Block>>>,
+    /// Changes with each block; holds how it ended where that was before its last block.
+    progress: watch::Sender<Option<Broken>>,
+    control: Arc<Control>,
+}
+
+#[derive(Debug, Default)]
+struct Control {
+    interested: AtomicUsize,
+    cancel: CancellationToken,
+}
+
+/// The wish that a fetch goes on. It holds no blocks.
+#[derive(Debug)]
+pub(crate) struct Stake(Arc<Control>);
+
+impl Stake {
+    fn new(control: &Arc<Control>) -> Self {
+        control.interested.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(control))
+    }
+}
+
+impl Drop for Stake {
+    fn drop(&mut self) {
+        if self.0.interested.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.cancel.cancel();
+        }
+    }
+}
+
+/// The wish to have blocks of a fetch.
+#[derive(Debug)]
+pub(crate) struct Interest(Arc<Fetch>, Stake);
+
+impl Interest {
+    pub(crate) fn new(fetch: &Arc<Fetch>) -> Self {
+        Self(Arc::clone(fetch), Stake::new(&fetch.control))
+    }
+
+    /// The wish that it goes on, without its blocks.
+    pub(crate) fn into_stake(self) -> Stake {
+        self.1
+    }
+
+    /// Wait for a block.
+    pub(crate) async fn block(&self, block: u64) -> Result<Arc<Block>, Broken> {
+        let index = usize::try_from(block - self.0.first).unwrap_or(usize::MAX);
+        let Some(place) = self.0.blocks.get(index) else { return Err(Broken::Cancelled) };
+        let mut progress = self.0.progress.subscribe();
+        loop {
+            if let Some(block) = place.get() {
+                return Ok(Arc::clone(block));
+            }
+            if let Some(broken) = progress.borrow_and_update().clone() {
+                return Err(broken);
+            }
+            // The fetch holds the sender as long as this interest holds the fetch.
+            let _changed = progress.changed().await;
+        }
+    }
+}
+
+impl Fetch {
+    fn is_complete(&self) -> bool {
+        self.blocks.iter().all(|block| block.get().is_some())
+    }
+
+    fn number(&self, index: usize) -> u64 {
+        self.first + index as u64
+    }
+}
+
+/// What to fetch: adjacent blocks of an object, within the memory that was reserved for them.
+pub(crate) struct FetchPlan {
+    pub(crate) object: Arc<OpenObject>,
+    pub(crate) blocks: std::ops::Range<u64>,
+    pub(crate) memory: Reservation,
+    pub(crate) priority: Priority,
+    /// Of read-ahead: counts blocks that are evicted unused.
+    pub(crate) wasted: Option<Arc<AtomicU32>>,
+}
+
+/// Begin a fetch. The caller holds the lock of the blocks and has made sure that none of these is there or on its way.
+pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::Blocks, plan: FetchPlan) -> Interest {
+    let count = usize::try_from(plan.blocks.end - plan.blocks.start).unwrap_or(0);
+    let fetch = Arc::new(Fetch {
+        first: plan.blocks.start,
+        blocks: (0..count).map(|_| OnceLock::new()).collect(),
+        progress: watch::Sender::new(None),
+        control: Arc::default(),
+    });
+    for block in plan.blocks.clone() {
+        // A gap that is fetched along may hold blocks that are there: those stay.
+        slots.slots.entry(plan.object.key(block)).or_insert_with(|| Slot::Fetching(Arc::clone(&fetch)));
+    }
+    let interest = Interest::new(&fetch);
+    let run = Run {
+        origin: Arc::clone(origin),
+        fetch,
+        memory: Mutex::new(plan.memory),
+        plan: RunPlan { object: plan.object, priority: plan.priority, wasted: plan.wasted },
+    };
+    tokio::spawn(run.run());
+    interest
+}
+
+struct RunPlan {
+    object: Arc<OpenObject>,
+    priority: Priority,
+    wasted: Option<Arc<AtomicU32>>,
+}
+
+/// A fetch that is under way. When it ends, however that is, no slot points to it any more.
+struct Run {
+    origin: Arc<Origin>,
+    fetch: Arc<Fetch>,
+    memory: Mutex<Reservation>,
+    plan: RunPlan,
+}
+
+impl Run {
+    async fn run(self) {
+        let broken = tokio::select! {
+            biased;
+            () = self.fetch.control.cancel.cancelled() => Some(Broken::Cancelled),
+            outcome = self.fetch_all() => outcome.err().map(Broken::Failed),
+        };
+        self.end(broken);
+    }
+
+    /// Take what has not come out of the table, and tell those who wait.
+    fn end(&self, broken: Option<Broken>) {
+        {
+            let mut blocks = self.origin.pool.lock();
+            for index in 0..self.fetch.blocks.len() {
+                let key = self.plan.object.key(self.fetch.number(index));
+                let is_mine =
+                    matches!(blocks.slots.get(&key), Some(Slot::Fetching(fetch)) if Arc::ptr_eq(fetch, &self.fetch));
+                if is_mine {
+                    blocks.slots.remove(&key);
+                }
+            }
+        }
+        if !self.fetch.is_complete() {
+            let broken = broken.unwrap_or(Broken::Cancelled);
+            self.fetch.progress.send_if_modified(|state| {
+                let is_first = state.is_none();
+                state.get_or_insert(broken);
+                is_first
+            });
+        }
+    }
+
+    async fn fetch_all(&self) -> Result<(), StoreError> {
+        self.load_from_tier().await;
+        let mut breaks = 0;
+        while let Some(missing) = self.next_missing() {
+            let before = self.count();
+            match self.fetch_range(&missing).await {
+                Ok(()) => {}
+                Err(error) if matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) => {
+                    breaks = if self.count() > before { 0 } else { breaks + 1 };
+                    if breaks >= BREAKS {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(Duration::from_millis(100 << breaks)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> usize {
+        self.fetch.blocks.iter().filter(|block| block.get().is_some()).count()
+    }
+
+    async fn load_from_tier(&self) {
+        let Some(tier) = &self.origin.tier else { return };
+        for index in 0..self.fetch.blocks.len() {
+            let block = self.fetch.number(index);
+            let length = self.plan.object.block_length(block);
+            if let Some(bytes) = tier.load(&self.plan.object.version, block).await.filter(|b| b.len() == length) {
+                self.origin.counters.tier_blocks.fetch_add(1, Ordering::Relaxed);
+                self.put(index, bytes);
+            }
+        }
+    }
+
+    /// The next run of blocks that have not come; short gaps between them are fetched along.
+    fn next_missing(&self) -> Option<std::ops::Range<usize>> {
+        let is_missing = |index: &usize| self.fetch.blocks[*index].get().is_none();
+        let all = 0..self.fetch.blocks.len();
+        let start = all.clone().find(is_missing)?;
+        let mut end = start + 1;
+        for index in start + 1..all.end {
+            if is_missing(&index) {
+                if (index - end) as u64 > GAP {
+                    break;
+                }
+                end = index + 1;
+            }
+        }
+        Some(start..end)
+    }
+
+    async fn fetch_range(&self, blocks: &std::ops::Range<usize>) -> Result<(), StoreError> {
+        let object = &self.plan.object;
+        let (first, last) = (self.fetch.number(blocks.start), self.fetch.number(blocks.end - 1));
+        let end = last * BLOCK_SIZE + object.block_length(last) as u64;
+        let range = Range { first: first * BLOCK_SIZE, last: end - 1 };
+        self.origin.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let version_id = object.version_id.get().map(String::as_str);
+        let answer = self.origin.source.get(&object.version, version_id, range, self.plan.priority).await?;
+        object.check(&answer.meta)?;
+        let mut bytes = answer.bytes;
+        let mut rest = Bytes::new();
+        for index in blocks.clone() {
+            let length = object.block_length(self.fetch.number(index));
+            let mut block = Vec::with_capacity(length);
+            while block.len() < length {
+                if rest.is_empty() {
+                    let Some(chunk) = bytes.next().await else {
+                        return Err(object.error(code::TRUNCATED, "the body ended early"));
+                    };
+                    rest = chunk?;
+                    self.origin.counters.bytes.fetch_add(rest.len() as u64, Ordering::Relaxed);
+                }
+                block.extend_from_slice(&rest.split_to(rest.len().min(length - block.len())));
+            }
+            let block = Bytes::from(block);
+            if let Some(tier) = &self.origin.tier {
+                tier.keep(&object.version, self.fetch.number(index), &block);
+            }
+            self.put(index, block);
+        }
+        Ok(())
+    }
+
+    /// A block has come: hand it to those who wait and put it into the table.
+    fn put(&self, index: usize, bytes: Bytes) {
+        let number = self.fetch.number(index);
+        let memory = {
+            let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.split(share(bytes.len()))
+        };
+        let block = Block::new(bytes, memory, self.plan.wasted.clone());
+        if self.fetch.blocks[index].set(Arc::clone(&block)).is_err() {
+            return;
+        }
+        {
+            let mut blocks = self.origin.pool.lock();
+            let key = self.plan.object.key(number);
+            if !matches!(blocks.slots.get(&key), Some(Slot::Ready(_))) {
+                blocks.add_ready(key, block);
+            }
+        }
+        self.origin.pool.serve_waiting();
+        self.fetch.progress.send_modify(|_| ());
+    }
+}

@@ -1,0 +1,231 @@
+//! The pool of memory that all blocks come from: one per process, with a hard limit.
+//!
+//! A block holds its share of the pool until its last user drops it. Reads that a program waits for wait for memory in order
+//! and evict what was used least recently; read-ahead never waits, leaves an eighth to them and does not evict blocks that
+//! were read ahead and not used yet. Nobody waits for memory while holding some, so reads always go on.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::fetch::Fetch;
+use crate::version::VersionDigest;
+
+/// Bytes that one permit stands for.
+const GRAIN: u64 = 4096;
+
+/// The least that a pool can have: some reads of 1 MiB at a time.
+pub const SMALLEST_POOL: u64 = 16 << 20;
+
+/// Which block of which version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct BlockKey {
+    pub(crate) version: VersionDigest,
+    pub(crate) block: u64,
+}
+
+/// The bytes of a block, with their share of the pool.
+#[derive(Debug)]
+pub struct Block {
+    bytes: Bytes,
+    /// Somebody has read it since it was last looked at for eviction.
+    touched: AtomicBool,
+    /// Somebody has read it.
+    used: AtomicBool,
+    /// Of blocks read ahead: counts those that are evicted unused.
+    wasted: Option<Arc<AtomicU32>>,
+    _memory: Option<Reservation>,
+}
+
+impl Block {
+    pub(crate) fn new(bytes: Bytes, memory: Option<Reservation>, wasted: Option<Arc<AtomicU32>>) -> Arc<Self> {
+        let used = AtomicBool::new(wasted.is_none());
+        Arc::new(Self { bytes, touched: AtomicBool::new(true), used, wasted, _memory: memory })
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    pub(crate) fn touch(&self) {
+        self.touched.store(true, Ordering::Relaxed);
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    fn is_unused(&self) -> bool {
+        !self.used.load(Ordering::Relaxed)
+    }
+}
+
+/// A share of the pool. It goes back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation(OwnedSemaphorePermit);
+
+impl Reservation {
+    /// Part of this share; None where it has less.
+    pub(crate) fn split(&mut self, bytes: u64) -> Option<Self> {
+        self.0.split(usize::try_from(grains(bytes)).ok()?).map(Self)
+    }
+}
+
+fn grains(bytes: u64) -> u64 {
+    bytes.div_ceil(GRAIN)
+}
+
+/// Where a block is.
+#[derive(Debug, Clone)]
+pub(crate) enum Slot {
+    Ready(Arc<Block>),
+    Fetching(Arc<Fetch>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    pub(crate) slots: HashMap<BlockKey, Slot>,
+    /// Ready blocks in the order in which they came; a block that was touched gets a second chance.
+    queue: VecDeque<BlockKey>,
+}
+
+/// All blocks in memory and on their way, and the memory for them.
+#[derive(Debug)]
+pub struct Pool {
+    memory: Arc<Semaphore>,
+    capacity: u64,
+    /// Left to reads that a program waits for.
+    reserve: u64,
+    /// Bytes that are waited for.
+    waiting: AtomicU64,
+    blocks: Mutex<Blocks>,
+}
+
+/// Counts bytes that are waited for, also when the wait is given up.
+struct Waiting<'a>(&'a AtomicU64, u64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+/// Use of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Bytes it may have.
+    pub capacity: u64,
+    /// Bytes of blocks and of requests under way.
+    pub used: u64,
+}
+
+impl Pool {
+    /// A pool of so many bytes, at least [`SMALLEST_POOL`].
+    pub fn new(capacity: u64) -> Arc<Self> {
+        let capacity = capacity.max(SMALLEST_POOL).min(u64::from(u32::MAX) * GRAIN);
+        let permits = usize::try_from(capacity / GRAIN).unwrap_or(Semaphore::MAX_PERMITS);
+        Arc::new(Self {
+            memory: Arc::new(Semaphore::new(permits)),
+            capacity: capacity / GRAIN * GRAIN,
+            reserve: capacity / 8,
+            waiting: AtomicU64::new(0),
+            blocks: Mutex::default(),
+        })
+    }
+
+    /// How much of it is used.
+    pub fn usage(&self) -> PoolUse {
+        PoolUse { capacity: self.capacity, used: self.capacity - self.available() }
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn available(&self) -> u64 {
+        self.memory.available_permits() as u64 * GRAIN
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Blocks> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for a read that a program waits for. Waits its turn. Every block takes whole grains: ask for [`share`]s.
+    pub(crate) async fn reserve(&self, bytes: u64) -> Reservation {
+        let wanted = grains(bytes.min(self.capacity));
+        self.waiting.fetch_add(wanted * GRAIN, Ordering::Relaxed);
+        let _waiting = Waiting(&self.waiting, wanted * GRAIN);
+        self.serve_waiting();
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let permit = Arc::clone(&self.memory).acquire_many_owned(wanted).await;
+        match permit {
+            Ok(permit) => Reservation(permit),
+            // It is never closed.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Memory for read-ahead, if there is some without taking it from anybody who needs it.
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+        let wanted = grains(bytes) * GRAIN;
+        self.make_room(wanted + self.reserve, false);
+        if self.available() < wanted + self.reserve {
+            return None;
+        }
+        let permits = u32::try_from(grains(bytes)).ok()?;
+        Arc::clone(&self.memory).try_acquire_many_owned(permits).ok().map(Reservation)
+    }
+
+    /// Evict until so many bytes are free, or nothing is left to evict.
+    fn make_room(&self, bytes: u64, for_demand: bool) {
+        if self.available() >= bytes {
+            return;
+        }
+        let mut evicted = Vec::new();
+        let mut freed = self.available();
+        {
+            let mut blocks = self.lock();
+            // Twice round: the first time may only take chances away.
+            let mut looks = 2 * blocks.queue.len();
+            while freed < bytes && looks > 0 {
+                looks -= 1;
+                let Some(key) = blocks.queue.pop_front() else { break };
+                let Some(Slot::Ready(block)) = blocks.slots.get(&key) else { continue };
+                let keep = block.touched.swap(false, Ordering::Relaxed) || (!for_demand && block.is_unused());
+                if keep {
+                    blocks.queue.push_back(key);
+                    continue;
+                }
+                freed += grains(block.bytes.len() as u64) * GRAIN;
+                if let (true, Some(wasted)) = (block.is_unused(), &block.wasted) {
+                    wasted.fetch_add(1, Ordering::Relaxed);
+                }
+                evicted.extend(blocks.slots.remove(&key));
+            }
+        }
+        drop(evicted);
+    }
+
+    /// Make room for all who wait. Called when one begins to wait and when a block has come, which can then be evicted.
+    pub(crate) fn serve_waiting(&self) {
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        if waiting > 0 {
+            self.make_room(waiting, true);
+        }
+    }
+}
+
+impl Blocks {
+    /// A block has come.
+    pub(crate) fn add_ready(&mut self, key: BlockKey, block: Arc<Block>) {
+        if !matches!(self.slots.insert(key, Slot::Ready(block)), Some(Slot::Ready(_))) {
+            self.queue.push_back(key);
+        }
+    }
+}
+
+/// What a block of so many bytes takes from the pool.
+pub(crate) fn share(length: usize) -> u64 {
+    grains(length as u64) * GRAIN
+}

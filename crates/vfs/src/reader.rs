@@ -1,0 +1,352 @@
+//! Reading: open handles, their cursors, and the plan of what to fetch for each read.
+//!
+//! A read is answered from blocks in memory, blocks on their way and blocks that it has fetched, in one plan. Adjacent missing
+//! blocks become one request. A handle follows up to four places at which a program reads on, and reads ahead of each by as
+//! much as proved useful. A handle at rest holds no memory of the pool.
+
+mod cursor;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::error::{Result, VfsError};
+use crate::fetch::{self, Broken, FetchCounters, FetchPlan, GAP, Interest, OpenObject, Origin, Stake};
+use crate::pool::{Block, Blocks, Pool, PoolUse, Slot};
+use crate::source::{BlockTier, Priority, Source};
+use crate::version::{BLOCK_SIZE, ObjectVersion};
+use cursor::Cursors;
+
+/// Objects up to this size are fetched whole with the first read: one request.
+pub const WHOLE_OBJECT: u64 = 1 << 20;
+
+/// Bytes of one request at most; more is fetched in parallel ranges.
+const LONGEST_RANGE: u64 = 8 << 20;
+
+/// How often a read starts over because blocks that it counted on have gone meanwhile. Each time somebody else got on.
+const ROUNDS: u32 = 1000;
+
+/// Reads objects in blocks.
+#[derive(Debug)]
+pub struct Reader {
+    origin: Arc<Origin>,
+    wanted: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// What was read and fetched so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadStats {
+    /// Bytes that programs have asked for.
+    pub bytes_wanted: u64,
+    /// Bytes that came from the service.
+    pub bytes_fetched: u64,
+    /// GET requests.
+    pub requests: u64,
+    /// Blocks that were in memory when they were asked for.
+    pub block_hits: u64,
+    /// Blocks that had to be waited for.
+    pub block_misses: u64,
+    /// Blocks that came from the tier below the memory.
+    pub tier_blocks: u64,
+    /// Use of the pool.
+    pub pool: PoolUse,
+}
+
+/// An object that is open for reading.
+#[derive(Debug)]
+pub struct ReadHandle {
+    object: Arc<OpenObject>,
+    cursors: Mutex<Cursors>,
+}
+
+impl ReadHandle {
+    /// A handle at rest.
+    pub fn new(object: Arc<OpenObject>) -> Self {
+        Self { object, cursors: Mutex::default() }
+    }
+
+    /// The object.
+    pub fn object(&self) -> &Arc<OpenObject> {
+        &self.object
+    }
+}
+
+/// The answer to a read: slices of blocks in order.
+#[derive(Debug, Default)]
+pub struct Slices(Vec<(Arc<Block>, Range<usize>)>);
+
+impl Slices {
+    /// The slices.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|(block, range)| &block.bytes()[range.clone()])
+    }
+
+    /// Bytes in all slices.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|(_, range)| range.len()).sum()
+    }
+
+    /// Whether the read was past the end.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All bytes in one piece.
+    pub fn to_bytes(&self) -> Bytes {
+        if let [(block, range)] = self.0.as_slice() {
+            return block.bytes().slice(range.clone());
+        }
+        let mut all = Vec::with_capacity(self.len());
+        for slice in self.iter() {
+            all.extend_from_slice(slice);
+        }
+        all.into()
+    }
+}
+
+/// A block that a read needs.
+enum Need {
+    Ready(Arc<Block>),
+    Coming(Interest, u64),
+}
+
+impl Reader {
+    /// A reader that fetches from `source` into `pool`, with an optional tier of blocks between them.
+    pub fn new(source: Arc<dyn Source>, pool: Arc<Pool>, tier: Option<Arc<dyn BlockTier>>) -> Arc<Self> {
+        let origin = Arc::new(Origin { source, tier, pool, counters: FetchCounters::default() });
+        Arc::new(Self { origin, wanted: AtomicU64::new(0), hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
+    }
+
+    /// What was read and fetched so far.
+    pub fn stats(&self) -> ReadStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ReadStats {
+            bytes_wanted: read(&self.wanted),
+            bytes_fetched: read(&self.origin.counters.bytes),
+            requests: read(&self.origin.counters.requests),
+            block_hits: read(&self.hits),
+            block_misses: read(&self.misses),
+            tier_blocks: read(&self.origin.counters.tier_blocks),
+            pool: self.origin.pool.usage(),
+        }
+    }
+
+    /// Open a version.
+    pub fn open(&self, version: ObjectVersion) -> ReadHandle {
+        ReadHandle::new(OpenObject::new(version))
+    }
+
+    /// Read up to `length` bytes at `offset`; fewer only at the end of the object. Waits for memory and never fails for want
+    /// of it. Dropping the future gives the read up.
+    ///
+    /// # Errors
+    /// `Stale` when the service no longer has this version; else why the service did not answer.
+    pub async fn read(&self, handle: &ReadHandle, offset: u64, length: usize) -> Result<Slices> {
+        let object = &handle.object;
+        let end = object.version.size.min(offset.saturating_add(length as u64));
+        if offset >= end {
+            return Ok(Slices::default());
+        }
+        self.wanted.fetch_add(end - offset, Ordering::Relaxed);
+        let wanted = offset / BLOCK_SIZE..end.div_ceil(BLOCK_SIZE);
+        for _ in 0..ROUNDS {
+            let needs = self.plan(object, &wanted).await;
+            let has_waited = needs.iter().any(|need| matches!(need, Need::Coming(..)));
+            let count = |counter: &AtomicU64, blocks: usize| counter.fetch_add(blocks as u64, Ordering::Relaxed);
+            let ready = needs.iter().filter(|need| matches!(need, Need::Ready(_))).count();
+            count(&self.hits, ready);
+            count(&self.misses, needs.len() - ready);
+            self.read_ahead(handle, offset, end, has_waited);
+            match collect(needs).await {
+                Ok(blocks) => return Ok(slices(blocks, &wanted, offset, end)),
+                Err(Broken::Cancelled) => {}
+                Err(Broken::Failed(error)) => return Err(gone_is_stale(error)),
+            }
+        }
+        let message = "the read started over too often";
+        Err(VfsError::Failed(
+            seqferry_store::StoreError::new(
+                "GetObject",
+                &object.version.bucket,
+                Some(&object.version.key),
+                "Busy",
+                None,
+            )
+            .with_message(message),
+        ))
+    }
+
+    /// Have the blocks of a read, or have them on their way.
+    async fn plan(&self, object: &Arc<OpenObject>, wanted: &Range<u64>) -> Vec<Need> {
+        let pool = &self.origin.pool;
+        let mut memory = None;
+        let mut reserved = 0;
+        loop {
+            let needed = {
+                let mut blocks = pool.lock();
+                let runs = missing_runs(&blocks, object, wanted);
+                let needed: u64 = runs.iter().map(|run| object.shares(run.clone())).sum();
+                if needed <= reserved {
+                    let mut begun = Vec::new();
+                    for run in runs {
+                        let Some(memory) = memory
+                            .as_mut()
+                            .and_then(|memory: &mut crate::pool::Reservation| memory.split(object.shares(run.clone())))
+                        else {
+                            continue;
+                        };
+                        let plan = FetchPlan {
+                            object: Arc::clone(object),
+                            blocks: run,
+                            memory,
+                            priority: Priority::Demand,
+                            wasted: None,
+                        };
+                        begun.push(fetch::begin(&self.origin, &mut blocks, plan));
+                    }
+                    let needs = wanted.clone().filter_map(|block| match blocks.slots.get(&object.key(block)) {
+                        Some(Slot::Ready(block)) => Some(Need::Ready(Arc::clone(block))),
+                        Some(Slot::Fetching(fetch)) => Some(Need::Coming(Interest::new(fetch), block)),
+                        None => None,
+                    });
+                    let needs = needs.collect();
+                    drop(blocks);
+                    // Each block that is wanted has an interest of its own now; those in gaps need none.
+                    drop(begun);
+                    return needs;
+                }
+                needed
+            };
+            // Nothing is held while this waits: what was reserved before goes back first.
+            drop(memory.take());
+            memory = Some(pool.reserve(needed).await);
+            reserved = needed;
+        }
+    }
+
+    /// Follow the program and fetch ahead of it.
+    fn read_ahead(&self, handle: &ReadHandle, offset: u64, end: u64, has_waited: bool) {
+        let most = self.origin.pool.capacity() / 4;
+        let size = handle.object.version.size;
+        let mut cursors = handle.cursors.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ahead) = cursors.follow(offset, end, has_waited, most, size) else { return };
+        let wasted = ahead.wasted();
+        let mut begin = ahead.from;
+        while begin < ahead.to {
+            let stop = (begin + LONGEST_RANGE / BLOCK_SIZE).min(ahead.to);
+            match self.fetch_ahead(&handle.object, begin..stop, &wasted) {
+                Ok(stakes) => cursors.hold(ahead.cursor, stakes),
+                Err(()) => break,
+            }
+            begin = stop;
+        }
+        cursors.reached(ahead.cursor, begin);
+    }
+
+    /// Fetch blocks that nobody waits for, as far as there is memory for them.
+    fn fetch_ahead(
+        &self,
+        object: &Arc<OpenObject>,
+        blocks: Range<u64>,
+        wasted: &Arc<AtomicU32>,
+    ) -> std::result::Result<Vec<Stake>, ()> {
+        let runs = missing_runs(&self.origin.pool.lock(), object, &blocks);
+        let needed: u64 = runs.iter().map(|run| object.shares(run.clone())).sum();
+        if needed == 0 {
+            return Ok(Vec::new());
+        }
+        let mut memory = self.origin.pool.try_reserve(needed).ok_or(())?;
+        let mut slots = self.origin.pool.lock();
+        let mut stakes = Vec::new();
+        for run in missing_runs(&slots, object, &blocks) {
+            let Some(memory) = memory.split(object.shares(run.clone())) else { break };
+            let plan = FetchPlan {
+                object: Arc::clone(object),
+                blocks: run,
+                memory,
+                priority: Priority::ReadAhead,
+                wasted: Some(Arc::clone(wasted)),
+            };
+            stakes.push(fetch::begin(&self.origin, &mut slots, plan).into_stake());
+        }
+        Ok(stakes)
+    }
+
+    /// Fetch a small object that will probably be read next. The fetch goes on while the returned value is kept. None where
+    /// there is no memory for it, or nothing to fetch.
+    pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
+        let blocks = 0..object.version.blocks();
+        let stakes = self.fetch_ahead(object, blocks, &Arc::default()).ok()?;
+        Some(Prefetch { _stakes: stakes })
+    }
+
+    /// Whether every block of an object is in memory or on its way.
+    pub fn has_whole(&self, object: &OpenObject) -> bool {
+        let blocks = self.origin.pool.lock();
+        (0..object.version.blocks()).all(|block| blocks.slots.contains_key(&object.key(block)))
+    }
+}
+
+/// A fetch that nobody waits for yet; it ends with this value.
+#[derive(Debug)]
+pub struct Prefetch {
+    _stakes: Vec<Stake>,
+}
+
+/// To a reader, an object that is gone is one that was replaced: only a lookup can tell the difference.
+fn gone_is_stale(error: seqferry_store::StoreError) -> VfsError {
+    match VfsError::from(error) {
+        VfsError::NotFound => VfsError::Stale,
+        other => other,
+    }
+}
+
+/// Missing blocks within `wanted` as runs to fetch: small objects whole, short gaps along with what is around them.
+fn missing_runs(blocks: &Blocks, object: &OpenObject, wanted: &Range<u64>) -> Vec<Range<u64>> {
+    let is_missing = |block: &u64| !blocks.slots.contains_key(&object.key(*block));
+    let is_ready = |block: u64| matches!(blocks.slots.get(&object.key(block)), Some(Slot::Ready(_)));
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    let is_small = object.version.size <= WHOLE_OBJECT;
+    let span = if is_small && wanted.clone().any(|block| is_missing(&block)) {
+        0..object.version.blocks()
+    } else {
+        wanted.clone()
+    };
+    for block in span.filter(is_missing) {
+        match runs.last_mut() {
+            Some(run) if block - run.end <= GAP && (run.end..block).all(is_ready) => run.end = block + 1,
+            _ => runs.push(block..block + 1),
+        }
+    }
+    runs
+}
+
+/// The blocks in order. The interests in later ones are kept while earlier ones are waited for.
+async fn collect(needs: Vec<Need>) -> std::result::Result<Vec<Arc<Block>>, Broken> {
+    let mut blocks = Vec::with_capacity(needs.len());
+    for need in &needs {
+        blocks.push(match need {
+            Need::Ready(block) => Arc::clone(block),
+            Need::Coming(interest, block) => interest.block(*block).await?,
+        });
+    }
+    Ok(blocks)
+}
+
+fn slices(blocks: Vec<Arc<Block>>, wanted: &Range<u64>, offset: u64, end: u64) -> Slices {
+    let parts = wanted.clone().zip(blocks).map(|(number, block)| {
+        block.touch();
+        let start = number * BLOCK_SIZE;
+        let clip = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX).min(block.bytes().len());
+        let range = clip(offset)..clip(end);
+        (block, range)
+    });
+    Slices(parts.collect())
+}
+
+#[cfg(test)]
+mod tests;
