@@ -5,7 +5,7 @@
 //!
 //! | to do | use |
 //! |---|---|
-//! | a client for one endpoint and identity, shared by all who talk to it | [`ConnectionCache`], [`RetryingClient::new`] |
+//! | a client for one endpoint and identity | [`ClientPool::client`], one pool for each process |
 //! | facts about an object, or whether a bucket may be used | [`RetryingClient::head`], [`RetryingClient::check_bucket`] |
 //! | a range of an object, never mixing two versions of it | [`RetryingClient::read_range`] |
 //! | a listing by pages, with or without a delimiter | [`RetryingClient::pages`], [`RetryingClient::list_page`] |
@@ -56,6 +56,7 @@ pub mod list;
 pub mod metrics;
 mod objects;
 pub mod pages;
+pub mod pool;
 pub mod quirks;
 pub mod reading;
 pub mod request;
@@ -65,8 +66,9 @@ pub use client::RetryingClient;
 pub use connections::ConnectionCache;
 pub use lease::{Lease, LeaseHolder, LeasedStore};
 pub use metrics::RequestMetrics;
-pub use objects::RangeRead;
+pub use objects::{Lookup, RangeRead};
 pub use pages::Pages;
+pub use pool::{ClientPool, EndpointSpec};
 pub use quirks::{Connection, Quirks, Sums};
 pub use request::{RequestError, RequestSpec, RetryContext};
 pub use retry::RetryPolicy;

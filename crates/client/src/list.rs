@@ -25,6 +25,9 @@ const PAGES: usize = 16;
 /// Levels of lone common prefixes to go down.
 const DEPTH: usize = 8;
 
+/// Runs at a time: more find no more pages in practice.
+const RUNS: usize = 16;
+
 /// What to list.
 #[derive(Debug, Clone)]
 pub struct Listing {
@@ -36,6 +39,13 @@ pub struct Listing {
     pub parallel: usize,
     /// Stop after about so many objects.
     pub limit: Option<usize>,
+}
+
+impl Listing {
+    /// Everything below a prefix.
+    pub fn new(bucket: &str, prefix: &str) -> Self {
+        Self { bucket: bucket.to_owned(), prefix: prefix.to_owned(), parallel: RUNS, limit: None }
+    }
 }
 
 /// A page, or why there are no more.

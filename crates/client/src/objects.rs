@@ -1,13 +1,28 @@
 //! Questions about buckets and objects, and pinned reads: one call each, retried within the budget.
 
 use bytes::Bytes;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_store::error::classify::code::RANGE_IGNORED;
-use seqferry_store::{ListPage, ListRequest, ObjectMeta, PinnedObject, Range};
+use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, PinnedObject, Range, StoreError};
 
 use crate::client::RetryingClient;
 use crate::pages::Pages;
 use crate::reading::{PinnedReader, check_pin};
 use crate::request::{RequestError, RequestSpec, RetryContext};
+
+/// HEAD requests of one call that wait at a time; the budget decides how many are under way.
+const HEADS: usize = 256;
+
+/// What is under a key.
+#[derive(Debug, Clone)]
+pub enum Lookup {
+    /// An object.
+    Object(Box<ObjectMeta>),
+    /// Something that is no object: a link that is not followed, a device. The error says what.
+    NoObject(Box<StoreError>),
+    /// Nothing.
+    Absent,
+}
 
 /// The answer to a ranged read.
 #[derive(Debug, Clone)]
@@ -45,10 +60,27 @@ impl RetryingClient {
     /// Facts about the current version of an object, or about `version`.
     ///
     /// # Errors
-    /// [`ErrorClass::NotFound`](seqferry_store::ErrorClass::NotFound) where there is none.
+    /// [`ErrorClass::NotFound`] where there is none.
     pub async fn head(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<ObjectMeta, RequestError> {
         let spec = RequestSpec::read("HeadObject", bucket);
         self.call(spec, &RetryContext::default(), async |store| store.head(bucket, key, version, None).await).await
+    }
+
+    /// What is under each of these keys, in their order.
+    ///
+    /// # Errors
+    /// The first failure but for absence.
+    pub async fn look_up(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<(String, Lookup)>, RequestError> {
+        let look_up = async |key: String| {
+            let found = match self.head(bucket, &key, None).await {
+                Ok(meta) => Lookup::Object(Box::new(meta)),
+                Err(RequestError::Failed(error)) if error.is_of_no_object() => Lookup::NoObject(Box::new(error)),
+                Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Lookup::Absent,
+                Err(error) => return Err(error),
+            };
+            Ok((key, found))
+        };
+        stream::iter(keys).map(look_up).buffered(HEADS).try_collect().await
     }
 
     /// The bytes of `range` of an object, exactly as many as it has.
@@ -58,8 +90,8 @@ impl RetryingClient {
     /// answers are of the pinned version. A body that breaks is read again from the first byte of the range.
     ///
     /// # Errors
-    /// [`ErrorClass::Precondition`](seqferry_store::ErrorClass::Precondition) where the object is another version by now. Code
-    /// [`RANGE_IGNORED`](seqferry_store::error::classify::code::RANGE_IGNORED) where the service answers ranges with
+    /// [`ErrorClass::Precondition`] where the object is another version by now. Code
+    /// [`RANGE_IGNORED`] where the service answers ranges with
     /// something else; [`Quirks::ignores_ranges`](crate::Quirks::ignores_ranges) then says so, and the remark is kept.
     pub async fn read_range(&self, object: &PinnedObject, range: Range) -> Result<RangeRead, RequestError> {
         self.reserve_bandwidth(range.len()).await?;

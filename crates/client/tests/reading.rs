@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqferry_client::{Connection, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
+use seqferry_client::{Connection, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
 use seqferry_store::fault::{Fault, FaultStore, Rule};
 use seqferry_store::{
@@ -120,6 +120,23 @@ async fn a_bucket_that_refuses_the_credentials_is_asked_again_with_fresh_ones() 
     world.client.check_bucket(BUCKET).await.unwrap();
 
     assert_eq!(world.store.count("HeadBucket"), 2);
+}
+
+#[tokio::test]
+async fn keys_are_looked_up_in_their_order_and_absence_is_no_failure() {
+    let world = world();
+    world.put("a", b"1").await;
+    world.put("c", b"333").await;
+
+    let keys = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let found = world.client.look_up(BUCKET, keys.clone()).await.unwrap();
+
+    assert_eq!(found.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), keys);
+    assert!(matches!(&found[0].1, Lookup::Object(meta) if meta.size == 1));
+    assert!(matches!(&found[1].1, Lookup::Absent));
+    assert!(matches!(&found[2].1, Lookup::Object(meta) if meta.size == 3));
+    world.store.rule(Rule::always("HeadObject", Fault::Fail("AccessDenied", 403)));
+    assert_eq!(failure(world.client.look_up(BUCKET, keys).await.unwrap_err()).code, "AccessDenied");
 }
 
 #[tokio::test]

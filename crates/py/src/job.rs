@@ -1,11 +1,9 @@
 //! A running job.
 
-use std::time::Duration;
-
 use pyo3::prelude::*;
 use seqferry_transfer::{self as transfer, Stop};
 
-use crate::values::{Events, Failure, Progress};
+use crate::values::{Events, Failure, Progress, seconds};
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Job(pub(crate) transfer::Job);
@@ -13,9 +11,7 @@ pub struct Job(pub(crate) transfer::Job);
 #[pymethods]
 impl Job {
     fn wait(&self, py: Python<'_>, timeout: f64) -> Events {
-        // Negative, infinite and absurd times are bounded: a caller that must stop is heard within a minute.
-        let timeout = Duration::try_from_secs_f64(timeout.clamp(0.0, 60.0)).unwrap_or_default();
-        py.detach(|| Events::of(self.0.wait(timeout)))
+        py.detach(|| Events::of(self.0.wait(seconds(timeout))))
     }
 
     fn finished(&self) -> bool {

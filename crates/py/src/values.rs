@@ -1,14 +1,14 @@
 //! Values that cross the line between Python and Rust.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use seqferry_client::RequestError;
+use seqferry_client::{EndpointSpec, Lookup, RequestError};
 use seqferry_store::{
-    DiskOptions, DiskStore, EndpointOptions, ListedObject, ObjectMeta, ObjectStore, Pace, PageCache, Permissions,
-    ResolvedSettings, S3Store, StoreError, Symlinks,
+    DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings, StoreError,
+    Symlinks,
 };
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::{self as transfer, Event, IfExists, Item, Limits, Policy, Results, State, Verify, Way};
@@ -16,72 +16,29 @@ use seqferry_transfer::{self as transfer, Event, IfExists, Item, Limits, Policy,
 use crate::EngineError;
 
 /// A failed request as Python sees it.
-pub(crate) fn engine_error(error: &StoreError) -> PyErr {
+fn engine_error(error: &StoreError) -> PyErr {
     let message = format!("{error}. {}", error.advice());
     let job_wide = error.scope == seqferry_store::Scope::Job;
     EngineError::new_err((message, error.class.word(), error.code.clone(), error.operation, job_wide))
 }
 
 /// A request that was given up, as Python sees it.
-pub(crate) fn interrupted(interrupted: &RequestError) -> PyErr {
-    match interrupted {
+pub(crate) fn request_error(error: &RequestError) -> PyErr {
+    match error {
         RequestError::Failed(error) => engine_error(error),
-        RequestError::Cancelled => EngineError::new_err(("the request was cancelled", "retry", "Cancelled", "", false)),
+        RequestError::Cancelled => EngineError::new_err((error.to_string(), "retry", "Cancelled", "", false)),
     }
 }
 
-/// What is talked to. Those that are equal share a store and all that was learned of it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Reached {
-    /// A service, as somebody.
-    Service(EndpointOptions),
-    /// This machine's disks.
-    Disk(Files),
-}
-
-/// [`DiskOptions`], as a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Files {
-    links: Links,
-    empty_folders: bool,
-    page_cache: bool,
-    preserve_permissions: bool,
-}
-
-/// [`Symlinks`], as a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Links {
-    Follow,
-    Skip,
-    Keep,
-}
-
-impl Reached {
-    pub(crate) async fn connect(&self, pace: Pace) -> Arc<dyn ObjectStore> {
-        match self {
-            Self::Service(options) => Arc::new(S3Store::paced(options.clone(), pace).await),
-            Self::Disk(Files { links, empty_folders, page_cache, preserve_permissions }) => {
-                let symlinks = match links {
-                    Links::Follow => Symlinks::Follow,
-                    Links::Skip => Symlinks::Skip,
-                    Links::Keep => Symlinks::Keep,
-                };
-                let options = DiskOptions {
-                    symlinks,
-                    empty_folders: *empty_folders,
-                    cache: if *page_cache { PageCache::Through } else { PageCache::Past },
-                    permissions: if *preserve_permissions { Permissions::Preserve } else { Permissions::Narrow },
-                    ..DiskOptions::default()
-                };
-                Arc::new(DiskStore::new(options))
-            }
-        }
-    }
+/// A timeout as Python gives it. Negative, infinite and absurd times are bounded: a caller that must stop is heard within a
+/// minute.
+pub(crate) fn seconds(timeout: f64) -> Duration {
+    Duration::try_from_secs_f64(timeout.clamp(0.0, 60.0)).unwrap_or_default()
 }
 
 #[pyclass(frozen, module = "seqferry._native")]
 #[derive(Clone)]
-pub struct Endpoint(pub(crate) Reached);
+pub struct Endpoint(pub(crate) EndpointSpec);
 
 #[pymethods]
 impl Endpoint {
@@ -109,14 +66,20 @@ impl Endpoint {
         page_cache: bool,
         preserve_permissions: bool,
     ) -> PyResult<Self> {
-        let links = match symlinks {
-            "follow" => Links::Follow,
-            "skip" => Links::Skip,
-            "keep" => Links::Keep,
+        let symlinks = match symlinks {
+            "follow" => Symlinks::Follow,
+            "skip" => Symlinks::Skip,
+            "keep" => Symlinks::Keep,
             other => return Err(PyValueError::new_err(format!("symlinks is none of follow, skip, keep: {other}"))),
         };
         Ok(Self(if disk {
-            Reached::Disk(Files { links, empty_folders: empty_directories, page_cache, preserve_permissions })
+            EndpointSpec::Disk(DiskOptions {
+                symlinks,
+                empty_folders: empty_directories,
+                cache: if page_cache { PageCache::Through } else { PageCache::Past },
+                permissions: if preserve_permissions { Permissions::Preserve } else { Permissions::Narrow },
+                ..DiskOptions::default()
+            })
         } else {
             let resolved = resolved.then_some(ResolvedSettings {
                 ca_bundle,
@@ -126,7 +89,14 @@ impl Endpoint {
                 accelerate,
                 sign_bodies,
             });
-            Reached::Service(EndpointOptions { endpoint_url, region, profile, anonymous, resolved, credentials: None })
+            EndpointSpec::Service(EndpointOptions {
+                endpoint_url,
+                region,
+                profile,
+                anonymous,
+                resolved,
+                credentials: None,
+            })
         }))
     }
 }
@@ -157,13 +127,19 @@ impl From<ListedObject> for ObjectInfo {
 }
 
 impl ObjectInfo {
-    /// Of something that is no object: a link that is not followed, a device.
-    pub(crate) fn of_none(key: String, error: StoreError) -> Self {
-        let refusal = Some((error.code, error.message));
-        Self { refusal, ..Self::of_head(key, ObjectMeta::default()) }
+    /// What is under a key; None where nothing is.
+    pub(crate) fn of(key: String, found: Lookup) -> Option<Self> {
+        match found {
+            Lookup::Object(meta) => Some(Self::of_head(key, *meta)),
+            Lookup::NoObject(error) => {
+                let refusal = Some((error.code, error.message));
+                Some(Self { refusal, ..Self::of_head(key, ObjectMeta::default()) })
+            }
+            Lookup::Absent => None,
+        }
     }
 
-    pub(crate) fn of_head(key: String, meta: ObjectMeta) -> Self {
+    fn of_head(key: String, meta: ObjectMeta) -> Self {
         Self {
             key,
             size: meta.size,
@@ -178,8 +154,8 @@ impl ObjectInfo {
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct CopyPolicy {
-    pub(crate) source: Reached,
-    pub(crate) target: Reached,
+    pub(crate) source: EndpointSpec,
+    pub(crate) target: EndpointSpec,
     pub(crate) policy: Policy,
 }
 

@@ -65,7 +65,7 @@ const READ: usize = 256 << 10;
 const UPLOAD_PART: &str = "UploadPart";
 
 /// What becomes of symbolic links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Symlinks {
     /// Reading takes what they point to, wherever that is. Writing never goes through one, whatever is chosen.
     #[default]
@@ -77,7 +77,7 @@ pub enum Symlinks {
 }
 
 /// Whether large enough files go through the system's cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PageCache {
     /// Past it, where the file system offers that: it takes less CPU, and the cache is left to others.
     #[default]
@@ -87,7 +87,7 @@ pub enum PageCache {
 }
 
 /// The effect of permissions that are kept with objects. Setuid, setgid and sticky bits are never applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Permissions {
     /// They narrow what a new file or folder gets here, by the umask or the folder's default ACL.
     #[default]
@@ -97,7 +97,7 @@ pub enum Permissions {
 }
 
 /// How to read and write a disk.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DiskOptions {
     /// What becomes of symbolic links.
     pub symlinks: Symlinks,

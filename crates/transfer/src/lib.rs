@@ -6,6 +6,7 @@
 //! the budget and retries by error class. Nothing here outlives a call: what must be remembered is handed to the caller as an
 //! [`Event`] before it matters.
 
+pub mod engine;
 pub mod evidence;
 pub mod job;
 pub mod limits;
@@ -16,6 +17,7 @@ pub mod progress;
 pub mod remove;
 pub mod results;
 
+pub use engine::{Engine, Listing};
 pub use job::{Event, Failure, Job, Stop};
 pub use limits::Limits;
 pub use object::{IfExists, Item, Policy, Verify, Way};

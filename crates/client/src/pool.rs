@@ -1,0 +1,98 @@
+//! The clients of a process: one connection for each endpoint and identity, all within one budget and one lease.
+
+use std::sync::Arc;
+
+use seqferry_store::{Budget, DiskOptions, DiskStore, EndpointOptions, ObjectStore, S3Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::RetryingClient;
+use crate::connections::ConnectionCache;
+use crate::lease::{Lease, LeaseHolder};
+use crate::metrics::RequestMetrics;
+use crate::quirks::Connection;
+use crate::retry::RetryPolicy;
+
+/// Connections that are kept while nobody uses them.
+const IDLE_CONNECTIONS: usize = 64;
+
+/// Where to send requests and as whom. Equal ones share a connection and all that was learned of the service.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum EndpointSpec {
+    /// A service, with an identity.
+    Service(EndpointOptions),
+    /// This machine's disks.
+    Disk(DiskOptions),
+}
+
+impl EndpointSpec {
+    async fn connect(&self, budget: &Budget) -> Arc<dyn ObjectStore> {
+        match self {
+            Self::Service(options) => Arc::new(S3Store::paced(options.clone(), budget.pace()).await),
+            Self::Disk(options) => Arc::new(DiskStore::new(options.clone())),
+        }
+    }
+}
+
+/// Makes clients. One for each process: its budget bounds the requests of all of them.
+#[derive(Debug)]
+pub struct ClientPool {
+    budget: Arc<Budget>,
+    metrics: Arc<RequestMetrics>,
+    lease: Arc<Lease>,
+    connections: ConnectionCache<EndpointSpec>,
+}
+
+impl ClientPool {
+    /// A pool without connections. Its lease has lapsed until it is set.
+    pub fn new(budget: Arc<Budget>) -> Self {
+        let connections = ConnectionCache::new(IDLE_CONNECTIONS);
+        Self { budget, metrics: Arc::default(), lease: Arc::default(), connections }
+    }
+
+    /// The budget of all clients.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// The lease that leased writes wait for.
+    pub fn lease(&self) -> &Arc<Lease> {
+        &self.lease
+    }
+
+    /// Leave to write in this epoch of the lease.
+    pub fn lease_holder(&self, epoch: u64) -> Arc<LeaseHolder> {
+        Arc::new(LeaseHolder::new(Arc::clone(&self.lease), epoch))
+    }
+
+    /// The connection to an endpoint, made when there is none. No request is sent for it.
+    pub async fn connection(&self, endpoint: &EndpointSpec) -> Connection {
+        self.connections.get(endpoint, || endpoint.connect(&self.budget)).await
+    }
+
+    /// A client of an endpoint, which nothing cancels.
+    pub async fn client(&self, endpoint: &EndpointSpec, policy: RetryPolicy) -> RetryingClient {
+        let connection = self.connection(endpoint).await;
+        let (budget, metrics) = (Arc::clone(&self.budget), Arc::clone(&self.metrics));
+        RetryingClient::new(connection, budget, policy, CancellationToken::new(), metrics)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqferry_store::{BudgetLimits, Symlinks};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn equal_endpoints_share_a_connection_and_others_do_not() {
+        let pool = ClientPool::new(Budget::new(BudgetLimits::default()));
+        let disk = |symlinks| EndpointSpec::Disk(DiskOptions { symlinks, ..DiskOptions::default() });
+
+        let first = pool.client(&disk(Symlinks::Follow), RetryPolicy::default()).await;
+        let same = pool.client(&disk(Symlinks::Follow), RetryPolicy::impatient()).await;
+        let other = pool.client(&disk(Symlinks::Keep), RetryPolicy::default()).await;
+
+        assert!(first.connection().is_same(same.connection()));
+        assert!(!first.connection().is_same(other.connection()));
+    }
+}
