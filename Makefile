@@ -124,6 +124,18 @@ test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tool
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
 
+# The native module is built only if there is none: after a change below crates/, `make build` brings it up to date.
+.PHONY: check
+check: $(VENV)/.stamp-packages ## the quick loop while working: format, clippy, types, arrows and unit tests
+	@test -e $(VENV)/.stamp-native || $(MAKE) build
+	$(MAKE) lint-format lint-rust
+	$(BIN)/ruff check --quiet
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_crates.py
+	$(BIN)/pyright
+	$(CARGO) test --release --locked --quiet --lib $(RUST_PACKAGES)
+	$(BIN)/python -m pytest -q tests/unit
+
 .PHONY: compat
 compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/compatibility.md)
 	PYTHONPATH=tests $(BIN)/python -m compat $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(BUCKET),--bucket '$(BUCKET)') $(ARGS)
