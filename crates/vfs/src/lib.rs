@@ -2,8 +2,9 @@
 //!
 //! Doors (the FUSE mount, the NFS gateway) translate their requests into calls of this crate and its errors into theirs.
 //! S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read in blocks of
-//! [`BLOCK_SIZE`]. A second tier of blocks below the memory (a disk cache) is a [`BlockTier`].
+//! [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
 
+pub mod disk_cache;
 mod error;
 mod fetch;
 pub mod pool;

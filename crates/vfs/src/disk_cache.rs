@@ -1,0 +1,580 @@
+//! Blocks of objects on a local disk: one folder, shared by any number of processes, kept over unmounts, kills and reboots.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `folder` | which folders are accepted, and the paths in them |
+//! | `side_file` | the format of side files: header, entries of blocks, eviction state |
+//! | `object_files`, `open_files` | the two files of an object version, and the bounded table of open ones |
+//! | `usage`, `ghosts`, `pins` | what all processes share: bytes in use, segments seen before, prefixes to keep |
+//! | `evict` | rebuilding the usage and making room |
+//! | `inspect` | listing, verifying and removing |
+//! | `tier` | the cache as a [`BlockTier`](crate::BlockTier), with file I/O off the async threads |
+//!
+//! Per object version there is one sparse data file and one side file with a CRC-32C per block. Bytes are served only if they
+//! have that CRC: a crash, a damaged disk or another process can cause misses, never wrong bytes. Nothing is written with
+//! fsync. A full or failing disk makes the cache smaller or silent; it is noted once and never an error of a read.
+
+mod evict;
+mod folder;
+mod ghosts;
+mod inspect;
+mod object_files;
+mod open_files;
+mod pins;
+mod side_file;
+mod tier;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+pub use evict::EvictReport;
+pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
+pub use pins::Prefix;
+pub use tier::{CacheTier, TierOptions};
+
+use crate::version::{ObjectVersion, VersionPin};
+use folder::{FileName, Folder};
+use ghosts::Ghosts;
+use object_files::Lookup;
+use open_files::OpenFiles;
+use pins::Pins;
+use side_file::{Queue, crc32c};
+use usage::{Room, Usage};
+
+/// Bytes of the file system's own unit, to which every block is rounded up.
+const ALLOCATION: u64 = 4096;
+/// Bytes that a segment costs beside its blocks: its record, and the file system's list of extents.
+const SEGMENT_OVERHEAD: u64 = 2 * ALLOCATION;
+/// Pause of writing after an error of the disk.
+const PAUSE: Duration = Duration::from_secs(30);
+/// Pause of writing after the disk was full: the evictor may need a moment.
+const FULL_PAUSE: Duration = Duration::from_millis(500);
+
+/// Bounds of a cache. Processes may use different ones; the smallest decides in effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes on the disk. Reserved before writing.
+    pub max_size: u64,
+    /// Bytes of the file system that stay free.
+    pub min_free: u64,
+    /// A single pass over an object is kept up to this many bytes; what follows is kept when it is read once more.
+    /// `u64::MAX` keeps everything.
+    pub stream_bypass: u64,
+}
+
+impl Default for Limits {
+    /// No limit but 1 GiB of free space. 64 MiB of a stream are kept: most references and indexes are smaller, most sequence
+    /// files larger.
+    fn default() -> Self {
+        Self { max_size: u64::MAX, min_free: 1 << 30, stream_bypass: 64 << 20 }
+    }
+}
+
+/// How a block came to be read, for the decision to keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Part of one pass over the object that has read this many bytes so far.
+    Stream {
+        /// Bytes of the pass so far.
+        passed: u64,
+    },
+    /// To be kept whatever the pattern: warming the cache.
+    Always,
+}
+
+/// The fate of a block that was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fill {
+    /// Written.
+    Stored,
+    /// It was there with the same bytes.
+    AlreadyThere,
+    /// Part of a long single pass.
+    Bypassed,
+    /// The cache is at its limit or the disk is full.
+    NoRoom,
+    /// Another process is evicting this object.
+    Busy,
+    /// The disk fails, or failed a moment ago.
+    Failed,
+    /// The version has no pin, or the bytes have another length than the block.
+    Refused,
+}
+
+/// Counters of this process, and the usage of all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Blocks served.
+    pub hits: u64,
+    /// Blocks asked for that were not there.
+    pub misses: u64,
+    /// Blocks with other bytes than their CRC says; dropped, counted as misses as well.
+    pub damaged: u64,
+    /// Blocks written.
+    pub stored: u64,
+    /// Blocks passed by: long streams.
+    pub bypassed: u64,
+    /// Blocks not written for want of room.
+    pub no_room: u64,
+    /// Blocks not written because the queue of writes was full.
+    pub dropped: u64,
+    /// Bytes served.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Bytes that evictions of this process freed.
+    pub evicted: u64,
+    /// Errors of the disk.
+    pub errors: u64,
+    /// Bytes that all processes use, reserved ones included. Corrected by each look at all files.
+    pub used: u64,
+}
+
+/// A folder that cannot be used as a cache.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// An error of the file system.
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// The error.
+        cause: io::Error,
+    },
+    /// There is a file in its place.
+    NotFolder(PathBuf),
+    /// The folder belongs to another user.
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// Id of its owner.
+        user: u32,
+    },
+    /// The folder holds other files.
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+        /// One of them.
+        name: String,
+    },
+    /// The folder is on a network or user-space file system.
+    Remote {
+        /// The folder.
+        path: PathBuf,
+        /// Name of the file system.
+        system: &'static str,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { path, cause } => write!(f, "Cannot use {} as a cache: {cause}", path.display()),
+            Self::NotFolder(path) => {
+                write!(f, "Cannot use {} as a cache: it is not a folder. Name another one.", path.display())
+            }
+            Self::Foreign { path, user } => write!(
+                f,
+                "Cannot use {} as a cache: it belongs to another user (id {user}), who could change what is read from \
+                 it. Name a folder of your own.",
+                path.display()
+            ),
+            Self::NotEmpty { path, name } => write!(
+                f,
+                "Cannot use {} as a cache: it holds other files ({name:?}). Name an empty or new folder.",
+                path.display()
+            ),
+            Self::Remote { path, system } => write!(
+                f,
+                "Cannot use {} as a cache: it is on {system}, and a cache must be on a local disk. Name a folder on a \
+                 local disk.",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// A cache of blocks in a folder. All calls block on the disk: call them from threads that may wait, or use [`CacheTier`].
+///
+/// # Examples
+///
+/// ```
+/// use seqferry_vfs::disk_cache::{Admission, DiskCache, Fill, Limits};
+/// use seqferry_vfs::{ObjectVersion, VersionPin};
+///
+/// # let folder = std::env::temp_dir().join(format!("seqferry-cache-example-{}", std::process::id()));
+/// let cache = DiskCache::open(&folder, Limits { max_size: 1 << 30, ..Limits::default() })?;
+/// let object = ObjectVersion {
+///     endpoint: "https://s3.example.com".into(),
+///     bucket: "references".into(),
+///     key: "genome.fa.fai".into(),
+///     pin: VersionPin::Etag("9e107d9d372bb6826bd81d3542a419d6".into()),
+///     size: 5,
+/// };
+/// assert_eq!(cache.fill(&object, 0, b"chr1\n", Admission::Always), Fill::Stored);
+/// assert_eq!(cache.read(&object, 0, 1), [Some("chr1\n".into())]);
+/// # drop(cache);
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), seqferry_vfs::disk_cache::OpenError>(())
+/// ```
+#[derive(Debug)]
+pub struct DiskCache {
+    shared: Arc<Shared>,
+    evictor: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    folder: Folder,
+    limits: Limits,
+    files: OpenFiles,
+    usage: Usage,
+    ghosts: Ghosts,
+    pins: Pins,
+    counters: Counters,
+    /// Set by [`Drop`]: a pass of the evictor ends at the next file.
+    closing: AtomicBool,
+    wanted: Mutex<bool>,
+    wake: Condvar,
+    /// No writing before this time.
+    paused_until: Mutex<Option<Instant>>,
+    notes: Mutex<Notes>,
+}
+
+/// Texts for the user, each kind once.
+#[derive(Debug, Default)]
+struct Notes {
+    /// By kind; None once it was taken.
+    texts: BTreeMap<&'static str, Option<String>>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    damaged: AtomicU64,
+    stored: AtomicU64,
+    bypassed: AtomicU64,
+    no_room: AtomicU64,
+    dropped: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+    evicted: AtomicU64,
+    errors: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DiskCache {
+    /// Open or make a cache. Looks at no file in it: a thread of its own counts what is there and makes room.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn open(path: &Path, limits: Limits) -> Result<Self, OpenError> {
+        let mut cache = Self::open_passive(path, limits)?;
+        let shared = Arc::clone(&cache.shared);
+        let thread = std::thread::Builder::new().name("cache-evictor".to_owned());
+        let spawned = thread.spawn(move || evictor(&shared));
+        cache.evictor = Some(spawned.map_err(|cause| OpenError::Io { path: path.to_owned(), cause })?);
+        Ok(cache)
+    }
+
+    /// Open a cache without a thread that makes room: for looking at it. Room is made by [`DiskCache::evict`] only.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn open_passive(path: &Path, limits: Limits) -> Result<Self, OpenError> {
+        let folder = Folder::open(path)?;
+        let error = |cause| OpenError::Io { path: path.to_owned(), cause };
+        let shared = Shared {
+            usage: Usage::open(&folder).map_err(error)?,
+            ghosts: Ghosts::open(&folder).map_err(error)?,
+            pins: Pins::new(&folder),
+            folder,
+            limits,
+            files: OpenFiles::default(),
+            counters: Counters::default(),
+            closing: AtomicBool::new(false),
+            wanted: Mutex::new(true),
+            wake: Condvar::new(),
+            paused_until: Mutex::new(None),
+            notes: Mutex::new(Notes::default()),
+        };
+        Ok(Self { shared: Arc::new(shared), evictor: None })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.shared.folder.root()
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Blocks from `first` on, at most `count` and none past the end: None is a miss. Needs `count` times 128 KiB of memory.
+    pub fn read(&self, object: &ObjectVersion, first: u64, count: u64) -> Vec<Option<Bytes>> {
+        let count = object.blocks().saturating_sub(first).min(count);
+        let counters = &self.shared.counters;
+        let found = self.shared.files.with(&self.shared.folder, object, false, |files| files.read(first, count));
+        let found = self.shared.checked("read from", found).flatten();
+        let missing = || vec![None; usize::try_from(count).unwrap_or_default()];
+        let blocks = found.map_or_else(missing, |lookups| {
+            let block = |lookup| match lookup {
+                Lookup::Hit(bytes) => Some(bytes),
+                Lookup::Absent => None,
+                Lookup::Damaged => {
+                    add(&counters.damaged, 1);
+                    None
+                }
+            };
+            lookups.into_iter().map(block).collect()
+        });
+        let hits = blocks.iter().flatten().count() as u64;
+        add(&counters.hits, hits);
+        add(&counters.misses, blocks.len() as u64 - hits);
+        add(&counters.bytes_read, blocks.iter().flatten().map(|bytes| bytes.len() as u64).sum());
+        blocks
+    }
+
+    /// Which blocks of a range the cache claims to have. Their bytes are not read: some may still turn out as misses.
+    pub fn present(&self, object: &ObjectVersion, first: u64, count: u64) -> Vec<bool> {
+        let count = object.blocks().saturating_sub(first).min(count);
+        let found = self.shared.files.with(&self.shared.folder, object, false, |files| files.present(first, count));
+        let found = self.shared.checked("read from", found).flatten();
+        found.unwrap_or_else(|| vec![false; usize::try_from(count).unwrap_or_default()])
+    }
+
+    /// Keep a block.
+    pub fn fill(&self, object: &ObjectVersion, block: u64, bytes: &[u8], admission: Admission) -> Fill {
+        let fill = self.shared.fill(object, block, bytes, admission);
+        let counters = &self.shared.counters;
+        match fill {
+            Fill::Stored => {
+                add(&counters.stored, 1);
+                add(&counters.bytes_written, bytes.len() as u64);
+            }
+            Fill::Bypassed => add(&counters.bypassed, 1),
+            Fill::NoRoom => add(&counters.no_room, 1),
+            _ => {}
+        }
+        fill
+    }
+
+    /// Keep the objects of a prefix until it is unpinned. Does not fetch anything.
+    pub fn pin(&self, prefix: Prefix) -> io::Result<()> {
+        self.shared.pins.update(&self.shared.folder, |pins| pins.push(prefix))
+    }
+
+    /// Let the objects of a prefix be evicted again. Returns whether the prefix was pinned.
+    pub fn unpin(&self, prefix: &Prefix) -> io::Result<bool> {
+        let mut found = false;
+        self.shared.pins.update(&self.shared.folder, |pins| {
+            found = pins.contains(prefix);
+            pins.retain(|pin| pin != prefix);
+        })?;
+        Ok(found)
+    }
+
+    /// The pinned prefixes.
+    pub fn pins(&self) -> io::Result<Vec<Prefix>> {
+        self.shared.pins.read()
+    }
+
+    /// Count what is there and make room, as the evictor does by itself. None while another process does.
+    pub fn evict(&self) -> io::Result<Option<EvictReport>> {
+        self.shared.evict()
+    }
+
+    /// Counters of this process, and the usage of all.
+    pub fn stats(&self) -> CacheStats {
+        let counters = &self.shared.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CacheStats {
+            hits: read(&counters.hits),
+            misses: read(&counters.misses),
+            damaged: read(&counters.damaged),
+            stored: read(&counters.stored),
+            bypassed: read(&counters.bypassed),
+            no_room: read(&counters.no_room),
+            dropped: read(&counters.dropped),
+            bytes_read: read(&counters.bytes_read),
+            bytes_written: read(&counters.bytes_written),
+            evicted: read(&counters.evicted),
+            errors: read(&counters.errors),
+            used: self.shared.usage.read(),
+        }
+    }
+
+    /// What the user should know, each kind of text once per process: that the disk is full or fails.
+    pub fn take_notes(&self) -> Vec<String> {
+        lock(&self.shared.notes).texts.values_mut().filter_map(Option::take).collect()
+    }
+}
+
+impl Drop for DiskCache {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::SeqCst);
+        *lock(&self.shared.wanted) = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = self.evictor.take() {
+            // A panic there was shown already.
+            let _ = thread.join();
+        }
+        self.shared.usage.close();
+    }
+}
+
+impl Shared {
+    fn fill(&self, object: &ObjectVersion, block: u64, bytes: &[u8], admission: Admission) -> Fill {
+        let (VersionPin::Etag(pin) | VersionPin::VersionId(pin)) = &object.pin;
+        let expected = crate::block_length(object.size, block);
+        if pin.is_empty() || bytes.is_empty() || bytes.len() != expected {
+            return Fill::Refused;
+        }
+        if self.is_paused() {
+            return Fill::Failed;
+        }
+        let crc = crc32c(bytes);
+        let there = self.files.with(&self.folder, object, false, |files| files.has(block, crc));
+        let there = self.checked("read from", there);
+        match there {
+            None => return Fill::Failed,
+            Some(Some((true, _))) => return Fill::AlreadyThere,
+            Some(_) => {}
+        }
+        let new_segment = !matches!(there, Some(Some((_, true))));
+        let name = FileName::of(object);
+        let seen_before = self.ghosts.contains(name, block);
+        if !seen_before && self.is_bypassed(object, admission) {
+            let _ = self.checked("write to", self.ghosts.pass_by(name, block));
+            return Fill::Bypassed;
+        }
+        let needed = (bytes.len() as u64).next_multiple_of(ALLOCATION) + if new_segment { SEGMENT_OVERHEAD } else { 0 };
+        match self.checked("write to", self.usage.reserve(needed, &self.limits)) {
+            Some(Room::Granted { scarce }) => {
+                if scarce {
+                    self.wake_evictor();
+                }
+            }
+            Some(Room::None) => {
+                self.wake_evictor();
+                return Fill::NoRoom;
+            }
+            None => return Fill::Failed,
+        }
+        let queue = if seen_before { Queue::Main } else { Queue::Small };
+        let filled = self.files.with(&self.folder, object, true, |files| files.fill(block, bytes, crc, queue));
+        match filled {
+            Ok(Some(())) => Fill::Stored,
+            Ok(None) => {
+                self.usage.release(needed);
+                Fill::Busy
+            }
+            Err(cause) => {
+                self.usage.release(needed);
+                let full = is_full(&cause);
+                self.failed("write to", &cause);
+                if full { Fill::NoRoom } else { Fill::Failed }
+            }
+        }
+    }
+
+    fn is_bypassed(&self, object: &ObjectVersion, admission: Admission) -> bool {
+        match admission {
+            Admission::Stream { passed } if passed > self.limits.stream_bypass => {
+                !self.pins.read().is_ok_and(|pins| pins.iter().any(|pin| pin.contains(object)))
+            }
+            _ => false,
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        let mut until = lock(&self.paused_until);
+        if until.is_some_and(|until| until <= Instant::now()) {
+            *until = None;
+        }
+        until.is_some()
+    }
+
+    /// The result, or None after an error of the disk, of which note is taken.
+    fn checked<T>(&self, verb: &'static str, result: io::Result<T>) -> Option<T> {
+        result.map_err(|cause| self.failed(verb, &cause)).ok()
+    }
+
+    fn failed(&self, verb: &'static str, cause: &io::Error) {
+        add(&self.counters.errors, 1);
+        let path = self.folder.root().display();
+        if is_full(cause) {
+            *lock(&self.paused_until) = Some(Instant::now() + FULL_PAUSE);
+            self.wake_evictor();
+            self.note(
+                "full",
+                format!("The disk of the cache {path} is full: reading goes on, uncached where there is no room"),
+            );
+            return;
+        }
+        if verb == "write to" {
+            *lock(&self.paused_until) = Some(Instant::now() + PAUSE);
+        }
+        self.note(verb, format!("Cannot {verb} the cache {path}: {cause}. Reading goes on without it"));
+    }
+
+    fn note(&self, kind: &'static str, text: String) {
+        lock(&self.notes).texts.entry(kind).or_insert(Some(text));
+    }
+
+    fn wake_evictor(&self) {
+        *lock(&self.wanted) = true;
+        self.wake.notify_all();
+    }
+}
+
+fn is_full(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The thread that makes room. Its first pass counts what is there.
+fn evictor(shared: &Shared) {
+    loop {
+        let mut wanted = lock(&shared.wanted);
+        while !*wanted {
+            wanted = shared.wake.wait(wanted).unwrap_or_else(PoisonError::into_inner);
+        }
+        *wanted = false;
+        drop(wanted);
+        if shared.closing.load(Ordering::SeqCst) {
+            return;
+        }
+        shared.checked("make room in", shared.evict());
+        // One pass looks at all files: when nothing can be freed, a full cache must not keep a processor busy.
+        let waiting = lock(&shared.wanted);
+        let closing = |_: &mut bool| !shared.closing.load(Ordering::SeqCst);
+        let _ = shared.wake.wait_timeout_while(waiting, Duration::from_millis(200), closing);
+    }
+}

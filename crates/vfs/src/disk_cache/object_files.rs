@@ -1,0 +1,363 @@
+//! The two files of one cached object version, open: reading, filling and dropping blocks.
+//!
+//! Data are written before the entry that promises them, without fsync. Bytes are returned only if they have the CRC of
+//! their entry, so that no order of crashes, evictions and writes of other processes can make them wrong: locks save work and
+//! nothing else. A use holds a shared `flock` on the side file; the evictor takes an exclusive one.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use super::folder::{Exclusive, FileName, Folder, new_file};
+use super::side_file::{
+    ENTRY_LEN, HEADER_LIMIT, Header, Layout, MOST_REREADS, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
+    crc32c,
+};
+use crate::version::{BLOCK_SIZE, ObjectVersion};
+
+/// Open files of an object version.
+#[derive(Debug)]
+pub(super) struct ObjectFiles {
+    pub(super) name: FileName,
+    pub(super) layout: Layout,
+    side: File,
+    data: File,
+    /// Uses of this process under way. The first takes the lock, the last gives it back.
+    uses: Mutex<u32>,
+    /// Side file or data file are known to be removed.
+    gone: AtomicBool,
+    /// When it was used last, as a count of uses of the table.
+    pub(super) last_use: AtomicU64,
+}
+
+/// A use under way. The evictor of no process touches the files.
+#[derive(Debug)]
+pub(super) struct Use<'a>(&'a ObjectFiles);
+
+/// Why no use can begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// An evictor holds the files.
+    Busy,
+    /// The files were removed: open them anew.
+    Gone,
+}
+
+/// A block that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// The bytes of the block, checked.
+    Hit(Bytes),
+    /// Not in the cache.
+    Absent,
+    /// It was there with other bytes than it should have, and is dropped.
+    Damaged,
+}
+
+/// Reads what begins a file, up to `most` bytes.
+pub(super) fn read_start(file: &File, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; most];
+    let mut len = 0;
+    while len < most {
+        match file.read_at(&mut bytes[len..], len as u64) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+/// Reads up to the end of the buffer or of the file. The rest of the buffer stays as it is.
+fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut len = 0;
+    while len < buffer.len() {
+        match file.read_at(&mut buffer[len..], offset + len as u64) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(len)
+}
+
+pub(super) fn open_writable(path: &std::path::Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(path)
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or_default()
+}
+
+impl ObjectFiles {
+    /// The files of this object version, if the cache has them and they are sound.
+    pub(super) fn open(folder: &Folder, object: &ObjectVersion) -> io::Result<Option<Self>> {
+        let name = FileName::of(object);
+        let side = match open_writable(&folder.side(name)) {
+            Ok(side) => side,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(cause),
+        };
+        let Some((header, layout)) = Header::decode(&read_start(&side, HEADER_LIMIT)?) else {
+            remove_damaged(folder, name, &side)?;
+            return Ok(None);
+        };
+        // Two versions with the same digest: the one that came first stays.
+        if header.object != *object {
+            return Ok(None);
+        }
+        let data = match open_writable(&folder.data(name, header.data_id)) {
+            Ok(data) => data,
+            // Removed since, or the process that made the side file died before it made this one.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => match new_file(&folder.data(name, header.data_id))
+            {
+                Ok(data) => data,
+                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+                Err(cause) => return Err(cause),
+            },
+            Err(cause) => return Err(cause),
+        };
+        Ok(Some(Self {
+            name,
+            layout,
+            side,
+            data,
+            uses: Mutex::new(0),
+            gone: AtomicBool::new(false),
+            last_use: AtomicU64::new(0),
+        }))
+    }
+
+    /// Make the side file of this object version if there is none. The caller opens it then.
+    pub(super) fn create(folder: &Folder, object: &ObjectVersion) -> io::Result<()> {
+        let header = Header { object: object.clone(), data_id: super::folder::random_id() };
+        let bytes =
+            header.encode().ok_or_else(|| io::Error::other("the name of the object is too long for the cache"))?;
+        let name = FileName::of(object);
+        let new = folder.new_path();
+        let made = new_file(&new).and_then(|file| {
+            file.write_all_at(&bytes, 0)?;
+            let linked = match std::fs::hard_link(&new, folder.side(name)) {
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                    make_shard(folder, name)?;
+                    std::fs::hard_link(&new, folder.side(name))
+                }
+                result => result,
+            };
+            match linked {
+                // Another process was first.
+                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                result => result,
+            }
+        });
+        let removed = std::fs::remove_file(&new);
+        made.and(removed)
+    }
+
+    /// Begin a use.
+    pub(super) fn enter(&self) -> Result<Use<'_>, Unusable> {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        if *uses == 0 {
+            match self.side.try_lock_shared() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return Err(Unusable::Busy),
+            }
+            let there = |file: &File| file.metadata().is_ok_and(|facts| facts.nlink() > 0);
+            if self.gone.load(Ordering::Relaxed) || !there(&self.side) || !there(&self.data) {
+                self.gone.store(true, Ordering::Relaxed);
+                let _ = self.side.unlock();
+                return Err(Unusable::Gone);
+            }
+        }
+        *uses += 1;
+        Ok(Use(self))
+    }
+
+    fn leave(&self) {
+        let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+        *uses -= 1;
+        if *uses == 0 {
+            let _ = self.side.unlock();
+        }
+    }
+
+    fn read_entry(&self, block: u64) -> io::Result<[u8; ENTRY_LEN]> {
+        let mut entry = [0; ENTRY_LEN];
+        read_up_to(&self.side, &mut entry, self.layout.entry(block))?;
+        Ok(entry)
+    }
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+impl Use<'_> {
+    /// Blocks from `first` on; at most `count` and none past the end of the object.
+    pub(super) fn read(&self, first: u64, count: u64) -> io::Result<Vec<Lookup>> {
+        let layout = self.0.layout;
+        let end = layout.blocks().min(first.saturating_add(count));
+        let mut blocks = Vec::new();
+        let mut block = first;
+        while block < end {
+            let segment = block / SEGMENT_BLOCKS;
+            let segment_end = end.min((segment + 1) * SEGMENT_BLOCKS);
+            let mut record = [0; RECORD_LEN];
+            read_up_to(&self.0.side, &mut record, layout.record(segment))?;
+            let mut touched = 0_u64;
+            for block in block..segment_end {
+                let at = entry_place(block);
+                let lookup = self.read_block(block, &record[at..at + ENTRY_LEN])?;
+                if matches!(lookup, Lookup::Hit(_)) {
+                    touched |= 1 << (block % SEGMENT_BLOCKS);
+                }
+                blocks.push(lookup);
+            }
+            self.touch(segment, &record[..STATE_LEN], touched)?;
+            block = segment_end;
+        }
+        Ok(blocks)
+    }
+
+    fn read_block(&self, block: u64, entry: &[u8]) -> io::Result<Lookup> {
+        if entry.iter().all(|byte| *byte == 0) {
+            return Ok(Lookup::Absent);
+        }
+        let Some(crc) = self.0.layout.decode_entry(block, entry) else {
+            self.drop_entry(block, entry)?;
+            return Ok(Lookup::Damaged);
+        };
+        let len = self.0.layout.block_len(block);
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
+            let offset = block * BLOCK_SIZE + bytes.len() as u64;
+            match rustix::io::pread(&self.0.data, rustix::buffer::spare_capacity(&mut bytes), offset) {
+                Ok(0) => break,
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(cause) => return Err(cause.into()),
+            }
+        }
+        // The buffer may be larger than asked for.
+        bytes.truncate(len);
+        if bytes.len() == len && crc32c(&bytes) == crc {
+            return Ok(Lookup::Hit(Bytes::from(bytes)));
+        }
+        self.drop_entry(block, entry)?;
+        Ok(Lookup::Damaged)
+    }
+
+    /// Drop an entry that promises other bytes than there are. Another process may have filled the block anew.
+    fn drop_entry(&self, block: u64, entry: &[u8]) -> io::Result<()> {
+        if self.0.read_entry(block)? == entry {
+            self.0.side.write_all_at(&[0; ENTRY_LEN], self.0.layout.entry(block))?;
+        }
+        Ok(())
+    }
+
+    fn touch(&self, segment: u64, state: &[u8], blocks: u64) -> io::Result<()> {
+        let before = SegmentState::decode(state);
+        if blocks == 0 || before.rereads == MOST_REREADS {
+            return Ok(());
+        }
+        let mut after = before;
+        after.touch(blocks);
+        if after == before {
+            return Ok(());
+        }
+        self.0.side.write_all_at(&after.encode(), self.0.layout.record(segment))
+    }
+
+    /// A block, without counting as a read of it.
+    pub(super) fn check(&self, block: u64) -> io::Result<Lookup> {
+        if block >= self.0.layout.blocks() {
+            return Ok(Lookup::Absent);
+        }
+        self.read_block(block, &self.0.read_entry(block)?)
+    }
+
+    /// Whether a block is in the cache with this CRC, and whether its segment was ever filled. Bytes are not looked at.
+    pub(super) fn has(&self, block: u64, crc: u32) -> io::Result<(bool, bool)> {
+        let mut state = [0; STATE_LEN];
+        read_up_to(&self.0.side, &mut state, self.0.layout.record(block / SEGMENT_BLOCKS))?;
+        let there = self.0.layout.decode_entry(block, &self.0.read_entry(block)?) == Some(crc);
+        Ok((there, state != [0; STATE_LEN]))
+    }
+
+    /// Blocks of a range that have an entry; the bytes are not looked at.
+    pub(super) fn present(&self, first: u64, count: u64) -> io::Result<Vec<bool>> {
+        let layout = self.0.layout;
+        let end = layout.blocks().min(first.saturating_add(count));
+        let mut present = Vec::new();
+        let mut block = first;
+        while block < end {
+            let segment = block / SEGMENT_BLOCKS;
+            let mut record = [0; RECORD_LEN];
+            read_up_to(&self.0.side, &mut record, layout.record(segment))?;
+            let segment_end = end.min((segment + 1) * SEGMENT_BLOCKS);
+            present.extend((block..segment_end).map(|block| {
+                let at = entry_place(block);
+                layout.decode_entry(block, &record[at..at + ENTRY_LEN]).is_some()
+            }));
+            block = segment_end;
+        }
+        Ok(present)
+    }
+
+    /// Write a block: first the data, then the entry. `bytes` has the length of the block and this CRC.
+    pub(super) fn fill(&self, block: u64, bytes: &[u8], crc: u32, queue: Queue) -> io::Result<()> {
+        let (layout, side) = (self.0.layout, &self.0.side);
+        let at = layout.entry(block);
+        if self.0.read_entry(block)? != [0; ENTRY_LEN] {
+            side.write_all_at(&[0; ENTRY_LEN], at)?;
+        }
+        self.0.data.write_all_at(bytes, block * BLOCK_SIZE)?;
+        side.write_all_at(&layout.encode_entry(block, crc), at)?;
+
+        let segment = block / SEGMENT_BLOCKS;
+        let mut state = [0; STATE_LEN];
+        read_up_to(side, &mut state, layout.record(segment))?;
+        let before = SegmentState::decode(&state);
+        let mut after = before;
+        if before.inserted == 0 {
+            after = SegmentState { inserted: now(), queue, ..SegmentState::default() };
+        }
+        after.touched |= 1 << (block % SEGMENT_BLOCKS);
+        if after != before {
+            side.write_all_at(&after.encode(), layout.record(segment))?;
+        }
+        Ok(())
+    }
+}
+
+/// Place of the entry of a block in the record of its segment.
+pub(super) fn entry_place(block: u64) -> usize {
+    STATE_LEN + (block % SEGMENT_BLOCKS) as usize * ENTRY_LEN
+}
+
+fn make_shard(folder: &Folder, name: FileName) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    match std::fs::DirBuilder::new().mode(0o700).create(folder.shard(name.0[0])) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
+        _ => Ok(()),
+    }
+}
+
+/// Remove a side file that cannot be read, unless it is in use. Its data file has no owner then and goes with the next eviction.
+pub(super) fn remove_damaged(folder: &Folder, name: FileName, side: &File) -> io::Result<()> {
+    let Some(_exclusive) = Exclusive::take(side)? else { return Ok(()) };
+    let path = folder.side(name);
+    let same = std::fs::metadata(&path).ok().zip(side.metadata().ok()).is_some_and(|(a, b)| a.ino() == b.ino());
+    if same { std::fs::remove_file(&path) } else { Ok(()) }
+}

@@ -1,0 +1,9 @@
+//! The disk cache against real files: folders, damage, limits, and several processes at once.
+
+mod damage;
+mod folder;
+mod limits;
+mod model;
+mod processes;
+mod support;
+mod tier;
