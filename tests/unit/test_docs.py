@@ -87,7 +87,6 @@ LONG_LINES = frozenset(
     {
         "CHANGELOG.md",
         "docs/architecture.md",
-        "docs/configuration.md",
     }
 )
 
