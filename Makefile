@@ -106,6 +106,29 @@ $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor &: $(testkit_so
 		name=$$(basename $$tool); cp $(TARGET)/release/$$tool $(TOOLS)/$$name.new && mv $(TOOLS)/$$name.new $(TOOLS)/$$name; \
 	done
 
+# Real Nextflow from Maven Central: what the plugin is compiled against, and what its tests run.
+NEXTFLOW_VERSIONS := 24.10.0 25.04.4
+
+.PHONY: nextflow-tools
+nextflow-tools: $(NEXTFLOW_VERSIONS:%=.tools/nextflow/%) ## fetch the Nextflow versions that the tests run (needs Java 17 and Maven)
+
+.tools/nextflow/%: integrations/nextflow/versions/%/pom.xml
+	@tools/require mvn "Maven and Java 17 (Debian: maven openjdk-17-jdk-headless)"
+	rm -rf $@ $@.new
+	mvn --quiet --batch-mode --file $< org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+		-DincludeScope=runtime -DoutputDirectory=$(abspath $@.new)
+	mv $@.new $@
+	@touch $@
+
+# Without Java or Maven the tests on Nextflow are skipped, unless everything has to be there.
+.PHONY: try-nextflow
+try-nextflow:
+	@if [ "$${SEQFERRY_REQUIRE_SERVERS:-}" = 1 ] || { command -v mvn && command -v javac; } >/dev/null; then \
+		$(MAKE) --silent nextflow-tools; \
+	else \
+		echo "Java or Maven is not installed: the tests on Nextflow are skipped (Debian: apt-get install maven openjdk-17-jdk-headless)"; \
+	fi
+
 # --- using ----------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -120,7 +143,7 @@ test: test-rust test-python ## run every test: cargo, then pytest
 test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
 	$(CARGO) test --release --locked --no-fail-fast $(RUST_PACKAGES)
 
-test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools ## run the Python and whole-system tests
+test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"
 	$(BIN)/python -m pytest
 

@@ -11,6 +11,13 @@ def main() -> None:
     import gc
     import logging
     import os
+    import sys
+
+    if sys.argv[1:2] in (["aws"], ["s5cmd"]):
+        # Called once for each file of a task: the framework of the other commands alone takes longer than they may.
+        from seqferry.nextflow.shim import main as shim
+
+        shim(sys.argv[1], sys.argv[2:])
 
     # Half the usual work of importing big packages is to look, four hundred times, for garbage that is not there.
     gc.set_threshold(50_000, 20, 50)

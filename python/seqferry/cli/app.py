@@ -39,6 +39,9 @@ _COMMANDS: Final = {
     "serve": "seqferry.cli.serving",
     "worker": "seqferry.cli.serving",
     "token": "seqferry.cli.access",
+    "aws": "seqferry.cli.nextflow",
+    "s5cmd": "seqferry.cli.nextflow",
+    "nextflow": "seqferry.cli.nextflow",
     "bench": "seqferry.cli.bench",
     "demo": "seqferry.cli.story",
 }

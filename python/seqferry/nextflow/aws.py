@@ -1,0 +1,254 @@
+"""``aws s3 cp`` and ``aws s3 ls`` as the task wrappers of Nextflow call them: same words, same exit codes.
+
+Exit codes are those of the AWS CLI 2: 0 done; 1 something did not arrive, or is not there; 252 the command line is not
+understood or asks for what cannot be done; 253 a setting is wrong; 254 the service refused a listing; 130 and 143
+stopped by a signal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+from seqferry.nextflow import level, session
+from seqferry.nextflow.arguments import FLAG, USAGE, Option, Parsed, RefusedError, flag, parse, refused, value
+
+_FAILED: Final = 1
+_CONFIGURATION: Final = 253
+_SERVICE: Final = 254
+
+_GLOBAL: Final[dict[str, Option]] = {
+    "--region": value("region"),
+    "--profile": value("profile"),
+    "--endpoint-url": value("endpoint_url"),
+    "--no-sign-request": flag("no_sign_request"),
+    "--debug": flag("debug"),
+    "--no-cli-pager": FLAG,
+    "--no-paginate": FLAG,
+    "--output": refused("its output is text."),
+    "--ca-bundle": refused("name the file in AWS_CA_BUNDLE."),
+    "--no-verify-ssl": refused("certificates are always checked; name yours in AWS_CA_BUNDLE.", takes_value=False),
+}
+
+_ENCRYPTION: Final = "the engine sets no encryption per object; set the bucket's default encryption instead."
+_PAYER: Final = "requests are paid by the bucket's owner here; use the AWS CLI for requester-pays buckets."
+
+_COPY: Final[dict[str, Option]] = {
+    **_GLOBAL,
+    "--only-show-errors": flag("quiet"),
+    "--quiet": flag("silent"),
+    "--no-progress": FLAG,
+    "--recursive": flag("recursive"),
+    # Archived objects are always asked for, and one that is not restored fails by name.
+    "--force-glacier-transfer": FLAG,
+    "--ignore-glacier-warnings": FLAG,
+    "--follow-symlinks": FLAG,
+    "--no-follow-symlinks": flag("skip_symlinks"),
+    "--storage-class": value("storage_class"),
+    "--expected-size": Option(takes_value=True),
+    "--acl": refused("the engine sets no ACL; use a bucket that enforces its owner's ownership, or a bucket policy."),
+    "--sse": refused(_ENCRYPTION),
+    "--sse-kms-key-id": refused(_ENCRYPTION),
+    "--sse-c": refused(_ENCRYPTION),
+    "--sse-c-key": refused(_ENCRYPTION),
+    "--request-payer": refused(_PAYER),
+}
+
+_LIST: Final[dict[str, Option]] = {**_GLOBAL, "--recursive": flag("recursive"), "--request-payer": refused(_PAYER)}
+
+_COMMANDS: Final = {"cp": _COPY, "ls": _LIST}
+_RETRY_MODES: Final = ("legacy", "standard", "adaptive")
+
+
+def run(words: Sequence[str]) -> int:
+    """Carry out ``aws WORDS``; returns its exit code."""
+    from seqferry.errors import SeqferryError, StorageError, UsageError
+
+    if list(words) == ["--version"]:
+        from seqferry.engine import version
+
+        print(f"seqferry-aws/{version()} (aws s3 cp and aws s3 ls by Seqferry)")
+        return 0
+    command, parsed = "", Parsed()
+    try:
+        command, parsed = _command(words)
+        _check_retry_mode()
+        return _copy(parsed) if command == "cp" else _list(parsed)
+    except RefusedError as why:
+        _say(f"aws: error: {why}")
+        return USAGE
+    except session.StoppedError as why:
+        _say(f"aws: {why}; open uploads were aborted, and whole objects stay.")
+        return 128 + why.number
+    except UsageError as why:
+        _say(f"aws: error: {why.message}")
+        # A path that is not there is no fault of the command line.
+        return _FAILED if command == "cp" and not _is_address(parsed) else USAGE
+    except StorageError as why:
+        prefix = "fatal error: " if command == "cp" else ""
+        _say(f"{prefix}{_service_error(why.error_code, why.operation, why.message)}")
+        return _FAILED if command == "cp" else _SERVICE
+    except SeqferryError as why:
+        _say(f"aws: error: {why.message}")
+        return _FAILED
+
+
+def _command(words: Sequence[str]) -> tuple[str, Parsed]:
+    # The first words that are no options are service and command: their options depend on them.
+    every = {**_COPY, **_LIST}
+    names: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word.startswith("-") and word != "-":
+            known = every.get(word)
+            skip = known is not None and known.takes_value
+        else:
+            names.append(word)
+    if not names or names[0] != "s3":
+        found = f"invalid choice '{names[0]}'" if names else "no service"
+        raise RefusedError(f"{found}: of the AWS CLI's services this command has s3 only.")
+    if len(names) < 2 or names[1] not in _COMMANDS:
+        found = f"invalid choice '{names[1]}'" if len(names) > 1 else "no command"
+        raise RefusedError(f"{found}: of aws s3 this command has cp and ls only.")
+    parsed = parse(f"aws s3 {names[1]}", words, _COMMANDS[names[1]])
+    del parsed.operands[:2]
+    return names[1], parsed
+
+
+def _check_retry_mode() -> None:
+    """The engine reads AWS_MAX_ATTEMPTS itself, and adapts its rate in every mode."""
+    mode = os.environ.get("AWS_RETRY_MODE")
+    if mode and mode not in _RETRY_MODES:
+        _say(f"aws: AWS_RETRY_MODE '{mode}' is not known; choose one of {', '.join(_RETRY_MODES)}.")
+        raise SystemExit(_CONFIGURATION)
+
+
+def _where(parsed: Parsed) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: parsed.options[name] for name in ("region", "profile", "endpoint_url") if parsed.options.get(name)
+    }
+    if parsed.given("no_sign_request"):
+        found["no_sign_request"] = True
+    return found
+
+
+# --- cp ---------------------------------------------------------------------------------------------------------------
+
+
+def _copy(parsed: Parsed) -> int:
+    from seqferry import local
+    from seqferry.errors import UsageError
+
+    if len(parsed.operands) != 2:
+        raise RefusedError("aws s3 cp takes a source and a target.")
+    source, target = parsed.operands
+    recursive = parsed.given("recursive")
+    if recursive and "-" in (source, target):
+        raise RefusedError("Streaming currently is only compatible with non-recursive cp commands")
+    options = _where(parsed)
+    if parsed.options.get("storage_class"):
+        if local.is_local(target):
+            raise RefusedError("--storage-class is for objects, and the target is a local path.")
+        options["storage_class"] = parsed.options["storage_class"]
+    if parsed.given("skip_symlinks"):
+        options["symlinks"] = "skip"
+    if not recursive and not local.is_local(source) and _is_prefix(source):
+        raise RefusedError(f"{source} is a prefix; copy all below it with --recursive.")
+    if not recursive and local.is_local(source) and source != "-" and os.path.isdir(source):  # noqa: PTH112
+        raise RefusedError(f"{source} is a folder; copy it with --recursive.")
+    direction = _direction(source, target)
+    shows = not (parsed.given("quiet") or parsed.given("silent") or target == "-")
+
+    def arrived(from_: str, to: str) -> None:
+        print(f"{direction}: {level.printable(from_)} to {level.printable(to)}")
+
+    try:
+        spec, result = session.copy(source, target, options, below=recursive, arrived=arrived if shows else None)
+    except UsageError as why:
+        if local.is_local(source) and source != "-" and not os.path.exists(source):  # noqa: PTH110
+            _say(f"The user-provided path {source} does not exist. {why.message}")
+            return _FAILED
+        raise
+    if parsed.given("debug"):
+        _say(f"debug: {result.done} of {result.found} objects, {result.bytes_done} bytes, {result.failed} failed")
+    for failed in result.failures:
+        where = f"{level.printable(failed.source)} to {level.printable(failed.target)}"
+        _say(f"{direction} failed: {where} {_service_error(failed.code, failed.operation, failed.message)}")
+    if result.failed > len(result.failures):
+        _say(f"{direction} failed: {result.failed - len(result.failures)} more")
+    for why in result.left_out:
+        _say(f"warning: {why}")
+    if result.missing:
+        key = level.printable(spec.source.key)
+        missing = f'Key "{key}" does not exist in {spec.source.bucket}'
+        _say(f"fatal error: An error occurred (404) when calling the HeadObject operation: {missing}")
+        return _FAILED
+    if recursive and not result.found and not spec.source.disk:
+        _say(f"fatal error: there is no object below {spec.source.uri}")
+        return _FAILED
+    return _FAILED if result.failed else 0
+
+
+def _direction(source: str, target: str) -> str:
+    from seqferry import local
+
+    if local.is_local(source):
+        return "upload"
+    return "download" if local.is_local(target) else "copy"
+
+
+def _is_prefix(address: str) -> bool:
+    key = address.removeprefix("s3://").partition("/")[2]
+    return key == "" or key.endswith("/")
+
+
+def _is_address(parsed: Parsed) -> bool:
+    from seqferry import local
+
+    return all(not local.is_local(word) for word in parsed.operands)
+
+
+# --- ls ---------------------------------------------------------------------------------------------------------------
+
+
+def _list(parsed: Parsed) -> int:
+    from seqferry.models import Location
+    from seqferry.spec import check_place, parse_uri
+
+    if len(parsed.operands) != 1:
+        raise RefusedError("aws s3 ls takes one address here: s3://bucket/prefix.")
+    address = parsed.operands[0]
+    bucket, key = parse_uri(address if address.startswith("s3://") else f"s3://{address}")
+    found = _where(parsed)
+    place = Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
+    check_place(place)
+    engine = session.engine()
+    recursive = parsed.given("recursive")
+    lines = 0
+    for entry in level.entries(engine.list(place), key, recursive=recursive):
+        lines += 1
+        if isinstance(entry, str):
+            print(f"{'PRE':>30} {level.printable(entry)}")
+        else:
+            when = level.moment(entry.last_modified, "%Y-%m-%d %H:%M:%S")
+            print(f"{when} {entry.size:>10} {level.shown(entry.key, key, recursive=recursive)}")
+    # As the AWS CLI: an empty bucket is no failure, a name that is not there is one.
+    return _FAILED if key and not lines else 0
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def _service_error(code: str, operation: str, message: str) -> str:
+    """In the words of the AWS CLI, which scripts look for, followed by the engine's own."""
+    if not code or not operation:
+        return message
+    return f"An error occurred ({code}) when calling the {operation} operation: {message}"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

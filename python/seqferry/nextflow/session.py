@@ -1,0 +1,115 @@
+"""What the dialects share: an engine with this process's settings, pipes through a folder, and the end by a signal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from seqferry.config import Settings
+from seqferry.engine import Engine
+from seqferry.errors import ConfigError
+from seqferry.models import TransferSpec
+from seqferry.nextflow.unrecorded import Result, Transfer
+from seqferry.spec import build_spec
+
+_CHUNK: Final = 1024 * 1024
+_STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StoppedError(Exception):
+    """A signal asked this process to stop; ``number`` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+def engine() -> Engine:
+    """With the limits of ``SEQFERRY_*`` variables and the configuration file."""
+    return Engine.of(Settings.load())
+
+
+def copy(
+    source: str, target: str, options: dict[str, Any], *, below: bool, arrived: Callable[[str, str], None] | None
+) -> tuple[TransferSpec, Result]:
+    """Copy between S3 and this machine; ``-`` is standard input or output. What is at the target is replaced.
+
+    A transfer that a signal stops aborts its uploads first.
+
+    Raises:
+        StoppedError: by a signal.
+        SeqferryError: it makes no sense, or could not be done.
+    """
+    with _piped(source, target) as (source_path, target_path):
+        spec = build_spec(
+            source_path,
+            target_path,
+            if_exists="overwrite",
+            # A task reads its inputs next.
+            page_cache=True,
+            below=below,
+            allow_local=True,
+            **options,
+        )
+        transfer = Transfer(engine(), spec, arrived)
+        with _stopped_by_signals(transfer) as caught:
+            result = transfer.run()
+        if caught:
+            raise StoppedError(caught[0])
+        if target == "-" and result.done:
+            _pour(Path(target_path))
+    return spec, result
+
+
+@contextmanager
+def _stopped_by_signals(transfer: Transfer) -> Generator[list[int]]:
+    caught: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        caught.append(number)
+        transfer.stop()
+
+    before = {number: signal.signal(number, stop) for number in _STOPPING}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _piped(source: str, target: str) -> Generator[tuple[str, str]]:
+    """Paths in place of ``-``: what comes out of a pipe is read twice, and only proven bytes go into one."""
+    if "-" not in (source, target):
+        yield source, target
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix="seqferry-pipe-") as folder:
+            path = Path(folder) / "bytes"
+            if source == "-":
+                with path.open("wb") as file:
+                    shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
+                yield str(path), target
+            else:
+                yield source, str(path)
+    except OSError as why:
+        if isinstance(why, BrokenPipeError):
+            raise
+        raise ConfigError(
+            f"Standard input and output pass through a temporary folder: {why.strerror or why}. Make room in "
+            f"{os.environ.get('TMPDIR', 'TMPDIR')}, or let TMPDIR name another folder."
+        ) from None
+
+
+def _pour(path: Path) -> None:
+    with path.open("rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer, _CHUNK)
+    sys.stdout.buffer.flush()

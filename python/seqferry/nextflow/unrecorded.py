@@ -1,0 +1,209 @@
+"""A transfer that is carried out at once and recorded nowhere: listed, planned, copied and verified by the engine.
+
+Whoever asks repeats it after a failure, so nothing is kept for a later run: uploads that do not complete are aborted,
+and no target is left that only looks whole. Memory is bounded: a few batches are under way, and only the first failures
+are kept in words.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from seqferry import local, sources
+from seqferry import spec as specs
+from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo, results
+from seqferry.errors import StorageError
+from seqferry.models import RESULT_COLUMNS, TransferSpec
+from seqferry.planning import Batcher
+
+log: Final = logging.getLogger("seqferry.nextflow")
+
+_JOBS: Final = 4
+"""Batches under way at once: enough for the engine to be busy while some begin and end."""
+
+_WAIT_SECONDS: Final = 0.5
+_SHARED_WAIT_SECONDS: Final = 0.05
+"""Several jobs are looked at in turn, and each may wait for an answer before its parts start."""
+
+_ABORT_SECONDS: Final = 30.0
+"""How long aborting uploads may take when the process is to stop; a scheduler kills it soon after."""
+
+_KEPT_FAILURES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One object that did not arrive."""
+
+    source: str
+    target: str
+    code: str
+    operation: str
+    message: str
+
+
+@dataclass(slots=True)
+class Result:
+    """How a transfer ended.
+
+    Attributes:
+        found: objects that the source held, those that were refused included.
+        failures: the first of them; ``failed`` counts all.
+        left_out: files that nobody meant to copy (devices, sockets), the first in words.
+    """
+
+    found: int = 0
+    done: int = 0
+    bytes_done: int = 0
+    failed: int = 0
+    missing: list[str] = field(default_factory=list[str])
+    failures: list[Failed] = field(default_factory=list[Failed])
+    left_out: list[str] = field(default_factory=list[str])
+
+
+class Transfer:
+    """One transfer. ``run`` once; ``progress`` and ``stop`` may be called from other threads."""
+
+    def __init__(
+        self, engine: Engine, spec: TransferSpec, arrived: Callable[[str, str], None] | None = None, *, flow: str = ""
+    ) -> None:
+        """``arrived`` is called with source and target of each object that is there and verified."""
+        self._engine = engine
+        self._spec = spec
+        self._arrived = arrived
+        self._flow = flow
+        self._jobs: list[Job] = []
+        self._names: dict[int, ObjectInfo] = {}
+        self._next = 0
+        self._stopping = False
+        self.result = Result()
+
+    def stop(self) -> None:
+        """End soon, with open uploads aborted; ``run`` returns then."""
+        self._stopping = True
+
+    def run(self) -> Result:
+        """Carry it out.
+
+        Raises:
+            StorageError: it could not be begun, or was stopped by something that no other object could survive.
+        """
+        try:
+            for batch in self._batches():
+                while len(self._jobs) >= _JOBS and not self._stopping:
+                    self._turn()
+                if self._stopping:
+                    break
+                self._start(batch)
+            while self._jobs and not self._stopping:
+                self._turn()
+        finally:
+            self._abort()
+        return self.result
+
+    def _batches(self) -> Iterator[list[ObjectInfo]]:
+        batcher = Batcher[ObjectInfo]()
+        for page in sources.objects(self._engine, self._spec, self.result.missing.extend):
+            self.result.found += len(page)
+            yield from batcher.add([info for info in page if not self._is_refused(info)])
+            for job in list(self._jobs):
+                self._take(job, 0.0)
+        yield from batcher.rest()
+
+    def _is_refused(self, info: ObjectInfo) -> bool:
+        target = specs.target_key(self._spec, info.key)
+        refused = specs.refusal(self._spec, info.key, target, info.size, info.refusal)
+        if refused is None:
+            return False
+        if refused[0] in local.LEFT_OUT:
+            if len(self.result.left_out) < _KEPT_FAILURES:
+                self.result.left_out.append(refused[1])
+        else:
+            self._fail(info.key, refused[0], "", refused[1])
+        return True
+
+    def _start(self, batch: list[ObjectInfo]) -> None:
+        if self._spec.target.disk and not self._next:
+            local.make(self._spec.target.bucket)
+        items: list[CopyItem] = []
+        for info in batch:
+            self._names[self._next] = info
+            items.append(
+                CopyItem(
+                    id=self._next,
+                    source_key=info.key,
+                    target_key=specs.target_key(self._spec, info.key),
+                    size=info.size,
+                    etag=info.etag,
+                    version_id=info.version_id,
+                )
+            )
+            self._next += 1
+        # An earlier process of the same task may have been killed; what it left open is not known here.
+        self._jobs.append(self._engine.start(self._spec, items, transfer=self._flow, resumed=False, since=time.time()))
+
+    def _turn(self) -> None:
+        """Take what has come from each job; one that has failed as a whole ends the transfer."""
+        wait = _WAIT_SECONDS if len(self._jobs) == 1 else _SHARED_WAIT_SECONDS
+        for job in list(self._jobs):
+            self._take(job, wait)
+            if not job.finished():
+                continue
+            self._jobs.remove(job)
+            for note in job.notes():
+                log.warning("%s", note)
+            if (failure := job.failure()) is not None:
+                raise StorageError(
+                    failure.message, failure.error_class, failure.error_code, failure.operation, job_wide=True
+                )
+
+    def _take(self, job: Job, seconds: float) -> None:
+        events = job.wait(seconds)
+        if begun := [one.id for one in events.begun]:
+            # Nothing goes on with an upload after this process: there is nothing to record first.
+            job.acknowledge(begun)
+        for number in events.cancelled:
+            self._names.pop(number, None)
+        if events.ended:
+            self._end(events)
+
+    def _end(self, events: Events) -> None:
+        for row in _rows(events):
+            info = self._names.pop(row["id"])
+            if row["state"] == "failed":
+                self._fail(info.key, row["error_code"], row["error_operation"], row["error_message"])
+                continue
+            self.result.done += 1
+            self.result.bytes_done += row["size"]
+            if self._arrived is not None:
+                self._arrived(*self._places(info.key))
+
+    def _fail(self, key: str, code: str | None, operation: str | None, message: str | None) -> None:
+        self.result.failed += 1
+        if len(self.result.failures) < _KEPT_FAILURES:
+            source, target = self._places(key)
+            self.result.failures.append(Failed(source, target, code or "", operation or "", message or ""))
+
+    def _places(self, key: str) -> tuple[str, str]:
+        return self._spec.source.at(key), self._spec.target.at(specs.target_key(self._spec, key))
+
+    def _abort(self) -> None:
+        """End the jobs that still run, with their uploads aborted."""
+        for job in self._jobs:
+            job.cancel(True)
+        deadline = time.monotonic() + _ABORT_SECONDS
+        for job in self._jobs:
+            while not job.finished() and time.monotonic() < deadline:
+                job.wait(_WAIT_SECONDS)
+        self._jobs.clear()
+
+
+def _rows(events: Events) -> Iterator[dict[str, Any]]:
+    columns = [json.loads(f"[{text}]", strict=False) for text in results(events)]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(RESULT_COLUMNS, values, strict=True))
