@@ -10,6 +10,7 @@
 //! | a range of an object, never mixing two versions of it | [`RetryingClient::read_range`] |
 //! | a listing by pages, with or without a delimiter | [`RetryingClient::pages`], [`RetryingClient::list_page`] |
 //! | a complete listing, many pages at a time | [`list::list`] |
+//! | a multipart upload that survives kills | [`upload::UploadSession`] |
 //! | any other request of the store | [`RetryingClient::call`] |
 //!
 //! What must stay true: every request of the process draws from the one [`Budget`](seqferry_store::Budget); whether a failed
@@ -61,6 +62,7 @@ pub mod quirks;
 pub mod reading;
 pub mod request;
 pub mod retry;
+pub mod upload;
 
 pub use client::RetryingClient;
 pub use connections::ConnectionCache;
@@ -72,3 +74,4 @@ pub use pool::{ClientPool, EndpointSpec};
 pub use quirks::{Connection, Quirks, Sums};
 pub use request::{RequestError, RequestSpec, RetryContext};
 pub use retry::RetryPolicy;
+pub use upload::{RecordedUpload, UploadJournal, UploadSession};

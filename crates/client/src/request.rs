@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use seqferry_store::StoreError;
 use seqferry_store::budget::Access;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinError;
 
 /// Why a request has no answer.
 #[derive(Debug)]
@@ -109,4 +110,15 @@ impl RetryContext {
     pub(crate) fn start(&self) {
         drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
+}
+
+/// The answer to a request that runs in a task of its own, and so goes on when nobody waits for it any more.
+///
+/// # Errors
+/// Those of the request. The task itself cannot be waited for only while the runtime is torn down.
+pub async fn join_request<T>(
+    task: impl Future<Output = Result<Result<T, StoreError>, JoinError>>,
+    operation: &'static str,
+) -> Result<T, StoreError> {
+    task.await.unwrap_or_else(|_| Err(StoreError::new(operation, "", None, "Cancelled", None)))
 }

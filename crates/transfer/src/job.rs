@@ -14,9 +14,8 @@ use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use crate::object::{Item, Journal, Object, Policy, There, Way, now};
+use crate::object::{Item, Journal, Object, Policy, Way, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
 
@@ -292,35 +291,18 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
 async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
-    let mut object = Object {
-        policy: &run.policy,
-        source: &run.source,
-        target: &run.target,
-        journal: shared,
-        active: Arc::clone(&active),
-        item,
-        tries,
-        not_carried: Vec::new(),
-        again: false,
-        under_way: TaskTracker::new(),
-        created: Arc::default(),
-        there: There::Unknown,
-        read_before: None,
-        plain_etags: AtomicBool::new(false),
-        unreadable_target: false,
-        streams_unseen: false,
-    };
+    let mut object = Object::new(&run.policy, (&run.source, &run.target), shared, Arc::clone(&active), item, tries);
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
     let outcome = match stopped {
         Some(outcome) if outcome.failure.as_ref().is_some_and(|failure| failure.scope == Scope::Job) => {
             // No other object can fare better, and it was not this object's fault: it has no outcome.
             shared.fail(outcome.failure);
-            object.drop_upload(true).await;
+            object.upload.abort(true).await;
             None
         }
         Some(outcome) => Some(outcome),
         None if run.policy.only_clean || shared.abort.load(Ordering::SeqCst) => {
-            object.drop_upload(true).await;
+            object.upload.abort(true).await;
             if !shared.may_write() {
                 // Its upload may still be open: the object has no outcome, and the next job of its owner cleans up.
                 shared.counters.end(&active, None);
@@ -346,7 +328,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
         }
         None => {
             if locked(&shared.failure).is_some() {
-                object.drop_upload(true).await;
+                object.upload.abort(true).await;
             }
             None
         }

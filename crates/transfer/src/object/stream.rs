@@ -20,7 +20,7 @@ use seqferry_store::{
 
 use super::disk::time_text;
 use super::md5::MD5;
-use super::{Copy, IfExists, Journal, LookBack, Object, There, Trouble};
+use super::{CopyResult, IfExists, Journal, LookBack, Object, There, Trouble};
 use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
 use crate::plan::etag_parts;
@@ -216,7 +216,7 @@ impl<J: Journal> Object<'_, J> {
         Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message))
     }
 
-    pub(super) async fn stream_at_once(&mut self) -> Result<Copy, Trouble> {
+    pub(super) async fn stream_at_once(&mut self) -> Result<CopyResult, Trouble> {
         let size = self.item.size;
         let _memory = self.source.reserve_passing(size + BESIDES_BYTES, size).await?;
         let (meta, piece) = self.read_all().await?;
@@ -348,7 +348,7 @@ impl<J: Journal> Object<'_, J> {
         written: Written,
         source: &ObjectMeta,
         same_boundaries: bool,
-    ) -> Result<Copy, Trouble> {
+    ) -> Result<CopyResult, Trouble> {
         let etag = written.etag.clone();
         let settled = self.settled(streamed, written, source, same_boundaries).await;
         self.without_strays(settled, &etag).await
@@ -360,7 +360,7 @@ impl<J: Journal> Object<'_, J> {
         mut written: Written,
         source: &ObjectMeta,
         same_boundaries: bool,
-    ) -> Result<Copy, Trouble> {
+    ) -> Result<CopyResult, Trouble> {
         let Streamed { mut read, sum, etag, doubt } = streamed;
         let sent = Side {
             size: Some(self.item.size),

@@ -1,14 +1,15 @@
 //! Streaming in parts: as many side by side as the budget of memory allows. On its way to a service each is held from its first
 //! byte read to its last one written, since it may have to be sent again; on its way to a disk only a window of it is.
 //!
-//! The upload is begun, recorded and resumed as that of a copy in parts is ([`super::super::parts`]); only how a part comes
+//! The upload is begun, recorded and resumed as that of a copy in parts is ([`super::super::upload`]); only how a part comes
 //! about differs. Where ranges are ignored, one read of the whole object feeds the parts in order.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin, with_digests};
+use seqferry_client::request::join_request;
+use seqferry_client::upload::PartBody;
 use seqferry_client::{RequestError, RequestSpec, Sums};
 use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::{base64, hex, unbase64};
@@ -19,8 +20,8 @@ use seqferry_store::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::parts::{Opened, ended};
-use super::super::{Copy, Journal, Object, Trouble};
+use super::super::upload::Opened;
+use super::super::{CopyResult, Journal, Object, Trouble};
 use super::order::InOrder;
 use super::{Streamed, evidence};
 use crate::evidence::{Reference, StreamRoute, Verdict, assembled, is_digest, shown};
@@ -47,7 +48,6 @@ struct Sent {
 /// What all parts of an object have in common.
 struct Sending<'a> {
     route: &'a StreamRoute,
-    upload_id: &'a str,
     /// To be computed while a part is read.
     algorithms: Vec<DigestAlgorithm>,
     /// To be sent with each.
@@ -61,27 +61,23 @@ impl Sending<'_> {
 }
 
 impl<J: Journal> Object<'_, J> {
-    pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<Copy, Trouble> {
+    pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<CopyResult, Trouble> {
         let mut route = self.stream_route(source).await?;
         let memory = self.source.budget().memory_limit();
-        if self.holds(&route) && self.item.upload.as_ref().is_some_and(|(_, part_size)| *part_size > memory) {
+        if self.holds(&route) && self.upload.open().is_some_and(|upload| upload.part_size > memory) {
             // Begun by a copy, in parts that are too large to pass through here.
-            self.drop_upload(false).await;
+            self.upload.abort(false).await;
         }
-        let (upload_id, done) = match self.open_upload(&mut route.parts, source).await? {
-            Opened::Upload(upload_id, done) => (upload_id, done),
+        let done = match self.open_upload(&mut route.parts, source).await? {
+            Opened::Upload(done) => done,
             Opened::Completed(written) => {
                 let same_boundaries = route.parts.same_boundaries;
                 return self.verify(Method::Stream, written, Some(source.clone()), same_boundaries).await;
             }
         };
         let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);
-        let mut sending = Sending {
-            route: &route,
-            upload_id: &upload_id,
-            algorithms: sum.into_iter().map(DigestAlgorithm::Checksum).collect(),
-            sum,
-        };
+        let mut sending =
+            Sending { route: &route, algorithms: sum.into_iter().map(DigestAlgorithm::Checksum).collect(), sum };
         let md5 = (!self.target.connection().is_disk() && (sum.is_none() || self.target.quirks().silent_sums()))
             .then_some(DigestAlgorithm::Md5);
         for wanted in [sending.route.by_parts().map(|reference| reference.algorithm), md5].into_iter().flatten() {
@@ -118,9 +114,7 @@ impl<J: Journal> Object<'_, J> {
         let mut parts = route.parts.clone();
         parts.whole = whole.clone().filter(|sum| sum.kind == ChecksumKind::FullObject);
         let completed = sent.into_iter().map(|(number, sent)| (number, sent.part)).collect();
-        let written = self.complete(&parts, source, &upload_id, completed).await?;
-        self.item.upload = None;
-        self.see_off(upload_id);
+        let written = self.complete(&parts, source, completed).await?;
         let same_boundaries = parts.same_boundaries;
         self.settle(Streamed { read, sum: whole, etag, doubt }, written, source, same_boundaries).await
     }
@@ -365,7 +359,7 @@ impl<J: Journal> Object<'_, J> {
                     check_pin(&pinned, &fetched.meta)?;
                     PinnedReader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
                 }));
-                ended(reading, "GetObject")
+                join_request(reading, "GetObject")
             })
             .await;
         match read {
@@ -387,20 +381,18 @@ impl<J: Journal> Object<'_, J> {
                 // The target's own is over the same bytes, and in this process: once is enough.
                 let algorithms: Vec<DigestAlgorithm> =
                     sending.algorithms.iter().copied().filter(|wanted| Some(*wanted) != of_target).collect();
-                let to = Arc::clone(&self.target.connection().store);
-                let (bucket, key) = (self.policy.target_bucket.clone(), self.item.target_key.clone());
-                let upload_id = sending.upload_id.to_owned();
+                let writer = self.upload.part_writer();
                 let writing = AbortOnDropHandle::new(tokio::spawn(async move {
                     let fetched = from.fetch(&pinned, Some(range)).await?;
                     check_pin(&pinned, &fetched.meta)?;
                     let (body, digests) = with_digests(fetched.body, &algorithms);
-                    let copied = to.stream_part(&bucket, &key, &upload_id, number, range.len(), body).await?;
+                    let copied = writer.write(number, range.len(), body).await?;
                     let mut digests = digests.finish();
                     let told = copied.checksum.as_deref().and_then(unbase64);
                     digests.extend(of_target.zip(told));
                     Ok((copied, digests))
                 }));
-                ended(writing, "GetObject")
+                join_request(writing, "GetObject")
             })
             .await;
         match written {
@@ -447,8 +439,7 @@ impl<J: Journal> Object<'_, J> {
                 order.feed(number, piece.bytes.clone()).await;
             }
         };
-        let memory = Arc::new(memory);
-        let sent = self.send_piece(sending, number, &piece, Arc::clone(&memory));
+        let sent = self.send_piece(sending, number, &piece, memory);
         let (sent, ()) = futures::future::join(sent, in_order).await;
         sent
     }
@@ -458,28 +449,16 @@ impl<J: Journal> Object<'_, J> {
         sending: &Sending<'_>,
         number: u32,
         piece: &DigestedBytes,
-        memory: Arc<Option<MemoryPermit>>,
+        memory: Option<MemoryPermit>,
     ) -> Result<Sent, Trouble> {
-        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         let sum = sending.sum.map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm)))));
         let to_service = !self.target.connection().is_disk();
         let md5 = to_service && (sum.is_none() || self.target.quirks().silent_sums());
         let md5 = md5.then(|| piece.digest(DigestAlgorithm::Md5));
         let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
         let len = piece.bytes.len() as u64;
-        let call = RequestSpec::write("UploadPart", bucket).bytes(len);
-        let copied = self
-            .target
-            .call(call, &self.tries, |store| {
-                let (bucket, key, upload_id) = (bucket.clone(), key.clone(), sending.upload_id.to_owned());
-                let (bytes, digests, memory) = (piece.bytes.clone(), digests.clone(), Arc::clone(&memory));
-                let sent = self.under_way.spawn(async move {
-                    let _memory = memory;
-                    store.put_part(&bucket, &key, &upload_id, number, bytes, &digests).await
-                });
-                ended(sent, "UploadPart")
-            })
-            .await;
+        let body = PartBody { bytes: piece.bytes.clone(), digests, memory };
+        let copied = self.upload.put_part(number, body).await;
         match copied {
             Ok(copied) => self.sent(sending, number, len, copied, |algorithm| Some(piece.digest(algorithm))),
             Err(RequestError::Failed(error)) => Err(self.unwritten(error, sending.sum)),

@@ -1,0 +1,276 @@
+//! One multipart upload, from its creation to its end. A kill at any moment costs at most the parts in flight.
+//!
+//! | step | what it guarantees |
+//! |---|---|
+//! | [`begin`](UploadSession::begin) | the id is recorded by the caller's [`UploadJournal`] before the first part starts |
+//! | [`adopt`](UploadSession::adopt) | a recorded upload goes on with the parts that it holds |
+//! | [`put_part`](UploadSession::put_part), [`copy_part`](UploadSession::copy_part), [`part_writer`](UploadSession::part_writer) | parts in any order, several at a time |
+//! | [`complete`](UploadSession::complete) | the object is there, or [`Completion::Gone`] says that the upload is not |
+//! | [`abort`](UploadSession::abort) | nothing of the upload stays, parts in flight included |
+//! | [`sweep`](UploadSession::sweep) | an upload that was created and never recorded is found and aborted |
+//!
+//! What must stay true: creates and parts that were sent go on when their caller stops waiting, as they do at the service, so
+//! that an abort waits for them; an upload that holds parts is never swept, since a part proves that it was recorded.
+//!
+//! The size of the object need not be known when an upload begins: [`growing_part_size`] cuts a stream of any length.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession};
+//! use seqferry_client::{Connection, RequestMetrics, RetryPolicy, RetryingClient};
+//! use seqferry_store::{Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! /// A real one writes to a database, and returns when the row is on disk.
+//! struct Rows;
+//!
+//! impl UploadJournal for Rows {
+//!     async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+//!         println!("INSERT {upload:?}");
+//!         Some(())
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let store = MemoryStore::new(4);
+//! # store.create_bucket("runs");
+//! # let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::new(RequestMetrics::default()));
+//! # let (connection, cancel) = (Connection::new(Arc::new(store)), CancellationToken::new());
+//! # let client = RetryingClient::new(connection, budget, RetryPolicy::default(), cancel, metrics);
+//! # let began_at = 0.0;
+//! let mut session = UploadSession::new(client, "runs", "r1/s1.fastq", began_at, Arc::default());
+//! session.begin(&CreateUpload { part_size: 4, ..session.request() }, &Rows).await?;
+//! let mut parts = Vec::new();
+//! for (number, bytes) in [(1, &b"ACGT"[..]), (2, &b"AC"[..])] {
+//!     let body = PartBody { bytes: bytes.into(), digests: Digests::crc64nvme(bytes), memory: None };
+//!     let answer = session.put_part(number, body).await?;
+//!     parts.push(CompletedPart { number, etag: answer.etag, checksum: answer.checksum });
+//! }
+//! let made = session.complete(CompleteUpload { parts, size: 6, ..CompleteUpload::default() }).await?;
+//! assert!(matches!(made, Completion::Object(_)));
+//! # Ok(())
+//! # }
+//! ```
+
+mod ending;
+mod parts;
+mod sizes;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seqferry_store::{CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, Written};
+use tokio_util::task::TaskTracker;
+
+use crate::client::RetryingClient;
+use crate::request::{RequestError, RequestSpec, RetryContext, join_request};
+
+pub use ending::CLOCK_SLACK;
+pub use parts::{PartBody, PartWriter, ReservedCopy};
+pub use sizes::growing_part_size;
+
+/// How long unknown uploads are looked for after creating one has failed for good.
+const LOOK_AFTER: Duration = Duration::from_secs(15);
+
+/// An upload as its journal keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedUpload {
+    /// The service's id of the upload.
+    pub upload_id: String,
+    /// Bytes of each part but the last. 0 where parts have sizes of their own.
+    pub part_size: u64,
+}
+
+/// Where uploads are recorded before their first part starts, by the caller's own means.
+pub trait UploadJournal: Sync {
+    /// Returns once the upload is recorded durably; None when the caller was stopped first. The upload is then aborted.
+    fn record(&self, upload: &RecordedUpload) -> impl Future<Output = Option<()>> + Send;
+}
+
+/// How a completion ended.
+#[derive(Debug)]
+pub enum Completion {
+    /// The object is there.
+    Object(Written),
+    /// There is no such upload: a try whose answer was lost has completed it, or somebody has aborted it. The target tells which;
+    /// see [`UploadSession::confirm_completed`].
+    Gone(StoreError),
+}
+
+/// One multipart upload to one key. It may be begun again after it was aborted.
+#[derive(Debug)]
+pub struct UploadSession {
+    client: RetryingClient,
+    bucket: String,
+    key: String,
+    /// Seconds since the epoch: older uploads are somebody else's.
+    since: f64,
+    tries: Arc<RetryContext>,
+    open: Option<RecordedUpload>,
+    /// The upload that Complete did not find.
+    gone: Option<String>,
+    /// Creates and parts that were sent. They go on when nobody waits for them: an upload is gone for good only when it was
+    /// aborted after the last of them.
+    under_way: TaskTracker,
+    /// Uploads that were created and are not open here yet, perhaps since nobody waited for the answer.
+    created: Arc<Mutex<Vec<String>>>,
+    /// The last part that was copied got an `ETag` that is a digest of its bytes.
+    plain_etags: AtomicBool,
+}
+
+impl UploadSession {
+    /// A session of a caller whose work began at `since` (seconds since the epoch): younger uploads of this key that hold no
+    /// part are taken for its own. Its requests count their retries in `tries`.
+    pub fn new(client: RetryingClient, bucket: &str, key: &str, since: f64, tries: Arc<RetryContext>) -> Self {
+        Self {
+            client,
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            since,
+            tries,
+            open: None,
+            gone: None,
+            under_way: TaskTracker::new(),
+            created: Arc::default(),
+            plain_etags: AtomicBool::new(false),
+        }
+    }
+
+    /// The same session, which goes on with an upload that an earlier run has recorded.
+    #[must_use]
+    pub fn recorded(mut self, upload: Option<RecordedUpload>) -> Self {
+        self.open = upload;
+        self
+    }
+
+    /// The upload that is open, as recorded.
+    pub fn open(&self) -> Option<&RecordedUpload> {
+        self.open.as_ref()
+    }
+
+    /// The upload that is open is no longer this session's.
+    pub fn forget(&mut self) {
+        self.open = None;
+    }
+
+    /// A request to create this upload, without attributes.
+    pub fn request(&self) -> CreateUpload {
+        CreateUpload { bucket: self.bucket.clone(), key: self.key.clone(), ..CreateUpload::default() }
+    }
+
+    /// Creates the upload and has it recorded.
+    ///
+    /// # Errors
+    /// When it cannot be created. [`RequestError::Cancelled`] when the journal was stopped before it had recorded the upload,
+    /// which is then aborted.
+    pub async fn begin(&mut self, request: &CreateUpload, journal: &impl UploadJournal) -> Result<(), RequestError> {
+        let retries = self.tries.retries();
+        let created = self
+            .client
+            .call(RequestSpec::write("CreateMultipartUpload", &self.bucket), &self.tries, |store| {
+                let (request, created) = (request.clone(), Arc::clone(&self.created));
+                let sent = self.under_way.spawn(async move {
+                    let upload_id = store.create_upload(&request).await?;
+                    created.lock().unwrap_or_else(PoisonError::into_inner).push(upload_id.clone());
+                    Ok(upload_id)
+                });
+                join_request(sent, "CreateMultipartUpload")
+            })
+            .await;
+        if matches!(&created, Err(RequestError::Failed(_))) && self.tries.retries() > retries {
+            // A try whose answer was lost may have created one. Best effort: the service may be out of reach.
+            let _looked = tokio::time::timeout(LOOK_AFTER, self.sweep(None)).await;
+        }
+        let upload_id = created?;
+        self.created.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let upload = RecordedUpload { upload_id, part_size: request.part_size };
+        self.open = Some(upload.clone());
+        if self.tries.retries() > retries {
+            // A try whose answer was lost may have created another one.
+            self.sweep(Some(&upload.upload_id)).await?;
+        }
+        if journal.record(&upload).await.is_some() {
+            return Ok(());
+        }
+        // The caller was stopped, perhaps since another worker has its work: then nobody else knows of this upload.
+        self.abort(true).await;
+        Err(RequestError::Cancelled)
+    }
+
+    /// The parts that the recorded upload holds, in order of their number. None: there is no such upload, and this session
+    /// has none open any more.
+    ///
+    /// Where the credentials may not list parts, the upload is aborted: nobody can say what it holds.
+    ///
+    /// # Errors
+    /// When the parts cannot be listed for another reason.
+    pub async fn adopt(&mut self) -> Result<Option<Vec<PartInfo>>, RequestError> {
+        let Some(upload) = &self.open else { return Ok(None) };
+        match self.list_parts(&self.client, &upload.upload_id).await {
+            Ok(parts) => return Ok(Some(parts)),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {}
+            Err(RequestError::Failed(error)) if error.is_denied() => {
+                self.abort_upload(&self.client, &upload.upload_id).await;
+            }
+            Err(other) => return Err(other),
+        }
+        self.open = None;
+        Ok(None)
+    }
+
+    /// Makes the object out of the parts in `request`, whose bucket, key and upload id are the session's.
+    ///
+    /// # Errors
+    /// When the service refuses. The upload stays open.
+    pub async fn complete(&mut self, mut request: CompleteUpload) -> Result<Completion, RequestError> {
+        let Some(upload) = self.open.clone() else {
+            let error = StoreError::new("CompleteMultipartUpload", &self.bucket, Some(&self.key), "NoSuchUpload", None);
+            return Ok(Completion::Gone(error));
+        };
+        request.bucket.clone_from(&self.bucket);
+        request.key.clone_from(&self.key);
+        request.upload_id.clone_from(&upload.upload_id);
+        if self.client.quirks().refuses_sizes() {
+            request.size = 0;
+        }
+        let mut completed = self.send_complete(&request).await;
+        if request.size > 0
+            && matches!(&completed, Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability)
+        {
+            // Perhaps for the size, which only checks what the parts say as well.
+            request.size = 0;
+            completed = self.send_complete(&request).await;
+            if completed.is_ok() {
+                self.client.quirks().learn_refused_sizes();
+            }
+        }
+        match completed {
+            Ok(written) => {
+                self.open = None;
+                self.see_off(upload.upload_id);
+                Ok(Completion::Object(written))
+            }
+            Err(RequestError::Failed(error)) if error.code == "NoSuchUpload" => {
+                self.open = None;
+                self.gone = Some(upload.upload_id);
+                Ok(Completion::Gone(error))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// The caller has found at the target what the upload was meant to become, after [`Completion::Gone`].
+    pub fn confirm_completed(&mut self) {
+        if let Some(upload_id) = self.gone.take() {
+            self.see_off(upload_id);
+        }
+    }
+
+    async fn send_complete(&self, request: &CompleteUpload) -> Result<Written, RequestError> {
+        let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
+        self.client.call(spec, &self.tries, async |store| store.complete_upload(request).await).await
+    }
+}

@@ -1,0 +1,354 @@
+//! An upload session loses nothing and leaks nothing, wherever it is killed and whatever answers are lost.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession, growing_part_size};
+use seqferry_client::{Connection, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
+use seqferry_store::{
+    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore, ObjectStore, PinnedObject,
+};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+const BUCKET: &str = "b";
+const KEY: &str = "run/k";
+const PART: u64 = 10;
+const BYTES: &[u8] = b"0123456789abcdefghijABCDE";
+
+/// What a caller has on disk.
+#[derive(Debug, Default)]
+struct Rows {
+    recorded: Mutex<Option<RecordedUpload>>,
+    /// The upload ids that were recorded, in order.
+    history: Mutex<Vec<String>>,
+}
+
+impl Rows {
+    fn recorded(&self) -> Option<RecordedUpload> {
+        self.recorded.lock().unwrap().clone()
+    }
+}
+
+impl UploadJournal for Rows {
+    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+        self.history.lock().unwrap().push(upload.upload_id.clone());
+        *self.recorded.lock().unwrap() = Some(upload.clone());
+        Some(())
+    }
+}
+
+/// A journal that never gets to record anything: its caller is killed first.
+#[derive(Default)]
+struct Killed(Notify);
+
+impl UploadJournal for Killed {
+    async fn record(&self, _: &RecordedUpload) -> Option<()> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
+/// A journal whose caller was stopped.
+struct Stopped;
+
+impl UploadJournal for Stopped {
+    async fn record(&self, _: &RecordedUpload) -> Option<()> {
+        None
+    }
+}
+
+struct World {
+    memory: Arc<MemoryStore>,
+    store: Arc<FaultStore>,
+    budget: Arc<Budget>,
+}
+
+impl World {
+    fn new() -> Self {
+        let memory = Arc::new(MemoryStore::new(PART));
+        memory.create_bucket(BUCKET);
+        let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
+        Self { memory, store, budget: Budget::new(BudgetLimits::default()) }
+    }
+
+    fn session(&self) -> UploadSession {
+        self.session_until(CancellationToken::new())
+    }
+
+    fn session_until(&self, cancel: CancellationToken) -> UploadSession {
+        let connection = Connection::new(Arc::clone(&self.store) as Arc<dyn ObjectStore>);
+        let moment = Duration::from_millis(1);
+        let (base, throttled_base, most) = (moment, moment, Duration::from_millis(4));
+        let policy = RetryPolicy { base, throttled_base, most, ..RetryPolicy::default() };
+        let metrics = Arc::new(RequestMetrics::default());
+        let client = RetryingClient::new(connection, Arc::clone(&self.budget), policy, cancel, metrics);
+        UploadSession::new(client, BUCKET, KEY, 0.0, Arc::new(RetryContext::default()))
+    }
+
+    async fn open_uploads(&self) -> usize {
+        self.memory.list_uploads(BUCKET, "").await.unwrap().len()
+    }
+
+    async fn object(&self) -> Option<Vec<u8>> {
+        let meta = self.memory.head(BUCKET, KEY, None, None).await.ok()?;
+        let mut body = self.memory.get(&PinnedObject::of(BUCKET, KEY, &meta), None).await.unwrap();
+        Some(body.take(1000, |_| ()).await.unwrap().to_vec())
+    }
+}
+
+fn create(session: &UploadSession) -> CreateUpload {
+    CreateUpload { part_size: PART, size: BYTES.len() as u64, ..session.request() }
+}
+
+/// The parts of [`BYTES`].
+fn pieces() -> impl Iterator<Item = (u32, &'static [u8])> {
+    (1..).zip(BYTES.chunks(usize::try_from(PART).unwrap()))
+}
+
+async fn put(session: &UploadSession, number: u32, bytes: &'static [u8]) -> Result<CompletedPart, RequestError> {
+    let body = PartBody { bytes: bytes.into(), digests: Digests::crc64nvme(bytes), memory: None };
+    let answer = session.put_part(number, body).await?;
+    Ok(CompletedPart { number, etag: answer.etag, checksum: answer.checksum })
+}
+
+async fn put_all(session: &UploadSession) -> Result<Vec<CompletedPart>, RequestError> {
+    let mut parts = Vec::new();
+    for (number, bytes) in pieces() {
+        parts.push(put(session, number, bytes).await?);
+    }
+    Ok(parts)
+}
+
+fn completion(parts: Vec<CompletedPart>) -> CompleteUpload {
+    CompleteUpload { parts, size: BYTES.len() as u64, ..CompleteUpload::default() }
+}
+
+/// What a caller does after a start: goes on with what is recorded, else begins anew; ends with the object there.
+async fn upload(world: &World, rows: &Rows) -> Result<(), RequestError> {
+    let mut session = world.session().recorded(rows.recorded());
+    let had_upload = session.open().is_some();
+    let parts = match session.adopt().await? {
+        Some(there) => {
+            let mut parts = Vec::new();
+            for (number, bytes) in pieces() {
+                match there.iter().find(|part| part.number == number && part.size == bytes.len() as u64) {
+                    Some(part) => {
+                        parts.push(CompletedPart { number, etag: part.etag.clone(), checksum: part.checksum.clone() });
+                    }
+                    None => parts.push(put(&session, number, bytes).await?),
+                }
+            }
+            parts
+        }
+        None if had_upload && world.object().await.as_deref() == Some(BYTES) => return Ok(()),
+        None => {
+            session.sweep(None).await?;
+            let request = create(&session);
+            session.begin(&request, rows).await?;
+            put_all(&session).await?
+        }
+    };
+    match session.complete(completion(parts)).await? {
+        Completion::Object(_) => {}
+        Completion::Gone(_) => {
+            assert_eq!(world.object().await.as_deref(), Some(BYTES), "completed by the try whose answer was lost");
+            session.confirm_completed();
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn killed_at_any_request_the_next_run_ends_with_the_object_and_no_open_upload() {
+    let requests = [("CreateMultipartUpload", 1), ("UploadPart", 3), ("CompleteMultipartUpload", 1)];
+    for (operation, count) in requests {
+        for nth in 0..count {
+            for arrived in [false, true] {
+                let (world, rows, gate) = (World::new(), Rows::default(), Gate::default());
+                let fault = if arrived { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+                world.store.rule(Rule::once(operation, fault).after(nth));
+                tokio::select! {
+                    ended = upload(&world, &rows) => panic!("{ended:?} although {operation} has no answer"),
+                    () = gate.reached() => {}
+                }
+                world.store.heal();
+
+                upload(&world, &rows).await.unwrap();
+
+                let at = format!("killed in {operation} {nth}, which arrived: {arrived}");
+                assert_eq!(world.object().await.as_deref(), Some(BYTES), "{at}");
+                assert_eq!(world.open_uploads().await, 0, "{at}");
+                if operation != "CreateMultipartUpload" {
+                    assert_eq!(rows.history.lock().unwrap().len(), 1, "{at}: the recorded upload went on");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_was_created_and_never_recorded_is_swept() {
+    let (world, journal) = (World::new(), Killed::default());
+    let mut session = world.session();
+    let request = create(&session);
+    tokio::select! {
+        ended = session.begin(&request, &journal) => panic!("{ended:?} without a record"),
+        () = journal.0.notified() => {}
+    }
+    drop(session);
+    assert_eq!(world.open_uploads().await, 1);
+
+    world.session().sweep(None).await.unwrap();
+
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+#[tokio::test]
+async fn an_upload_that_holds_a_part_is_never_swept() {
+    let (world, rows) = (World::new(), Rows::default());
+    let mut other = world.session();
+    let request = create(&other);
+    other.begin(&request, &rows).await.unwrap();
+    put(&other, 1, b"0123456789").await.unwrap();
+
+    world.session().sweep(None).await.unwrap();
+
+    assert_eq!(world.open_uploads().await, 1);
+}
+
+#[tokio::test]
+async fn a_caller_that_was_stopped_before_it_recorded_leaves_no_upload() {
+    let world = World::new();
+    let mut session = world.session();
+
+    let request = create(&session);
+    let begun = session.begin(&request, &Stopped).await;
+
+    assert!(matches!(begun, Err(RequestError::Cancelled)));
+    assert!(session.open().is_none());
+    assert_eq!(world.open_uploads().await, 0);
+}
+
+#[tokio::test]
+async fn a_create_whose_answer_was_lost_leaves_one_upload_only() {
+    let (world, rows) = (World::new(), Rows::default());
+    world.store.rule(Rule::once("CreateMultipartUpload", Fault::LoseReply));
+    let mut session = world.session();
+
+    let request = create(&session);
+    session.begin(&request, &rows).await.unwrap();
+
+    let open = world.memory.list_uploads(BUCKET, "").await.unwrap();
+    assert_eq!(open.len(), 1);
+    assert_eq!(session.open().unwrap().upload_id, open[0].upload_id);
+    assert_eq!(rows.recorded().unwrap().upload_id, open[0].upload_id);
+}
+
+#[tokio::test]
+async fn a_complete_whose_answer_was_lost_says_that_the_upload_is_gone() {
+    let (world, rows) = (World::new(), Rows::default());
+    let mut session = world.session();
+    let request = create(&session);
+    session.begin(&request, &rows).await.unwrap();
+    let parts = put_all(&session).await.unwrap();
+    world.store.rule(Rule::once("CompleteMultipartUpload", Fault::LoseReply));
+
+    let completed = session.complete(completion(parts)).await.unwrap();
+
+    assert!(matches!(completed, Completion::Gone(error) if error.code == "NoSuchUpload"));
+    assert!(session.open().is_none());
+    assert_eq!(world.object().await.as_deref(), Some(BYTES));
+}
+
+#[tokio::test]
+async fn a_part_of_a_lost_upload_says_so_and_the_session_begins_again() {
+    let (world, rows) = (World::new(), Rows::default());
+    let mut session = world.session();
+    let request = create(&session);
+    session.begin(&request, &rows).await.unwrap();
+    // A lifecycle rule.
+    world.memory.abort_upload(BUCKET, KEY, &session.open().unwrap().upload_id).await.unwrap();
+
+    let lost = put(&session, 1, b"0123456789").await;
+
+    assert!(matches!(lost, Err(RequestError::Failed(error)) if error.code == "NoSuchUpload"));
+    session.abort(false).await;
+    session.begin(&request, &rows).await.unwrap();
+    let parts = put_all(&session).await.unwrap();
+    assert!(matches!(session.complete(completion(parts)).await.unwrap(), Completion::Object(_)));
+    assert_eq!(world.object().await.as_deref(), Some(BYTES));
+}
+
+#[tokio::test]
+async fn an_abort_waits_for_parts_that_were_sent() {
+    let (world, rows, gate) = (World::new(), Rows::default(), Gate::default());
+    let mut session = world.session();
+    let request = create(&session);
+    session.begin(&request, &rows).await.unwrap();
+    world.store.rule(Rule::once("UploadPart", Fault::Hold(gate.clone())));
+    // Given up while it is on its way.
+    tokio::select! {
+        ended = put(&session, 1, b"0123456789") => panic!("{ended:?} while it is held"),
+        () = gate.reached() => {}
+    }
+
+    let aborting = tokio::spawn(async move { session.abort(true).await });
+    while world.store.count("AbortMultipartUpload") == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!aborting.is_finished());
+    gate.open();
+    aborting.await.unwrap();
+
+    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(world.store.count("AbortMultipartUpload"), 2, "once at once, and once after the part");
+}
+
+#[tokio::test]
+async fn a_cancel_leaves_the_upload_to_a_later_session() {
+    let (world, rows, cancel, gate) = (World::new(), Rows::default(), CancellationToken::new(), Gate::default());
+    let mut session = world.session_until(cancel.clone());
+    let request = create(&session);
+    session.begin(&request, &rows).await.unwrap();
+    world.store.rule(Rule::once("UploadPart", Fault::HoldReply(gate.clone())));
+    tokio::select! {
+        ended = put(&session, 1, b"0123456789") => panic!("{ended:?} while its answer is held"),
+        () = gate.reached() => {}
+    }
+    world.store.rule(Rule::always("AbortMultipartUpload", Fault::Fail("AccessDenied", 403)));
+    cancel.cancel();
+
+    session.abort(false).await;
+
+    assert_eq!(session.open(), rows.recorded().as_ref(), "still recorded");
+    world.store.heal();
+    upload(&world, &rows).await.unwrap();
+    assert_eq!(world.object().await.as_deref(), Some(BYTES));
+    assert_eq!(rows.history.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_object_of_unknown_size_is_uploaded_in_growing_parts() {
+    let (world, rows) = (World::new(), Rows::default());
+    let mut session = world.session();
+    let request = session.request();
+    session.begin(&request, &rows).await.unwrap();
+    let (mut parts, mut rest) = (Vec::new(), BYTES);
+    for number in 1.. {
+        let size = usize::try_from(growing_part_size(number, PART)).unwrap().min(rest.len());
+        let piece;
+        (piece, rest) = rest.split_at(size);
+        parts.push(put(&session, number, piece).await.unwrap());
+        if rest.is_empty() {
+            break;
+        }
+    }
+
+    let completed = session.complete(CompleteUpload { parts, ..CompleteUpload::default() }).await.unwrap();
+
+    assert!(matches!(completed, Completion::Object(_)));
+    assert_eq!(world.object().await.as_deref(), Some(BYTES));
+    assert_eq!(world.budget.stats().in_flight, 0, "a request permit leaked");
+}

@@ -1,0 +1,65 @@
+//! The route of one object by the evidence that it leaves, and the copy of an object at once.
+
+use std::borrow::Cow;
+
+use seqferry_client::{RequestError, RequestSpec};
+use seqferry_store::{ChecksumAlgorithm, ErrorClass, ObjectMeta};
+
+use super::{CopyResult, Journal, Object, Trouble};
+use crate::evidence::{self, Route};
+use crate::outcome::{FailureClass, Method, ObjectFailure};
+use crate::plan::PlanError;
+
+impl<J: Journal> Object<'_, J> {
+    pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, Trouble> {
+        if source.archived {
+            return Err(self.archived(source));
+        }
+        let (wishes, limits) = (self.policy.wishes, &self.policy.limits);
+        let mut source = Cow::Borrowed(source);
+        let kept = source.checksum.as_ref().map(|sum| sum.algorithm);
+        if self.target.quirks().useless_part_checksums() && !evidence::fits_one_copy(source.size, wishes, limits) {
+            // An object made of parts there has no checksum to compare: the boundaries of the source's parts prove more.
+            source.to_mut().checksum = None;
+        }
+        let first_part = if wishes.part_size.is_none() { self.first_part(&source).await? } else { None };
+        match evidence::choose(&source, first_part, wishes, limits).map_err(|error| self.too_large(&error))? {
+            Route::Copy(_) => Ok(Route::Copy(kept)),
+            parts @ Route::Parts(_) => Ok(parts),
+        }
+    }
+
+    pub(super) fn too_large(&self, error: &PlanError) -> Trouble {
+        let message = format!("{}: {error}. Choose another --part-size, or leave it out.", self.source_address());
+        Trouble::Failed(ObjectFailure::new(
+            FailureClass::Store(ErrorClass::Object),
+            "EntityTooLarge",
+            "CreateMultipartUpload",
+            message,
+        ))
+    }
+
+    pub(super) async fn copy_at_once(
+        &mut self,
+        checksum: Option<ChecksumAlgorithm>,
+        source: Option<ObjectMeta>,
+    ) -> Result<CopyResult, Trouble> {
+        let pinned = self.pinned();
+        let (bucket, key, class) =
+            (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
+        let written = self
+            .target
+            .call(RequestSpec::write("CopyObject", bucket).bytes(self.item.size), &self.tries, async |store| {
+                store.copy(&pinned, bucket, key, class, checksum).await
+            })
+            .await;
+        let written = match written {
+            Ok(written) => written,
+            Err(RequestError::Failed(error)) => return Err(self.refused_copy(error).await),
+            Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
+        };
+        self.active.add(self.item.size);
+        // CopyObject makes a single-part object: its ETag can equal only that of a source made at once.
+        self.verify(Method::Copy, written, source, false).await
+    }
+}

@@ -1,0 +1,87 @@
+//! What holds for all objects of a job, and what is known of each before it is begun.
+
+use super::stream::Way;
+use crate::evidence::Wishes;
+use crate::limits::Limits;
+
+/// What to do where the target exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IfExists {
+    /// Skip it only if it holds the same bytes, else copy.
+    #[default]
+    Same,
+    /// Skip it whatever it holds.
+    Skip,
+    /// Copy without looking.
+    Overwrite,
+    /// Fail the object.
+    Fail,
+}
+
+/// How strong the proof must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// The strongest that costs no second read.
+    #[default]
+    Auto,
+    /// A checksum or a digest; where there is none, both sides are read.
+    Checksum,
+    /// Both sides are read and compared.
+    Content,
+}
+
+/// What holds for all objects of a job.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Whose job it is: those of one transfer take turns with others' as one. Empty: this job for itself.
+    pub transfer: String,
+    /// Bucket to read from.
+    pub source_bucket: String,
+    /// Bucket to write to.
+    pub target_bucket: String,
+    /// What the transfer reads below; empty: anything in the bucket. Services limit prefixes apart.
+    pub source_prefix: String,
+    /// What the transfer writes below; empty: anything in the bucket.
+    pub target_prefix: String,
+    /// Which way the bytes go.
+    pub way: Way,
+    /// What to do where the target exists.
+    pub if_exists: IfExists,
+    /// How strong the proof must be.
+    pub verify: Verify,
+    /// Part size and threshold.
+    pub wishes: Wishes,
+    /// Storage class of the targets; None for the bucket's default.
+    pub storage_class: Option<String>,
+    /// Keep the MD5 of each file with its object, as rclone does. Of files; a service's objects keep what they carry.
+    pub md5: bool,
+    /// An earlier run of these items may have been cut off.
+    pub resumed: bool,
+    /// When the transfer was born, seconds since the epoch.
+    pub since: f64,
+    /// Copy nothing: abort the uploads that earlier runs left open; every object ends as cancelled.
+    pub only_clean: bool,
+    /// The service's limits.
+    pub limits: Limits,
+}
+
+/// One object to copy.
+#[derive(Debug, Clone, Default)]
+pub struct Item {
+    /// Chosen by the caller; comes back in events.
+    pub id: u64,
+    /// Key to read.
+    pub source_key: String,
+    /// Key to write.
+    pub target_key: String,
+    /// Bytes, as listed.
+    pub size: u64,
+    /// As listed: the source is pinned to it.
+    pub etag: String,
+    /// Copy this version.
+    pub version_id: Option<String>,
+    /// A listing showed nothing at the target.
+    pub target_absent: bool,
+    /// Recorded from an earlier run.
+    pub upload: Option<(String, u64)>,
+}

@@ -1,0 +1,144 @@
+//! The source of one object: its facts, its pin, and what it means when it is not what was listed.
+
+use seqferry_client::{RequestError, RequestSpec, RetryingClient};
+use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, PinnedObject, StoreError};
+
+use super::{Journal, Object, Stopped, Trouble};
+use crate::outcome::{FailureClass, ObjectFailure};
+use crate::plan::etag_parts;
+
+impl<J: Journal> Object<'_, J> {
+    /// After a try that met another source than was listed: take the source as it is now.
+    pub(super) async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), Stopped> {
+        if self.item.version_id.is_some() && failure.class == FailureClass::SourceChanged {
+            // A version never changes: looking again would find the same.
+            return Err(Stopped::Failed(failure));
+        }
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let version = self.item.version_id.as_deref();
+        let head = self
+            .source
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+                store.head(bucket, key, version, None).await
+            })
+            .await;
+        match head {
+            Ok(now) => {
+                (self.item.size, self.item.etag) = (now.size, now.etag);
+                Ok(())
+            }
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
+                Err(Stopped::Failed(self.source_changed(&error, "it was deleted while it was copied")))
+            }
+            Err(RequestError::Failed(error)) => Err(Stopped::Failed(error.into())),
+            Err(RequestError::Cancelled) => Err(Stopped::Cancelled),
+        }
+    }
+
+    /// The source, as texts name it.
+    pub(super) fn source_address(&self) -> Address<'_> {
+        Address(&self.policy.source_bucket, Some(&self.item.source_key))
+    }
+
+    pub(super) fn source_changed(&self, error: &StoreError, how: &str) -> ObjectFailure {
+        let message = format!(
+            "{} {}: the source is not what was listed: {how} ({}). Run the same command again when the sender has finished.",
+            error.operation,
+            self.source_address(),
+            error.code
+        );
+        ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
+    }
+
+    /// Facts about the source, which must be what was listed.
+    pub(super) async fn head_source(&self) -> Result<ObjectMeta, Trouble> {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let version = self.item.version_id.as_deref();
+        let head = self
+            .source
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+                store.head(bucket, key, version, None).await
+            })
+            .await;
+        match head {
+            Ok(source) if source.etag == self.item.etag && source.size == self.item.size => Ok(source),
+            Ok(source) => {
+                let error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
+                let how = format!(
+                    "ETag {} ({} bytes) became {} ({} bytes)",
+                    self.item.etag, self.item.size, source.etag, source.size
+                );
+                Err(Trouble::Again(self.source_changed(&error, &how)))
+            }
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
+                Err(Trouble::Failed(self.source_changed(&error, "it is gone")))
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    pub(super) fn archived(&self, source: &ObjectMeta) -> Trouble {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let error = StoreError::new("HeadObject", bucket, Some(key), "InvalidObjectState", None)
+            .with_message(format!("storage class {}", source.storage_class.as_deref().unwrap_or("archive")));
+        Trouble::Failed(error.into())
+    }
+
+    /// The length of the source's first part, where its evidence rests on the boundaries of its parts.
+    pub(super) async fn first_part(&self, source: &ObjectMeta) -> Result<Option<u64>, Trouble> {
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        self.first_part_of(self.source, bucket, key, self.item.version_id.as_deref(), source).await
+    }
+
+    /// The same of any side.
+    pub(super) async fn first_part_of(
+        &self,
+        side: &RetryingClient,
+        bucket: &str,
+        key: &str,
+        version: Option<&str>,
+        meta: &ObjectMeta,
+    ) -> Result<Option<u64>, Trouble> {
+        let by_boundaries = etag_parts(&meta.etag).is_some()
+            && !meta.opaque_etag
+            && meta.checksum.as_ref().is_none_or(|sum| sum.kind == ChecksumKind::Composite);
+        if !by_boundaries {
+            return Ok(None);
+        }
+        let part = side
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+                store.head(bucket, key, version, Some(1)).await
+            })
+            .await;
+        match part {
+            Ok(part) if part.etag == meta.etag => Ok(Some(part.size)),
+            // A service that cannot tell parts leaves us without boundaries, which is no failure.
+            Ok(_) | Err(RequestError::Failed(_)) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// The source, pinned to what was listed.
+    pub(crate) fn pinned(&self) -> PinnedObject {
+        PinnedObject {
+            bucket: self.policy.source_bucket.clone(),
+            key: self.item.source_key.clone(),
+            version_id: self.item.version_id.clone(),
+            if_match: Some(self.item.etag.clone()).filter(|etag| !etag.is_empty()),
+            size: self.item.size,
+        }
+    }
+
+    /// What a refused copy means: the condition is ours, and it is about the source.
+    pub(crate) fn copy_trouble(&self, error: StoreError) -> Trouble {
+        match error.class {
+            ErrorClass::Precondition => {
+                Trouble::Again(self.source_changed(&error, "it was overwritten while it was copied"))
+            }
+            ErrorClass::NotFound if matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound") => {
+                Trouble::Failed(self.source_changed(&error, "it is gone"))
+            }
+            _ => Trouble::Failed(error.into()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The target of one object before it is written: what is there, and what the policy makes of it.
+
+use seqferry_client::upload::CLOCK_SLACK;
+use seqferry_client::{RequestError, RequestSpec};
+use seqferry_store::{Address, ErrorClass, ObjectMeta, Written};
+
+use super::content::Compared;
+use super::{CopyResult, IfExists, Journal, LookBack, Object, There, Trouble, Verify};
+use crate::evidence::{Side, Verdict, compare};
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+
+impl<J: Journal> Object<'_, J> {
+    /// The target, as texts name it.
+    pub(super) fn target_address(&self) -> Address<'_> {
+        Address(&self.policy.target_bucket, Some(&self.item.target_key))
+    }
+
+    /// Whether the target may have been written for this item before: by a run that was cut off, or by another worker while
+    /// this one was held up.
+    pub(super) fn may_be_ours(&self) -> bool {
+        self.policy.resumed || self.again
+    }
+
+    pub(super) fn must_look(&self) -> bool {
+        match self.policy.if_exists {
+            IfExists::Overwrite => self.may_be_ours(),
+            IfExists::Same => self.may_be_ours() || !self.item.target_absent,
+            IfExists::Skip | IfExists::Fail => true,
+        }
+    }
+
+    /// Decide by what is at the target already. None: copy. `looked` receives what was learned of the source.
+    pub(super) async fn look_at_target(
+        &mut self,
+        looked: &mut Option<ObjectMeta>,
+    ) -> Result<Option<CopyResult>, Trouble> {
+        let target = match self.ask_target().await {
+            Ok(target) => target,
+            // A link that is not followed, or a device: what is written there takes its place, or fails.
+            Err(RequestError::Failed(error)) if error.is_of_no_object() => match self.policy.if_exists {
+                IfExists::Skip => ObjectMeta::default(),
+                IfExists::Fail => return Err(self.target_exists()),
+                IfExists::Same | IfExists::Overwrite => return Ok(None),
+            },
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
+                self.there = There::Nothing;
+                return Ok(None);
+            }
+            // Write-only access. What is there stays: the write is to replace nothing, unless that was asked for.
+            Err(RequestError::Failed(error)) if error.is_denied() => {
+                self.unreadable_target = true;
+                return if self.is_unseen() && self.target.quirks().refuses_conditions() {
+                    Err(self.cannot_be_seen(error.operation))
+                } else {
+                    Ok(None)
+                };
+            }
+            Err(other) => return Err(other.into()),
+        };
+        self.there = There::Object(target.etag.clone());
+        if self.policy.if_exists == IfExists::Skip {
+            return Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, Verified::No)));
+        }
+        let opaque_etag = self.has_disk();
+        let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
+        let mut verdict = compare(listed, Side::from(&target), false);
+        // What the listing tells is not enough to compare checksums, nor times.
+        let hopeless = self.item.size != target.size || target.checksum.is_none() && !opaque_etag;
+        if !matches!(verdict, Verdict::Proven(_)) && !hopeless {
+            let source = self.head_source().await?;
+            // A time says nothing of what an earlier run of ours has written: it may have been cut off.
+            let trust_times = self.policy.verify == Verify::Auto && !self.may_be_ours();
+            verdict = self.compare_sides(&source, &target, false, trust_times).await?;
+            *looked = Some(source);
+        }
+        if matches!(verdict, Verdict::Proven(_)) && self.policy.verify == Verify::Content {
+            let there = Written { etag: target.etag.clone(), ..Written::default() };
+            verdict = match self.compare_content(&there).await? {
+                Compared::Equal => Verdict::Proven(Verified::Content),
+                Compared::Differs(how) => Verdict::Differs(how),
+                Compared::Gone => return Ok(None),
+            };
+        }
+        // Written by an earlier try, as far as the service's clock can tell.
+        let ours = self.may_be_ours() && self.is_young(target.last_modified);
+        match (verdict, self.policy.if_exists) {
+            (Verdict::Proven(verified), IfExists::Same) => {
+                Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, verified)))
+            }
+            (Verdict::Proven(verified), IfExists::Overwrite) if ours => {
+                Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, verified)))
+            }
+            (Verdict::Proven(verified), IfExists::Fail) if ours => {
+                Ok(Some(CopyResult::found(State::Done, Method::None, &target, verified)))
+            }
+            (_, IfExists::Fail) => Err(self.target_exists()),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn target_exists(&self) -> Trouble {
+        let message = format!(
+            "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
+            self.target_address()
+        );
+        Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message))
+    }
+
+    /// Whether something may be at the target that cannot be compared, and must not be replaced.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.unreadable_target && self.policy.if_exists != IfExists::Overwrite
+    }
+
+    /// Something may be at a target that these credentials cannot read, and the service would replace it.
+    pub(super) fn cannot_be_seen(&self, operation: &'static str) -> Trouble {
+        let message = format!(
+            "{} may exist: these credentials may not look, and the storage refuses writes that replace nothing. Nothing was written. Give them s3:GetObject on the target, or choose --if-exists overwrite.",
+            self.target_address()
+        );
+        Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetUnreadable", operation, message))
+    }
+
+    /// Something is at a target that these credentials cannot read.
+    pub(crate) fn cannot_be_compared(&self, operation: &'static str) -> Trouble {
+        if self.policy.if_exists == IfExists::Fail {
+            return self.target_exists();
+        }
+        let message = format!(
+            "{} exists, and cannot be compared: these credentials may not read it. It was not replaced. Give them s3:GetObject on the target, or choose --if-exists overwrite (a run that was cut off may have written it).",
+            self.target_address()
+        );
+        Trouble::ExistsUnseen(ObjectFailure::new(FailureClass::Exists, "TargetExists", operation, message))
+    }
+
+    /// Whether something was made since the transfer was born, by the service's clock.
+    pub(crate) fn is_young(&self, at: f64) -> bool {
+        at >= self.policy.since - CLOCK_SLACK
+    }
+
+    /// Facts about the target, as far as the credentials may read it.
+    pub(super) async fn look_back(&self) -> Result<LookBack, Trouble> {
+        match self.ask_target().await {
+            Ok(target) => Ok(LookBack::Found(Box::new(target))),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(LookBack::Gone),
+            Err(RequestError::Failed(error)) if error.is_denied() => Ok(LookBack::Denied),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    pub(super) async fn ask_target(&self) -> Result<ObjectMeta, RequestError> {
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        self.target
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+                store.head(bucket, key, None, None).await
+            })
+            .await
+    }
+}

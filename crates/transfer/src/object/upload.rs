@@ -1,0 +1,264 @@
+//! The upload of one object in parts: begun and recorded, resumed after a crash, completed.
+//!
+//! After a crash the parts of the right size stay, the others are sent again. An upload that is gone was completed by the run
+//! that was cut off (the target then is what we meant to write) or aborted by somebody (then the object starts over).
+
+use std::collections::BTreeMap;
+
+use seqferry_client::upload::Completion;
+use seqferry_client::{RecordedUpload, RequestError, RequestSpec, UploadJournal};
+use seqferry_store::{
+    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, StoreError, Written,
+};
+
+use super::md5::MD5;
+use super::{Journal, LookBack, Object, Trouble, Verify};
+use crate::evidence::{self, PartsRoute, Verdict};
+use crate::outcome::{FailureClass, ObjectFailure};
+use crate::plan::{PartPlan, etag_parts};
+
+pub(super) type Done = BTreeMap<u32, CompletedPart>;
+
+/// Where an object in parts stands.
+pub(super) enum Opened {
+    /// An upload is open and recorded, and holds these parts.
+    Upload(Done),
+    /// A run that was cut off has completed it.
+    Completed(Written),
+}
+
+/// The journal of one item.
+struct ItemJournal<'a, J> {
+    journal: &'a J,
+    id: u64,
+}
+
+impl<J: Journal> UploadJournal for ItemJournal<'_, J> {
+    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+        self.journal.begun(self.id, &upload.upload_id, upload.part_size).await
+    }
+}
+
+impl<J: Journal> Object<'_, J> {
+    /// The upload to go on with: the recorded one, whose part size wins over the route's, or a new one.
+    pub(super) async fn open_upload(&mut self, route: &mut PartsRoute, source: &ObjectMeta) -> Result<Opened, Trouble> {
+        if let Some(RecordedUpload { part_size, .. }) = self.upload.open().cloned() {
+            if let Some(parts) = self.upload.adopt().await? {
+                let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
+                route.same_boundaries &= route.plan.part_size == part_size;
+                route.plan = plan;
+                self.note_uncarried(source).await?;
+                return Ok(Opened::Upload(fitting(parts, plan)));
+            }
+            if let Some(written) = self.completed_before(route, source, part_size).await? {
+                self.note_uncarried(source).await?;
+                return Ok(Opened::Completed(written));
+            }
+            // The run that lost this upload may have begun another and died before that was recorded.
+            if self.policy.resumed {
+                self.sweep_uploads().await?;
+            }
+        }
+        self.begin(route, source).await?;
+        Ok(Opened::Upload(Done::new()))
+    }
+
+    /// Create the upload and have it recorded.
+    async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), Trouble> {
+        let tags = self.note_uncarried(source).await?;
+        let mut attributes = self.carried(source);
+        if self.keeps_md5() {
+            attributes.metadata.insert(MD5.to_owned(), self.read_md5().await?);
+        }
+        let request = CreateUpload {
+            attributes,
+            tags,
+            storage_class: self.policy.storage_class.clone(),
+            checksum: route.checksum,
+            part_size: route.plan.part_size,
+            size: route.plan.size,
+            ..self.upload.request()
+        };
+        let journal = ItemJournal { journal: self.journal, id: self.item.id };
+        match self.upload.begin(&request, &journal).await {
+            Err(RequestError::Failed(error)) if self.streams() => {
+                Err(self.refused_write(error, route.checksum.map(|(algorithm, _)| algorithm)))
+            }
+            begun => Ok(begun?),
+        }
+    }
+
+    /// Note what cannot be carried of the source to a target that is written anew; the tags that can.
+    pub(super) async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, Trouble> {
+        if source.missing_metadata > 0 {
+            self.not_carried
+                .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
+        }
+        // Files have no tags.
+        if source.tag_count == Some(0) || self.source.connection().is_disk() {
+            return Ok(Vec::new());
+        }
+        if self.target.connection().is_disk() {
+            self.not_carried.extend(source.tag_count.map(|count| format!("{count} tags, which files do not have")));
+            return Ok(Vec::new());
+        }
+        if source.tag_count.is_none() && self.source.quirks().has_no_tags() {
+            return Ok(Vec::new());
+        }
+        let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
+        let version = self.item.version_id.as_deref();
+        match self
+            .source
+            .call(RequestSpec::read("GetObjectTagging", bucket), &self.tries, async |store| {
+                store.get_tags(bucket, key, version).await
+            })
+            .await
+        {
+            Ok(tags) => Ok(tags),
+            // A service without tags has none to carry.
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::Capability && source.tag_count.is_none() => {
+                if self.source.quirks().learn_no_tags() {
+                    self.source.note(format!(
+                        "s3://{bucket}: the endpoint has no tags of objects ({} {}): none are carried.",
+                        error.operation, error.code
+                    ));
+                }
+                Ok(Vec::new())
+            }
+            // The bytes can be had; the copy says what it lacks.
+            Err(RequestError::Failed(error)) if matches!(error.class, ErrorClass::Person | ErrorClass::Capability) => {
+                let tags =
+                    source.tag_count.map_or("tags, if there are any".to_owned(), |count| format!("{count} tags"));
+                self.note(&tags, &error);
+                Ok(Vec::new())
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    pub(super) async fn complete(
+        &mut self,
+        route: &PartsRoute,
+        source: &ObjectMeta,
+        done: Done,
+    ) -> Result<Written, Trouble> {
+        let request = CompleteUpload {
+            parts: done.into_values().collect(),
+            size: self.item.size,
+            checksum: route.checksum.map(|(algorithm, _)| algorithm),
+            whole: route.whole.clone(),
+            if_absent: self.if_absent(),
+            if_match: self.if_match(),
+            ..CompleteUpload::default()
+        };
+        let (if_absent, if_match) = (request.if_absent, request.if_match.is_some());
+        let lacks_checksums = request.parts.iter().any(|part| part.checksum.is_none());
+        let retries = self.tries.retries();
+        match self.upload.complete(request).await {
+            Ok(Completion::Object(written)) => Ok(written),
+            Ok(Completion::Gone(error)) => match self.completed_before(route, source, route.plan.part_size).await? {
+                // A reply was lost: the try before has done it.
+                Some(written) => {
+                    self.upload.confirm_completed();
+                    Ok(written)
+                }
+                None => Err(Trouble::Again(self.upload_lost(&error))),
+            },
+            Err(RequestError::Failed(error))
+                if (if_absent || if_match)
+                    && let Some(trouble) = self.refused_condition(&error, if_match) =>
+            {
+                // A try whose answer was lost may have made it.
+                let lost = matches!(trouble, Trouble::Again(_)) && self.tries.retries() > retries;
+                if lost && let Some(written) = self.completed_before(route, source, route.plan.part_size).await? {
+                    self.upload.abort(false).await;
+                    self.upload.forget();
+                    return Ok(written);
+                }
+                Err(trouble)
+            }
+            // Some services want part checksums that they never told.
+            Err(RequestError::Failed(error))
+                if route.checksum.is_some()
+                    && lacks_checksums
+                    && matches!(error.code.as_str(), "InvalidPart" | "InvalidRequest") =>
+            {
+                Err(Trouble::UselessPartChecksums)
+            }
+            // The service and we disagree about a part: worth one more try from the first.
+            Err(RequestError::Failed(error)) if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder") => {
+                Err(Trouble::Again(error.into()))
+            }
+            // The service has put the parts together and found other bytes than the source's checksum promises.
+            Err(RequestError::Failed(error)) if route.whole.is_some() && error.code == "BadDigest" => {
+                let message = format!(
+                    "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. Run the same command again."
+                );
+                Err(Trouble::Again(ObjectFailure::new(
+                    FailureClass::Mismatch,
+                    "ContentMismatch",
+                    error.operation,
+                    message,
+                )))
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// After an upload turned out to be gone: the target, when it is what the upload was meant to become.
+    async fn completed_before(
+        &self,
+        route: &PartsRoute,
+        source: &ObjectMeta,
+        part_size: u64,
+    ) -> Result<Option<Written>, Trouble> {
+        let LookBack::Found(target) = self.look_back().await? else { return Ok(None) };
+        let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
+            Verdict::Proven(_) => true,
+            Verdict::Differs(_) | Verdict::Doubtful(_) => false,
+            // No common evidence: made of as many parts as ours, as long, and after this transfer was begun. Where more is
+            // asked for it is copied again.
+            Verdict::Unknown => {
+                let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
+                self.policy.verify == Verify::Auto
+                    && etag_parts(&target.etag) == Some(plan.count())
+                    && self.is_young(target.last_modified)
+            }
+        };
+        let ObjectMeta { etag, version_id, checksum, .. } = *target;
+        Ok(ours.then_some(Written { etag, version_id, checksum }))
+    }
+
+    pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
+        let message = format!(
+            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
+            error.operation,
+            self.target_address(),
+            error.code
+        );
+        ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
+    }
+
+    /// Drop the uploads that an interrupted run created but did not live to record, unless this object needs none.
+    pub(super) async fn sweep_uploads(&self) -> Result<(), Trouble> {
+        let small = if self.streams() {
+            self.streams_at_once()
+        } else {
+            evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits)
+        };
+        if !small {
+            self.upload.sweep(None).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The parts that fit the plan; others are sent again.
+fn fitting(parts: Vec<PartInfo>, plan: PartPlan) -> Done {
+    let fits = |part: &PartInfo| plan.range(part.number).is_some_and(|range| range.len() == part.size);
+    parts
+        .into_iter()
+        .filter(fits)
+        .map(|part| (part.number, CompletedPart { number: part.number, etag: part.etag, checksum: part.checksum }))
+        .collect()
+}

@@ -1,0 +1,157 @@
+//! Proving the target that was written. What is proven wrong is removed: it must not look whole.
+
+use seqferry_client::{RequestError, RequestSpec};
+use seqferry_store::{ErrorClass, ObjectMeta, StoreError, Written};
+
+use super::content::Compared;
+use super::{CopyResult, Journal, LookBack, Object, Trouble, Verify};
+use crate::evidence::{Side, Verdict, compare};
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+
+impl<J: Journal> Object<'_, J> {
+    /// Prove the target that was just written, or remove it.
+    pub(crate) async fn verify(
+        &mut self,
+        method: Method,
+        written: Written,
+        source: Option<ObjectMeta>,
+        same_boundaries: bool,
+    ) -> Result<CopyResult, Trouble> {
+        let etag = written.etag.clone();
+        let proven = self.prove(method, written, source, same_boundaries).await;
+        self.without_strays(proven, &etag).await
+    }
+
+    /// What was proven; when the source turned out to be no more, the target that was written with this `ETag` is removed.
+    pub(super) async fn without_strays(
+        &self,
+        proven: Result<CopyResult, Trouble>,
+        etag: &str,
+    ) -> Result<CopyResult, Trouble> {
+        if let Err(Trouble::Again(failure) | Trouble::Failed(failure)) = &proven
+            && failure.class == FailureClass::SourceChanged
+        {
+            // Made of a source that is no more, perhaps of two of them.
+            self.remove_ours(etag).await;
+        }
+        proven
+    }
+
+    pub(super) async fn prove(
+        &mut self,
+        method: Method,
+        mut written: Written,
+        mut source: Option<ObjectMeta>,
+        same_boundaries: bool,
+    ) -> Result<CopyResult, Trouble> {
+        let listed = Side { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
+        let answered =
+            Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
+        let mut verdict = compare(source.as_ref().map_or(listed, Side::from), answered, same_boundaries);
+        if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
+            // The answers do not settle it: look at both sides.
+            if source.is_none() {
+                source = Some(self.head_source().await?);
+            }
+            verdict = match (self.look_back().await?, source.as_ref()) {
+                (LookBack::Gone, _) => return Err(self.target_changed("is gone")),
+                (LookBack::Found(target), _) if target.etag != written.etag => {
+                    return Err(self.target_changed("holds something else"));
+                }
+                (LookBack::Found(target), Some(source)) => {
+                    let verdict = self.compare_sides(source, &target, same_boundaries, false).await?;
+                    written.checksum = target.checksum.or(written.checksum);
+                    verdict
+                }
+                (LookBack::Denied, Some(source)) => compare(Side::from(source), answered, same_boundaries),
+                (_, None) => Verdict::Unknown,
+            };
+        }
+        self.conclude(method, verdict, written).await
+    }
+
+    /// What a verdict means to the policy: done, a mismatch, or both sides must be read.
+    pub(super) async fn conclude(
+        &mut self,
+        method: Method,
+        verdict: Verdict,
+        written: Written,
+    ) -> Result<CopyResult, Trouble> {
+        let must_read = match (&verdict, self.policy.verify) {
+            (Verdict::Differs(_), _) => false,
+            (Verdict::Doubtful(_), _) | (_, Verify::Content) | (Verdict::Unknown, Verify::Checksum) => true,
+            (Verdict::Proven(_) | Verdict::Unknown, _) => false,
+        };
+        let verified = if must_read {
+            match self.compare_content(&written).await? {
+                Compared::Equal => Verified::Content,
+                Compared::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
+                Compared::Gone => return Err(self.target_changed("holds something else")),
+            }
+        } else {
+            match verdict {
+                Verdict::Proven(verified) => verified,
+                Verdict::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
+                Verdict::Doubtful(_) | Verdict::Unknown => {
+                    // Nothing but the pin says that all parts are of one version, and some services ignore it.
+                    self.head_source().await?;
+                    Verified::Size
+                }
+            }
+        };
+        Ok(CopyResult { state: State::Done, method, target: written, verified })
+    }
+
+    /// What we wrote is not there any more: whatever is there now is not ours to judge, nor to remove.
+    pub(super) fn target_changed(&self, now: &str) -> Trouble {
+        let message = format!(
+            "{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",
+            self.target_address()
+        );
+        Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
+    }
+
+    /// The target is proven wrong: it must not look whole. Bytes that passed through here may have been spoiled on the way, and
+    /// are sent once more.
+    pub(super) async fn mismatch(&self, method: Method, written: &Written, how: &str) -> Trouble {
+        let left = self.remove_ours(&written.etag).await;
+        let message = format!(
+            "{} is not what {} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
+            self.target_address(),
+            self.source_address()
+        );
+        let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message);
+        if method == Method::Stream { Trouble::Again(failure) } else { Trouble::Failed(failure) }
+    }
+
+    /// Remove the target, but only while it is what we wrote. Says what became of it.
+    pub(super) async fn remove_ours(&self, etag: &str) -> &'static str {
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        let target = self.target.uncancelled();
+        let there = target
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+                store.head(bucket, key, None, None).await
+            })
+            .await;
+        match there {
+            Ok(now) if now.etag == etag => {
+                let removed = target
+                    .call(RequestSpec::write("DeleteObject", bucket), &self.tries, async |store| {
+                        store.delete(bucket, key).await
+                    })
+                    .await;
+                match removed {
+                    Ok(()) => "The target was removed.",
+                    Err(_) => "The target could NOT be removed: do not use it.",
+                }
+            }
+            Ok(_) => "Somebody else has replaced the target meanwhile.",
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => "The target is gone.",
+            Err(_) => "The target could NOT be removed: do not use it.",
+        }
+    }
+
+    pub(crate) fn note(&mut self, what: &str, error: &StoreError) {
+        self.not_carried.push(format!("{what}: {} ({}). {}", error.code, error.operation, error.advice()));
+    }
+}
