@@ -27,6 +27,8 @@ pub enum VfsError {
     Denied(StoreError),
     /// Any other failure of the service, after all retries.
     Failed(StoreError),
+    /// An archive that cannot be read as a folder, or not as its index says: the object, the cause and the next step.
+    BadArchive(String),
 }
 
 impl VfsError {
@@ -59,6 +61,7 @@ impl fmt::Display for VfsError {
             Self::NotADirectory => f.write_str("not a directory"),
             Self::IsADirectory => f.write_str("is a directory"),
             Self::Invalid => f.write_str("invalid argument"),
+            Self::BadArchive(text) => f.write_str(text),
             Self::Archived(error) | Self::Denied(error) | Self::Failed(error) => {
                 write!(f, "{error}. {}", error.advice())
             }

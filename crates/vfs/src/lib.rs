@@ -10,6 +10,7 @@ mod fetch;
 pub mod pool;
 pub mod reader;
 mod source;
+pub mod tar;
 pub mod tree;
 mod version;
 
