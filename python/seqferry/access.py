@@ -17,9 +17,9 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry import endpoints, profiles
+from seqferry import endpoints, operations, profiles, stored_spec
 from seqferry.errors import AccessError
-from seqferry.models import Access, Identity, Location, TransferSpec
+from seqferry.models import OPERATION_TRANSFER, Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 
 _PROOF_DIGITS: Final = 12
 """Of a SHA-256 in hexadecimal: no key can be found from so few, and no two identities of one site meet by chance."""
@@ -53,7 +53,7 @@ def resolved(spec: TransferSpec) -> TransferSpec:
 
 def resolved_place(place: Location) -> Location:
     """The place with its endpoint, its region, and the identity of this process there."""
-    if place.disk or place.access is not None:
+    if isinstance(place, LocalFolder) or place.access is not None:
         return place
     profile = place.profile or _default_profile()
     settings = profiles.settings(profile)
@@ -83,7 +83,7 @@ def resolved_place(place: Location) -> Location:
     )
 
 
-def here(place: Location) -> Location:
+def here(place: S3Location) -> S3Location:
     """The place as this process reaches it: with the profile of its own that is the recorded identity.
 
     Raises:
@@ -109,8 +109,15 @@ def require(spec: TransferSpec) -> None:
 
 
 def needs(spec: TransferSpec) -> str | None:
-    """All that a worker must have for this transfer, as JSON; None when any worker will do."""
+    """All that a worker must have for this transfer, as JSON; None when any worker will do.
+
+    Each entry is a recorded access, or names features of the spec.
+    """
     found = [asdict(access) for access in _of(spec) if access.identity.source != "anonymous" or access.ca_bundle]
+    if features := stored_spec.features(spec):
+        # As an identity as well, which nobody is: so versions that know nothing of features leave it alone.
+        nobody = {"source": f"a newer version ({features[0]})", "proof": ""}
+        found.append({"features": features, "identity": nobody, "ca_bundle": None})
     return json.dumps(found, sort_keys=True) if found else None
 
 
@@ -118,20 +125,24 @@ def lane(needs: str | None) -> str | None:
     """The name of the queues that only workers take from that have what is needed; None for those of all workers."""
     if needs is None:
         return None
-    accesses = {json.dumps([one["identity"]["proof"], one["ca_bundle"]]) for one in json.loads(needs)}
-    return _digest(sorted(accesses))
+    found = {
+        json.dumps(one["features"] if "features" in one else [one["identity"]["proof"], one["ca_bundle"]])
+        for one in json.loads(needs)
+    }
+    return _digest(sorted(found))
 
 
 def own_needs() -> str | None:
     """Of transfers that are submitted in this process, when no option says otherwise."""
-    place = resolved_place(Location(""))
+    place = resolved_place(S3Location(""))
     return needs(TransferSpec(source=place, target=place))
 
 
 def missing(needs: str | None) -> str | None:
     """The first of the needs that this process has not, in words; None when it has all."""
     for one in json.loads(needs) if needs is not None else ():
-        if (found := _missing(access_of(one))) is not None:
+        found = operations.lacking(one["features"]) if "features" in one else _missing(access_of(one))
+        if found is not None:
             return found
     return None
 
@@ -167,12 +178,44 @@ def submission(spec: TransferSpec) -> str:
     Temporary keys of one account count as the same, since one may be the newer key of the other: ``proofs`` tells them
     apart. Of a key whose account is not known, only the key itself is the same.
     """
-    form = asdict(spec)
+    form = _form(spec)
     for side in ("source", "target"):
         found = form[side]["access"]
         if found is not None and found["identity"]["source"] == _RENEWED and found["identity"]["role"]:
             found["identity"]["proof"] = ""
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _form(spec: TransferSpec) -> dict[str, Any]:
+    """The spec with the fields that all versions have recorded, and others where they hold something.
+
+    So what asks for the same has the same form in all versions.
+    """
+    form = asdict(spec)
+    if form["operation"] == OPERATION_TRANSFER:
+        del form["operation"]
+    if not form["options"]:
+        del form["options"]
+    for side in ("source", "target"):
+        place = form[side]
+        disk = "path" in place
+        if disk:
+            place["bucket"] = place.pop("path")
+        form[side] = _OF_PLACE | {"disk": disk} | place
+    return form
+
+
+_OF_PLACE: Final = {
+    "endpoint_url": None,
+    "region": None,
+    "profile": None,
+    "anonymous": False,
+    "symlinks": "follow",
+    "empty_directories": False,
+    "page_cache": False,
+    "preserve_permissions": False,
+    "access": None,
+}
 
 
 def proofs(spec: TransferSpec) -> list[str]:
@@ -181,7 +224,8 @@ def proofs(spec: TransferSpec) -> list[str]:
 
 
 def _of(spec: TransferSpec) -> Iterable[Access]:
-    return (place.access for place in (spec.source, spec.target) if place.access is not None)
+    places = (place for place in (spec.source, spec.target) if isinstance(place, S3Location))
+    return (place.access for place in places if place.access is not None)
 
 
 def _missing(access: Access) -> str | None:
@@ -191,7 +235,7 @@ def _missing(access: Access) -> str | None:
         # Not known to be what this process has.
         return described(access.identity)
     try:
-        here(Location("", profile=access.identity.profile, access=access))
+        here(S3Location("", profile=access.identity.profile, access=access))
     except AccessError:
         return described(access.identity)
     return None

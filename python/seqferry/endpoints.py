@@ -10,7 +10,7 @@ import os
 from typing import Final
 
 from seqferry import profiles
-from seqferry.models import Location
+from seqferry.models import S3Location
 
 _AWS: Final = ".amazonaws.com"
 _AWS_APART: Final = {".amazonaws.com.cn": "aws-cn", ".us-gov-": "aws-us-gov"}
@@ -18,13 +18,13 @@ _AWS_APART: Final = {".amazonaws.com.cn": "aws-cn", ".us-gov-": "aws-us-gov"}
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
-def of(place: Location) -> str | None:
+def of(place: S3Location) -> str | None:
     """What tells endpoints apart: the URL in one spelling; None for AWS, whichever address leads there."""
     found = url(place)
     return _normal(found) if found else None
 
 
-def url(place: Location) -> str | None:
+def url(place: S3Location) -> str | None:
     """The URL that requests to this place go to; None for AWS itself."""
     if place.endpoint_url or place.access is not None:
         return place.endpoint_url

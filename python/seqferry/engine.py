@@ -16,7 +16,7 @@ from seqferry import spec as specs
 from seqferry._native import CopyItem, Events, Failure, Job, ObjectInfo, Progress
 from seqferry.config import Settings
 from seqferry.errors import StorageError
-from seqferry.models import RESULT_COLUMNS, Access, Identity, Location, TransferSpec
+from seqferry.models import RESULT_COLUMNS, Access, Identity, LocalFolder, Location, TransferSpec
 
 __all__ = [
     "CopyItem",
@@ -72,7 +72,7 @@ def _translated() -> Generator[None]:
 
 
 def _endpoint(place: Location) -> _native.Endpoint:
-    if place.disk:
+    if isinstance(place, LocalFolder):
         return _native.Endpoint(
             disk=True,
             symlinks=place.symlinks,
@@ -150,12 +150,12 @@ class Engine:
     def check_bucket(self, place: Location) -> None:
         """Raise StorageError when the bucket of this place cannot be used."""
         with _translated():
-            self._native.check_bucket(_endpoint(place), place.bucket)
+            self._native.check_bucket(_endpoint(place), place.container)
 
     def head(self, place: Location, keys: list[str]) -> list[ObjectInfo | None]:
         """Look each key up; None where there is no such object."""
         with _translated():
-            return self._native.head(_endpoint(place), place.bucket, keys)
+            return self._native.head(_endpoint(place), place.container, keys)
 
     def delete(
         self, place: Location, objects: Iterable[tuple[str, str | None]], *, epoch: int | None = None
@@ -166,7 +166,7 @@ class Engine:
         the lease (see ``lease``): ``LEASE_LAPSED`` else.
         """
         with _translated():
-            return self._native.delete(_endpoint(place), place.bucket, list(objects), epoch=epoch)
+            return self._native.delete(_endpoint(place), place.container, list(objects), epoch=epoch)
 
     def lease(self, until: int, epoch: int) -> None:
         """Let jobs of this epoch write until then, by ``lease_clock``, and no other job that has an epoch."""
@@ -183,7 +183,7 @@ class Engine:
         Yields an empty page now and then while waiting, so that the caller can look around.
         """
         with _translated():
-            listing = self._native.list(_endpoint(place), place.bucket, place.key, limit=limit)
+            listing = self._native.list(_endpoint(place), place.container, place.key, limit=limit)
             try:
                 while (page := listing.next(0.5)) is not None:
                     yield page
@@ -205,9 +205,9 @@ class Engine:
         with _translated():
             policy = _native.CopyPolicy(
                 source=_endpoint(spec.source),
-                source_bucket=spec.source.bucket,
+                source_bucket=spec.source.container,
                 target=_endpoint(spec.target),
-                target_bucket=spec.target.bucket,
+                target_bucket=spec.target.container,
                 source_prefix=spec.source.key,
                 target_prefix=spec.target.key,
                 if_exists=spec.if_exists,

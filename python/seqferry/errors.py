@@ -6,6 +6,7 @@
     ├── NotFoundError         no such transfer                                              exit code 1
     ├── ConflictError         the transfer is in a state that does not allow the act        exit code 1
     ├── AccessError           this process is not the identity that a transfer needs        exit code 1
+    ├── UnsupportedError      a transfer asks for what this version does not know           exit code 1
     ├── WorkerBusyError       another worker holds the state folder (SQLite)                exit code 1
     ├── PolicyError           the server's policy or the client's role does not allow it    exit code 1
     ├── OverloadError         the server is busy, or the storage did not answer it in time  exit code 1
@@ -17,6 +18,8 @@ All of them survive pickling (they may cross a DBOS step): one message argument,
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 
 class SeqferryError(Exception):
@@ -49,6 +52,32 @@ class ConflictError(SeqferryError):
 
 class AccessError(SeqferryError):
     code = "access"
+
+
+class UnsupportedError(SeqferryError):
+    """A stored transfer asks for what this version of Seqferry does not know; another version may.
+
+    Attributes:
+        what: the unknown part, in words: ``the operation 'pack'``.
+    """
+
+    code = "unsupported"
+
+    def __init__(self, message: str, what: str = "") -> None:
+        super().__init__(message, what)
+        self.what = what
+
+    @classmethod
+    def of(cls, what: str) -> Self:
+        return cls(f"The transfer has {what}, which this version of Seqferry does not know. Upgrade Seqferry.", what)
+
+    @property
+    def needs(self) -> str:
+        """The worker that can do it, in words."""
+        return f"a worker with a version of Seqferry that knows {self.what}"
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class WorkerBusyError(SeqferryError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry import endpoints
-from seqferry.models import TransferSpec
+from seqferry.models import LocalFolder, TransferSpec
 from seqferry.spec import target_key
 
 _DISK: Final = "disk"
@@ -13,7 +13,7 @@ _DISK: Final = "disk"
 
 def place(spec: TransferSpec) -> str:
     """The bucket of the target at its endpoint, or this machine's disks. Keys of different places never meet."""
-    if spec.target.disk:
+    if isinstance(spec.target, LocalFolder):
         return _DISK
     return f"{endpoints.of(spec.target) or 'aws'} {spec.target.bucket}"
 
@@ -58,4 +58,4 @@ def _common(keys: set[str]) -> str:
 
 def _whole(spec: TransferSpec, key: str) -> str:
     """The key itself; on a disk the path from the root, since folders lie in each other."""
-    return f"{spec.target.bucket.rstrip('/')}/{key}" if spec.target.disk else key
+    return spec.target.at(key) if isinstance(spec.target, LocalFolder) else key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -98,13 +99,8 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
-    """A place in object storage, ``s3://bucket/key`` as seen through an endpoint, or on a disk. Holds no secret.
-
-    On a ``disk``, ``bucket`` is the absolute path of a folder of this machine, and ``key`` a path below it. Links below
-    it are followed, skipped, or kept as what they are; ``empty_directories`` are keys with a last slash, or not seen.
-    What is written there stays in the system's ``page_cache``, or large files pass it. Permissions that are kept with
-    an object are set as they are with ``preserve_permissions``; otherwise they only narrow those of a new file.
+class S3Location:
+    """A place in object storage: ``s3://bucket/key`` as seen through an endpoint. Holds no secret.
 
     Without ``access``, the environment of the process that does the work decides what the other fields leave open.
     With it, they leave nothing open: no endpoint is AWS itself.
@@ -116,31 +112,73 @@ class Location:
     region: str | None = None
     profile: str | None = None
     anonymous: bool = False
-    disk: bool = False
-    symlinks: Symlinks = "follow"
-    empty_directories: bool = False
-    page_cache: bool = False
-    preserve_permissions: bool = False
     access: Access | None = None
+
+    @property
+    def container(self) -> str:
+        """What holds the keys: the bucket."""
+        return self.bucket
 
     @property
     def uri(self) -> str:
         return self.at(self.key)
 
     def at(self, key: str) -> str:
-        """The address, or the path, of another key in the same bucket."""
-        return f"{self.bucket.rstrip('/')}/{key}" if self.disk else f"s3://{self.bucket}/{key}"
+        """The address of another key in the same bucket."""
+        return f"s3://{self.bucket}/{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """A place on a disk of this machine: the absolute ``path`` of a folder, and ``key``, a path below it.
+
+    Attributes:
+        symlinks: links below the folder are followed, skipped, or kept as what they are.
+        empty_directories: empty folders are keys with a last slash, or not seen.
+        page_cache: what is written stays in the system's page cache; otherwise large files pass it.
+        preserve_permissions: permissions that are kept with an object are set as they are; otherwise they only narrow
+            those of a new file.
+    """
+
+    path: str
+    key: str = ""
+    symlinks: Symlinks = "follow"
+    empty_directories: bool = False
+    page_cache: bool = False
+    preserve_permissions: bool = False
+
+    @property
+    def container(self) -> str:
+        """What holds the keys: the folder."""
+        return self.path
+
+    @property
+    def uri(self) -> str:
+        return self.at(self.key)
+
+    def at(self, key: str) -> str:
+        """The path of another key below the same folder."""
+        return f"{self.path.rstrip('/')}/{key}"
+
+
+Location = S3Location | LocalFolder
+"""A place that objects are read from or written to."""
+
+OPERATION_TRANSFER: Final = "transfer"
 
 
 @dataclass(frozen=True, slots=True)
 class TransferSpec:
-    """What was asked. Stored as JSON in the ``transfer`` row and never changed.
+    """What was asked. Stored in the ``transfer`` row (``stored_spec``) and never changed.
 
     Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object
     ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed
     by what follows ``strip`` at the start of the source key (``strip`` is always a prefix of it); with ``single``,
     ``target.key`` itself. With ``delete``, what is below ``target.key`` and has no object in the source is removed once
     all has arrived, unless that would be more than ``max_delete`` objects.
+
+    A new field has a default that means what specs without it have meant: only other values are stored, so that older
+    workers do what they can do.
     """
 
     source: Location
@@ -157,6 +195,10 @@ class TransferSpec:
     """Keep the MD5 of each local file with its object."""
     delete: bool = False
     max_delete: int | None = None
+    operation: str = OPERATION_TRANSFER
+    """What is done with the objects: a name in ``operations``."""
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
+    """Options of the operation that are its own: values that JSON can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +257,8 @@ class Status:
     live: Live = field(default_factory=Live)
     waits_for: str | None = None
     """In words, when no worker is at it and none that is there may be: ``a worker with profile lab``."""
+    unsupported: str | None = None
+    """What the spec holds that this version does not know, in words; ``spec`` is then what it can show of it."""
     blocked_by: str | None = None
     """The unfinished transfer that it waits for, since both write to the same keys."""
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from seqferry import endpoints
 from seqferry.errors import PolicyError
-from seqferry.models import Location, TransferSpec
+from seqferry.models import LocalFolder, Location, S3Location, TransferSpec
 
 _REFUSED: Final = tuple(
     ipaddress.ip_network(text)
@@ -63,6 +63,8 @@ class Policy:
             PolicyError: it is not allowed.
         """
         for place in (spec.source, spec.target):
+            if isinstance(place, LocalFolder):
+                continue
             if place.endpoint_url is not None:
                 self._check_endpoint(place.endpoint_url)
             own_profile = os.environ.get("AWS_PROFILE")
@@ -78,11 +80,13 @@ class Policy:
 
     def _check_endpoint(self, url: str) -> None:
         refuse_address(_host(url), url)
-        own = endpoints.of(Location(bucket=""))
-        asked = endpoints.of(Location(bucket="", endpoint_url=url))
+        own = endpoints.of(S3Location(bucket=""))
+        asked = endpoints.of(S3Location(bucket="", endpoint_url=url))
         # All hosts of AWS have one spelling, and some belong to other customers: those are compared as written.
         if asked is not None and "://" in asked:
-            allowed = asked == own or asked in {endpoints.of(Location("", endpoint_url=one)) for one in self.endpoints}
+            allowed = asked == own or asked in {
+                endpoints.of(S3Location("", endpoint_url=one)) for one in self.endpoints
+            }
         else:
             allowed = url.lower().rstrip("/") in {one.lower().rstrip("/") for one in self.endpoints}
         if not allowed:
@@ -99,8 +103,8 @@ def check_addresses(spec: TransferSpec) -> None:
         PolicyError: one leads there.
     """
     for place in (spec.source, spec.target):
-        url = endpoints.of(place)
-        if place.disk or url is None or "://" not in url:
+        url = endpoints.of(place) if isinstance(place, S3Location) else None
+        if url is None or "://" not in url:
             continue
         host = _host(url)
         try:
@@ -137,7 +141,7 @@ def _host(url: str) -> str:
 
 
 def _check_below(act: str, allowed: tuple[str, ...], place: Location, keys: list[str]) -> None:
-    if place.disk:
+    if isinstance(place, LocalFolder):
         return
     fitting = [start for start in allowed if place.uri.startswith(start)]
     if not fitting:

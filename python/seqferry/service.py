@@ -12,7 +12,7 @@ from typing import Any, Final, Self, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, local, sources
+from seqferry import access, local, operations, sources, stored_spec
 from seqferry import spec as specs
 from seqferry.config import Settings
 from seqferry.db import events, evidence, objects, transfers
@@ -20,15 +20,17 @@ from seqferry.db.database import Database
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
 from seqferry.engine import Engine, ObjectInfo
-from seqferry.errors import AccessError, ConflictError, NotFoundError, UsageError
+from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.models import (
     Event,
     Evidence,
     FailureGroup,
+    LocalFolder,
     Location,
     ObjectRecord,
     ObjectState,
     PlannedCopy,
+    S3Location,
     Status,
     Submission,
     TransferSpec,
@@ -117,9 +119,11 @@ class Service:
             UsageError: the spec makes no sense, or needs this machine's disk while any machine may do the work, or the
                 idempotency key is empty or longer than 255 bytes.
             ConflictError: the key was used for another spec.
+            UnsupportedError: there is no such operation.
         """
+        operations.require(spec)
         spec = specs.checked(access.resolved(spec))
-        if (spec.source.disk or spec.target.disk) and not self.database.is_sqlite:
+        if specs.is_local(spec) and not self.database.is_sqlite:
             raise UsageError(
                 "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
                 "of its own. Unset SEQFERRY_DATABASE_URL for this command."
@@ -167,11 +171,11 @@ class Service:
         for transfer_id in ready:
             try:
                 self._release(transfer_id)
-            except (KeyError, TypeError, ValueError):
-                # A spec that this version cannot read. All others go on.
+            except UnsupportedError as why:
+                # All others go on.
                 if transfer_id not in self._unreadable:
                     self._unreadable.add(transfer_id)
-                    log.exception("transfer %s stays where it is: it cannot be read", transfer_id)
+                    log.warning("transfer %s stays where it is: %s", transfer_id, why)
 
     def _release(self, transfer_id: str) -> None:
         with self.database.write() as connection:
@@ -190,9 +194,11 @@ class Service:
             earlier = transfers.by_idempotency_key(connection, idempotency_key)
         return None if earlier is None else _same_submission(*earlier, access.resolved(spec))
 
-    def missing(self, spec: TransferSpec) -> str | None:
-        """What this process lacks to do such a transfer, in words: ``profile lab``. None when it lacks nothing."""
-        return access.missing(access.needs(spec))
+    def missing(self, status: Status) -> str | None:
+        """What this process lacks to do the transfer, in words: ``profile lab``. None when it lacks nothing."""
+        if status.unsupported is not None:
+            return f"a version of Seqferry that knows {status.unsupported}"
+        return access.missing(access.needs(status.spec))
 
     def status(self, transfer_id: str) -> Status:
         """One transfer; a unique start of its id of at least 4 characters is enough.
@@ -298,21 +304,33 @@ class Service:
             StorageError: a folder is not there, or cannot be used.
         """
         for place, is_target in ((status.spec.source, False), (status.spec.target, True)):
-            if place.disk and not status.ended and status.state != "cancelling" and (status.planned or not is_target):
-                local.check_there(place.bucket, is_target=is_target)
+            if (
+                isinstance(place, LocalFolder)
+                and not status.ended
+                and status.state != "cancelling"
+                and (status.planned or not is_target)
+            ):
+                local.check_there(place.path, is_target=is_target)
 
     def check_access(self, status: Status) -> None:
         """See that this process may go on with a transfer that no worker is at.
 
         Raises:
             AccessError: it was submitted with credentials that this process has not.
+            UnsupportedError: this version does not know what it asks for.
         """
-        if status.ended or status.live.workers:
+        if status.ended:
             return
-        if (missing := self.missing(status.spec)) is not None:
+        if status.unsupported is not None:
+            raise UnsupportedError.of(status.unsupported)
+        if status.live.workers:
+            return
+        if (missing := self.missing(status)) is not None:
             places = " and ".join(
                 dict.fromkeys(
-                    place.endpoint_url or "AWS" for place in (status.spec.source, status.spec.target) if not place.disk
+                    place.endpoint_url or "AWS"
+                    for place in (status.spec.source, status.spec.target)
+                    if isinstance(place, S3Location)
                 )
             )
             raise AccessError(
@@ -358,7 +376,7 @@ class Service:
 
     def free_space(self, spec: TransferSpec) -> int | None:
         """Bytes that may still be written at the target; None where nobody can tell, as of S3."""
-        return local.free_bytes(spec.target.bucket) if spec.target.disk else None
+        return local.free_bytes(spec.target.path) if isinstance(spec.target, LocalFolder) else None
 
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.
@@ -390,7 +408,7 @@ def _start_of_id(text: str) -> str:
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:
     # An older version has recorded fewer fields, and resolved nothing.
-    if access.submission(access.resolved(specs.from_json(earlier))) != access.submission(now):
+    if access.submission(access.resolved(stored_spec.read(earlier))) != access.submission(now):
         raise ConflictError(
             f"This idempotency key was used before for another transfer ({transfer_id}). Use a new key for a new one."
         )

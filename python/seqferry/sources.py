@@ -10,7 +10,7 @@ from typing import Final
 from seqferry import local
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError, UsageError
-from seqferry.models import Location, TransferSpec
+from seqferry.models import LocalFolder, Location, TransferSpec
 from seqferry.spec import checked, is_left_out, is_own, source_key
 
 log: Final = logging.getLogger("seqferry.sources")
@@ -41,12 +41,12 @@ def check_buckets(engine: Engine, spec: TransferSpec) -> None:
     Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
     a target from which nothing is removed do without.
     """
-    if spec.source.disk:
-        local.check_source(spec.source.bucket)
+    if isinstance(spec.source, LocalFolder):
+        local.check_source(spec.source.path)
     else:
         _check_bucket(engine, spec.source, is_listed=spec.keys is None and not spec.single)
-    if spec.target.disk:
-        local.check_target(spec.target.bucket)
+    if isinstance(spec.target, LocalFolder):
+        local.check_target(spec.target.path)
     elif spec.target != spec.source:
         _check_bucket(engine, spec.target, is_listed=spec.delete)
 
@@ -123,7 +123,9 @@ def extras(
     folder of our records. ``unknown`` tells which keys of the source are to be looked up: not what was copied just now.
     ``refused`` gets some of the names that could not be looked at.
     """
-    target = replace(spec.target, symlinks="keep" if spec.target.symlinks == "keep" else "skip")
+    target = spec.target
+    if isinstance(target, LocalFolder) and target.symlinks == "follow":
+        target = replace(target, symlinks="skip")
     for page in engine.list(target):
         there = {
             source_key(spec, info.key): (info.key, info.etag)
@@ -165,7 +167,7 @@ def _missing_keys(spec: TransferSpec, missing: list[str]) -> str:
 
 
 def _missing_single(engine: Engine, source: Location) -> str:
-    if source.disk:
+    if isinstance(source, LocalFolder):
         return f"There is no file {source.uri} any more."
     below = replace(source, key=source.key + "/")
     try:

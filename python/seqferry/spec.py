@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict
 from functools import partial
-from typing import Any, Final, cast, get_args
+from typing import Final, cast, get_args
 from urllib.parse import urlsplit
 
-from seqferry import access, endpoints, local
+from seqferry import endpoints, local
 from seqferry.errors import UsageError
-from seqferry.models import IfExists, Location, Symlinks, TransferSpec, Verify, Way
+from seqferry.models import IfExists, LocalFolder, Location, S3Location, Symlinks, TransferSpec, Verify, Way
 
 MIB: Final = 1024 * 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -112,8 +110,7 @@ def build_spec(
             "(within a machine use cp or rsync)."
         )
     on_disk = partial(
-        Location,
-        disk=True,
+        LocalFolder,
         symlinks=cast("Symlinks", symlinks),
         empty_directories=empty_directories,
         page_cache=page_cache,
@@ -129,7 +126,7 @@ def build_spec(
         from_ = on_disk(source_bucket, source_key)
     else:
         source_bucket, source_key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
-        from_ = Location(
+        from_ = S3Location(
             bucket=source_bucket,
             key=source_key,
             endpoint_url=source_url,
@@ -148,7 +145,7 @@ def build_spec(
             target_key += name or ""
         elif not single:
             target_key += "/"
-        to = Location(
+        to = S3Location(
             bucket=target_bucket,
             key=target_key,
             endpoint_url=target_url,
@@ -187,8 +184,8 @@ def build_mirror_spec(
             raise UsageError(f"'{_shown(bucket)}' cannot be the name of a bucket.")
     return checked(
         TransferSpec(
-            source=Location(bucket=src_bucket, key=src_prefix),
-            target=Location(bucket=dst_bucket, key=dst_prefix),
+            source=S3Location(bucket=src_bucket, key=src_prefix),
+            target=S3Location(bucket=dst_bucket, key=dst_prefix),
             strip=src_prefix,
             # The same key twice would be the same object twice.
             keys=None if src_keys is None else tuple(dict.fromkeys(src_keys)),
@@ -206,10 +203,11 @@ def checked(spec: TransferSpec) -> TransferSpec:
     _check_choice("--if-exists", spec.if_exists, get_args(IfExists))
     _check_choice("--verify", spec.verify, get_args(Verify))
     for place in (spec.source, spec.target):
-        _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
-    if spec.storage_class is not None and spec.target.disk:
+        if isinstance(place, LocalFolder):
+            _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
+    if spec.storage_class is not None and isinstance(spec.target, LocalFolder):
         raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
-    if spec.md5 and not spec.source.disk:
+    if spec.md5 and not isinstance(spec.source, LocalFolder):
         raise UsageError(
             f"--md5 is for local files that are copied to S3, and the source is {_shown(spec.source.uri)}; leave it "
             "out (what objects carry already travels with them)."
@@ -256,14 +254,18 @@ def checked(spec: TransferSpec) -> TransferSpec:
 
 def is_own(place: Location, key: str, own: str) -> bool:
     """Whether a key of this place is in the folder of our records."""
-    within = local.below(place.bucket, own) if place.disk else None
+    within = local.below(place.path, own) if isinstance(place, LocalFolder) else None
     return within is not None and key.startswith(within)
 
 
 def is_same_store(spec: TransferSpec) -> bool:
     """True when source and target are in the same bucket of the same endpoint."""
-    source, target = spec.source, spec.target
-    return source.bucket == target.bucket and source.disk == target.disk and _on_one_endpoint(spec)
+    return not is_local(spec) and spec.source.container == spec.target.container and _on_one_endpoint(spec)
+
+
+def is_local(spec: TransferSpec) -> bool:
+    """True when the source or the target is on a disk of this machine."""
+    return isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
 
 
 def way(spec: TransferSpec) -> Way:
@@ -273,13 +275,14 @@ def way(spec: TransferSpec) -> Way:
 
 def why_streamed(spec: TransferSpec) -> str | None:
     """Why no storage can copy these bytes itself; None when one can be asked to."""
-    if spec.source.disk or spec.target.disk:
-        return f"the {'source' if spec.source.disk else 'target'} is a local path"
+    for side, place in (("source", spec.source), ("target", spec.target)):
+        if isinstance(place, LocalFolder):
+            return f"the {side} is a local path"
     return None if _on_one_endpoint(spec) else "source and target are on different endpoints"
 
 
 def _on_one_endpoint(spec: TransferSpec) -> bool:
-    return endpoints.of(spec.source) == endpoints.of(spec.target)
+    return len({endpoints.of(place) for place in (spec.source, spec.target) if isinstance(place, S3Location)}) == 1
 
 
 def target_key(spec: TransferSpec, source_key: str) -> str:
@@ -322,10 +325,10 @@ def refusal(
         return listed[0], f"{source()}: {listed[1]}"
     if own is not None and (is_own(spec.source, source_key, own) or is_own(spec.target, target_key, own)):
         return "StateFolder", f"{source()}: records of transfers, which change as this one goes on, are kept in {own}."
-    if spec.target.disk and target_key != "":
+    if isinstance(spec.target, LocalFolder) and target_key != "":
         if (refused := local.refusal(target_key, size)) is None:
             return None
-        return refused[0], f"{source()} cannot be a file in {spec.target.bucket}. {refused[1]}"
+        return refused[0], f"{source()} cannot be a file in {spec.target.path}. {refused[1]}"
     if target_key == "":
         why = f"{source()} is the source prefix itself, so that no name is left for it in {spec.target.at('')}."
         return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
@@ -339,24 +342,6 @@ def refusal(
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
         return "TargetInsideSource", f"{why} Choose a target outside of the source."
     return None
-
-
-def to_json(spec: TransferSpec) -> str:
-    return json.dumps(asdict(spec), ensure_ascii=False, sort_keys=True)
-
-
-def from_json(text: str) -> TransferSpec:
-    data: dict[str, Any] = json.loads(text)
-    data["source"] = _location(data["source"])
-    data["target"] = _location(data["target"])
-    if data["keys"] is not None:
-        data["keys"] = tuple(data["keys"])
-    return TransferSpec(**data)
-
-
-def _location(data: dict[str, Any]) -> Location:
-    found = data.pop("access", None)
-    return Location(**data, access=access.access_of(found) if found is not None else None)
 
 
 def _check_key(key: str) -> None:
@@ -373,7 +358,10 @@ def _check_key(key: str) -> None:
 def _check_text(spec: TransferSpec) -> None:
     """Refuse what is no text: JSON and command lines can hold halves of characters, which nothing can store."""
     for side, place in (("source", spec.source), ("target", spec.target)):
-        _check_utf8(f"The {side} {'folder' if place.disk else 'bucket'}", place.bucket)
+        if isinstance(place, LocalFolder):
+            _check_utf8(f"The {side} folder", place.path)
+            continue
+        _check_utf8(f"The {side} bucket", place.bucket)
         _check_utf8(f"The {side} endpoint URL", place.endpoint_url)
         _check_utf8(f"The {side} region", place.region)
         _check_utf8(f"The {side} profile", place.profile)
@@ -396,7 +384,7 @@ def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{option} '{_shown(word)}' is not known; choose one of {', '.join(choices)}.")
 
 
-def check_place(place: Location) -> None:
+def check_place(place: S3Location) -> None:
     """Raise UsageError when the place's endpoint or region cannot be one."""
     _check_endpoint(place.endpoint_url)
     if place.region is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", place.region):

@@ -15,7 +15,7 @@ _MANY = 400
 _SCRIPT = """
 import os, sys
 from seqferry.engine import Engine
-from seqferry.models import Location
+from seqferry.models import S3Location
 
 def resident():
     with open("/proc/self/statm") as file:
@@ -23,7 +23,7 @@ def resident():
 
 engine, seen = Engine(), []
 for number in range(int(sys.argv[2])):
-    engine.check_bucket(Location(bucket="bucket", endpoint_url=sys.argv[1], region=f"region-{number}"))
+    engine.check_bucket(S3Location(bucket="bucket", endpoint_url=sys.argv[1], region=f"region-{number}"))
     if number in (99, int(sys.argv[2]) - 1):
         seen += [len(os.listdir("/proc/self/fd")), resident()]
 print(*seen)

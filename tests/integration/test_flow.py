@@ -16,7 +16,7 @@ from mirror import MULTIPART, SMALL, keys
 from seqferry import planning
 from seqferry.config import Settings
 from seqferry.errors import StorageError, UsageError, WorkerBusyError
-from seqferry.models import Location, TransferSpec
+from seqferry.models import S3Location, TransferSpec
 from seqferry.service import Service
 from seqferry.worker import Worker
 from support.proxy import Proxy, access_denied, expired_token, held, hold, internal_error
@@ -309,7 +309,7 @@ def test_a_named_object_that_is_not_there_is_named(ferry: Ferry) -> None:
 def test_ls_lists_what_is_below(ferry: Ferry) -> None:
     ferry.fill({"run/a": 1, "run/d/b": 2, "other": 3})
 
-    pages = ferry.service.list(Location(ferry.source, "run/", endpoint_url=ferry.reached.endpoint_url))
+    pages = ferry.service.list(S3Location(ferry.source, "run/", endpoint_url=ferry.reached.endpoint_url))
 
     assert sorted((one.key, one.size) for page in pages for one in page) == [("run/a", 1), ("run/d/b", 2)]
 

@@ -13,7 +13,7 @@ import typer
 from seqferry.cli import display, exits, summary
 from seqferry.cli.app import application
 from seqferry.cli.status import status_facts
-from seqferry.models import Location, ObjectRecord, Status, Totals, TransferSpec
+from seqferry.models import ObjectRecord, S3Location, Status, Totals, TransferSpec
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs/configuration.md").read_text()
@@ -52,7 +52,7 @@ def test_the_exit_codes_are_documented() -> None:
 
 
 def test_the_fields_of_json_events_are_documented() -> None:
-    now = Status("id", "done", TransferSpec(Location("a"), Location("b")), Totals(), True, 0.0, "ada")
+    now = Status("id", "done", TransferSpec(S3Location("a"), S3Location("b")), Totals(), True, 0.0, "ada")
     nothing: dict[str, Any] = {field.name: None for field in fields(ObjectRecord)}
     record = ObjectRecord(**{**nothing, "not_carried": ()})
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from seqferry import endpoints, policy
 from seqferry.errors import OverloadError, StorageTimeoutError
-from seqferry.models import Location, TransferSpec
+from seqferry.models import LocalFolder, Location, TransferSpec
 from seqferry.service import Service
 
 AT_ONCE: Final = 8
@@ -88,5 +88,7 @@ class StorageChecks:
 
 
 def _endpoint(place: Location) -> str:
+    if isinstance(place, LocalFolder):
+        return place.path
     found = endpoints.of(place)
     return found if found is not None and "://" in found else f"AWS (s3://{place.bucket})"

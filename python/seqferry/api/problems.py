@@ -23,6 +23,7 @@ from seqferry.errors import (
     SeqferryError,
     StorageError,
     StorageTimeoutError,
+    UnsupportedError,
     UsageError,
     WorkerBusyError,
 )
@@ -33,6 +34,7 @@ _STATUS: Final[Mapping[type[SeqferryError], int]] = {
     UsageError: 400,
     NotFoundError: 404,
     ConflictError: 409,
+    UnsupportedError: 409,
     ConfigError: 503,
     WorkerBusyError: 503,
     OverloadError: 503,

@@ -9,7 +9,17 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from seqferry.api.problems import shortened
-from seqferry.models import IfExists, ObjectRecord, ObjectState, Status, TransferSpec, TransferState, Verify, Way
+from seqferry.models import (
+    IfExists,
+    ObjectRecord,
+    ObjectState,
+    S3Location,
+    Status,
+    TransferSpec,
+    TransferState,
+    Verify,
+    Way,
+)
 from seqferry.spec import way
 
 
@@ -162,10 +172,9 @@ def _options(spec: TransferSpec) -> dict[str, Any]:
         "storage_class": spec.storage_class,
     }
     for side, place in (("source", spec.source), ("target", spec.target)):
-        options[f"{side}_endpoint_url"] = place.endpoint_url
-        options[f"{side}_region"] = place.region
-        options[f"{side}_profile"] = place.profile
-    options["no_sign_request"] = spec.source.anonymous
+        for name in ("endpoint_url", "region", "profile"):
+            options[f"{side}_{name}"] = getattr(place, name) if isinstance(place, S3Location) else None
+    options["no_sign_request"] = isinstance(spec.source, S3Location) and spec.source.anonymous
     return options
 
 

@@ -62,7 +62,7 @@ def cancel(
     with open_session(as_json=as_json, quiet=quiet, progress=not no_progress, state_dir=state_dir) as session:
         found = session.service.status(transfer)
         found = session.service.cancel(found.id, actor=actor(), abandon=abandon)
-        missing = session.service.missing(found.spec)
+        missing = session.service.missing(found)
         if not found.ended and found.live.workers == 0 and missing is not None:
             display.say(f"The cancel is recorded; a worker with {missing} aborts the open uploads.")
             display.say(f"  if there will be none: {session.command('cancel', found.id, '--abandon')}")

@@ -300,7 +300,7 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         if (why := why_streamed(spec)) is not None:
             display.say(f"The bytes would pass through the machine that does the work: {why}.")
         if free is not None and free < total:
-            display.say(f"{text.printable(spec.target.bucket)} has only {text.size(free)} free.")
+            display.say(f"{text.printable(spec.target.container)} has only {text.size(free)} free.")
         also = f", {text.count(removed, 'object')} to remove" if removed else ""
         display.say(
             f"Dry run: {text.count(objects, 'object')}, {text.size(total)}{also}. Nothing was copied or recorded."

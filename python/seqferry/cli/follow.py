@@ -111,7 +111,7 @@ class Attendant:
 
     def can(self, status: Status) -> bool:
         """Whether this process could do the transfer, were it the worker."""
-        return self._service.missing(status.spec) is None
+        return self._service.missing(status) is None
 
     def submit(self, spec: TransferSpec, actor: str, *, new: bool = False) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""

@@ -10,7 +10,7 @@ import typer
 
 from seqferry.cli import display, exits, options, text
 from seqferry.config import Settings
-from seqferry.models import Location
+from seqferry.models import S3Location
 from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def ls(
 ) -> int:
     """List objects with date (UTC), size in bytes and name."""
     bucket, key = parse_uri(place)
-    location = Location(
+    location = S3Location(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
     check_place(location)

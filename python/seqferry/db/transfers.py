@@ -24,11 +24,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import access, keyspace
-from seqferry import spec as specs
+from seqferry import access, keyspace, operations, stored_spec
 from seqferry.db import events
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
+from seqferry.errors import UnsupportedError
 from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferSpec, TransferState
 
 LIVE_SECONDS: Final = 5.0
@@ -80,7 +80,7 @@ def insert(
     Returns:
         The unfinished transfer that it waits for, since both write to the same keys.
     """
-    text, needs = specs.to_json(spec), access.needs(spec)
+    text, needs = stored_spec.write(spec), access.needs(spec)
     turn = (connection.execute(sa.select(sa.func.max(transfer.c.turn)).where(_UNFINISHED)).scalar() or 0) + 1
     blocked_by = _blocker(connection, spec, turn)
     connection.execute(
@@ -125,7 +125,8 @@ def same(connection: sa.Connection, spec: TransferSpec, actor: str) -> sa.Row[An
 def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
     if _client(row.created_by) == _client(actor):
         return True
-    return not _is_http(actor) and access.proofs(specs.from_json(row.spec)) == access.proofs(spec)
+    stored, unsupported = stored_spec.shown(row.spec)
+    return not _is_http(actor) and unsupported is None and access.proofs(stored) == access.proofs(spec)
 
 
 def _client(actor: str) -> str:
@@ -153,7 +154,7 @@ def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, ide
 def renew(connection: sa.Connection, transfer_id: str, spec: TransferSpec, at: float, actor: str) -> None:
     """Go on with a newer key of the same name."""
     needs = access.needs(spec)
-    values = {"spec": specs.to_json(spec), "needs": needs, "lane": access.lane(needs), "waits_for": None}
+    values = {"spec": stored_spec.write(spec), "needs": needs, "lane": access.lane(needs), "waits_for": None}
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
     events.append(connection, transfer_id, at, "key_renewed", actor, {"needs": json.loads(needs or "[]")})
 
@@ -175,7 +176,13 @@ def _blocker(connection: sa.Connection, spec: TransferSpec, turn: int) -> str | 
         )
         .order_by(transfer.c.turn)
     )
-    return next((row.id for row in rows if keyspace.overlap(spec, specs.from_json(row.spec))), None)
+    return next((row.id for row in rows if _overlaps(spec, row.spec)), None)
+
+
+def _overlaps(spec: TransferSpec, stored: str) -> bool:
+    other, unsupported = stored_spec.shown(stored)
+    # Where one writes to is not known if all of it is not.
+    return unsupported is not None or keyspace.overlap(spec, other)
 
 
 def blocked(connection: sa.Connection) -> list[str]:
@@ -194,11 +201,14 @@ def unblock(connection: sa.Connection, transfer_id: str) -> sa.Row[Any] | None:
     """Let a transfer wait for the next one that writes to its keys; its row when there is none, so that it may begin.
 
     The caller holds the lock of submissions.
+
+    Raises:
+        UnsupportedError: this version does not know all of its spec.
     """
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.blocked_by is None or row.ended_at is not None:
         return None
-    blocked_by = _blocker(connection, specs.from_json(row.spec), row.turn)
+    blocked_by = _blocker(connection, stored_spec.read(row.spec), row.turn)
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(blocked_by=blocked_by))
     return row if blocked_by is None else None
 
@@ -311,12 +321,14 @@ def begin_plan(
     """Note that a worker takes the transfer up; returns its row, or None when there is nothing to plan any more.
 
     Raises:
-        AccessError: this process is not whom the transfer needs; nothing was noted.
+        AccessError, UnsupportedError: this process is not whom the transfer needs; nothing was noted.
     """
     row = row_of(connection, transfer_id, lock=True)
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row) or row.planned_at is not None:
         return None
-    access.require(specs.from_json(row.spec))
+    spec = stored_spec.read(row.spec)
+    operations.require(spec)
+    access.require(spec)
     connection.execute(
         transfer.update()
         .where(transfer.c.id == transfer_id)
@@ -455,11 +467,12 @@ def _totals(row: sa.Row[Any]) -> Totals:
 
 
 def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int) -> Status:
+    spec, unsupported = _shown(row.spec)
     bytes_done = min(totals.bytes, totals.bytes_done + bytes_in_progress)
     return Status(
         id=row.id,
         state=row.state,
-        spec=specs.from_json(row.spec),
+        spec=spec,
         totals=Totals(
             objects=totals.objects,
             bytes=totals.bytes,
@@ -477,12 +490,28 @@ def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int
         error_code=row.error_code,
         error_message=row.error_message,
         live=live,
-        waits_for=None if row.ended_at is not None or live.workers else _waits_for(row),
+        waits_for=_waits_for(row, live, unsupported),
+        unsupported=None if unsupported is None else unsupported.what,
         blocked_by=row.blocked_by if row.ended_at is None else None,
     )
 
 
-def _waits_for(row: sa.Row[Any]) -> str | None:
+def _shown(stored: str) -> tuple[TransferSpec, UnsupportedError | None]:
+    spec, unsupported = stored_spec.shown(stored)
+    try:
+        operations.require(spec)
+    except UnsupportedError as why:
+        unsupported = unsupported or why
+    return spec, unsupported
+
+
+def _waits_for(row: sa.Row[Any], live: Live, unsupported: UnsupportedError | None) -> str | None:
+    if row.ended_at is not None:
+        return None
+    if unsupported is not None and row.blocked_by is None and (live.workers == 0 or row.started_at is None):
+        return row.waits_for or unsupported.needs
+    if live.workers:
+        return None
     if row.blocked_by is None:
         return row.waits_for
     other = f"transfer {row.blocked_by}, which writes to the same keys"

@@ -12,8 +12,7 @@ import logging
 import time
 from typing import Final
 
-from seqferry import access, names
-from seqferry import spec as specs
+from seqferry import access, names, operations, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
 from seqferry.engine import CopyItem, Events, Job, results
@@ -51,8 +50,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
             return
-        spec = specs.from_json(run.spec)
-        access.require(spec)  # else this was no run
+        spec = _readable(run)  # else this was no run
         runtime.claim(connection, names.batch_workflow_id(transfer_id, number))
         items = objects.open_objects(connection, run)
     if run.barren_runs > _BARREN_RUNS:
@@ -68,6 +66,18 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
     _close(runtime, spec, run, failure, cancelled)
 
 
+def _readable(run: BatchRun) -> TransferSpec:
+    """The spec, of which this process can do all.
+
+    Raises:
+        AccessError, UnsupportedError: it cannot.
+    """
+    spec = stored_spec.read(run.spec)
+    operations.require(spec)
+    access.require(spec)
+    return spec
+
+
 def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> None:
     """End a batch that cannot be run: its open objects fail. Shuts out any run that may still be at it."""
     now = time.time()
@@ -75,8 +85,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
         run = objects.begin_batch(connection, transfer_id, number, now)
         if run is None:
             return
-        spec = specs.from_json(run.spec)
-        access.require(spec)
+        spec = _readable(run)
         left = objects.open_objects(connection, run)
     if not _clean(runtime, spec, run, left):
         return
@@ -273,7 +282,7 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     try:
         items = [_item(one, target_absent=False) for one in left]
         job = runtime.engine.start(
-            specs.from_json(row.spec),
+            stored_spec.read(row.spec),
             items,
             transfer=transfer_id,
             resumed=True,

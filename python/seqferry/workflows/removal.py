@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import names, sources
+from seqferry import names, sources, stored_spec
 from seqferry import spec as specs
 from seqferry.db import events, objects, transfers
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
-from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
 from seqferry.workflows.runtime import Runtime
 
 _ATTEMPTS: Final = 4
@@ -54,7 +54,7 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
         row = transfers.row_of(connection, transfer_id)
         if row is None or not _goes_on(row) or row.planned_at is None:
             return None
-        spec = specs.from_json(row.spec)
+        spec = stored_spec.read(row.spec)
         totals = transfers.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
     if not spec.delete:
         return None
@@ -121,7 +121,7 @@ def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> i
     Some storages change names (a backslash to a slash): what was just copied would pass for what the source has not.
     Markers of folders are not listed by all of them, and on a disk not as objects.
     """
-    if spec.target.disk:
+    if isinstance(spec.target, LocalFolder):
         return 0
     with runtime.database.read() as connection:
         missing = objects.count_arrived(connection, transfer_id)

@@ -24,7 +24,7 @@ from seqferry.db.live import Report
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
 from seqferry.engine import Engine, Job
-from seqferry.errors import AccessError, ConfigError
+from seqferry.errors import AccessError, ConfigError, UnsupportedError
 from seqferry.models import ActiveObject
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
@@ -177,7 +177,8 @@ class Runtime:
         """Do it, and do it again as long as the database cannot be reached, or this process is not whom it needs.
 
         An outage of the database says nothing about the objects, and DBOS waits for the database as well. A worker
-        takes only what it can be (``Lanes``), so that credentials have changed since; they may change again.
+        takes only what it can be (``Lanes``), so that credentials have changed since; they may change again. What it
+        does not know of a spec is left to a worker that does.
         """
         delay = 1.0
         while True:
@@ -185,7 +186,7 @@ class Runtime:
             try:
                 act()
                 return
-            except (ConfigError, AccessError) as why:
+            except (ConfigError, AccessError, UnsupportedError) as why:
                 log.warning("%s Tried again in %.0f s.", why.message, delay)
             self.sleep(delay)
             delay = min(2 * delay, _LONGEST_PAUSE_SECONDS)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry import access, local, names, planning, sources
+from seqferry import access, local, names, planning, sources, stored_spec
 from seqferry import spec as specs
 from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
 from seqferry.engine import ObjectInfo
 from seqferry.errors import StorageError
-from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
 from seqferry.workflows import removal
 from seqferry.workflows.batch import abort_cut_off, end_failed
 from seqferry.workflows.runtime import Runtime
@@ -103,8 +103,9 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
             runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
         transfers.finish(connection, transfer_id, time.time(), runtime.actor)
         row = transfers.row_of(connection, transfer_id)
-    if row is not None and (spec := specs.from_json(row.spec)).source.disk:
-        local.remove_spooled(runtime.state_dir, spec.source.bucket)
+    source = None if row is None else stored_spec.shown(row.spec)[0].source
+    if isinstance(source, LocalFolder):
+        local.remove_spooled(runtime.state_dir, source.path)
     runtime.announce_end()
 
 
@@ -119,10 +120,10 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
     if row is None:
         return
-    spec = specs.from_json(row.spec)
+    spec = stored_spec.read(row.spec)
     sources.check_buckets(runtime.engine, spec)
-    if spec.target.disk:
-        local.make(spec.target.bucket)
+    if isinstance(spec.target, LocalFolder):
+        local.make(spec.target.path)
     if row.target_absent is None:
         absent = sources.target_is_empty(runtime.engine, spec)
         # Not synced, as the rows of the plan below: the begin of a batch syncs what is before it.

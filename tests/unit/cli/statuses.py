@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqferry.models import Live, Location, Status, Totals, TransferSpec
+from seqferry.models import Live, S3Location, Status, Totals, TransferSpec
 
-SPEC = TransferSpec(source=Location("vendor", "run42/"), target=Location("ours", "run42/"), strip="run42/")
+SPEC = TransferSpec(source=S3Location("vendor", "run42/"), target=S3Location("ours", "run42/"), strip="run42/")
 
 
 def status(state: Any = "running", *, live: Live | None = None, planned: bool = True, **totals: int) -> Status:

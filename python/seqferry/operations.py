@@ -1,0 +1,35 @@
+"""The registry of operations: what a worker can do with the objects of a transfer.
+
+To add one: a package in ``workflows/operations`` with an ``OPERATION`` (see ``workflows.operations.Operation``), and a
+line here. The name is stored with each transfer, so it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from seqferry import stored_spec
+from seqferry.errors import UnsupportedError
+from seqferry.models import TransferSpec
+
+MODULES: Final[dict[str, str]] = {
+    "transfer": "seqferry.workflows.operations.transfer",
+}
+"""The module of each operation. Imported when the first transfer needs it."""
+
+
+def lacking(features: Iterable[str]) -> str | None:
+    """The first of the features (``stored_spec.features``) that this version has not, in words."""
+    for feature in features:
+        kind, _, name = feature.partition(" ")
+        known = {"operation": name in MODULES, "field": stored_spec.knows_field(name)}
+        if not known.get(kind, False):
+            return f"a version of Seqferry that knows the {feature}"
+    return None
+
+
+def require(spec: TransferSpec) -> None:
+    """Raise UnsupportedError when this version does not know the operation of a transfer."""
+    if spec.operation not in MODULES:
+        raise UnsupportedError.of(f"the operation '{spec.operation}'")

@@ -1,0 +1,183 @@
+"""The stored form of specs: as older versions wrote it, as this one does, and as newer ones may."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from seqferry import access, operations, stored_spec
+from seqferry.errors import UnsupportedError
+from seqferry.models import Access, Identity, LocalFolder, S3Location, TransferSpec
+from seqferry.spec import build_mirror_spec, build_spec
+
+FIRST_PLACE: dict[str, Any] = {
+    "access": None, "anonymous": False, "bucket": "from", "disk": False, "empty_directories": False,
+    "endpoint_url": None, "key": "run/", "page_cache": False, "preserve_permissions": False, "profile": None,
+    "region": None, "symlinks": "follow",
+}  # fmt: skip
+FIRST: dict[str, Any] = {
+    "copy_threshold": None, "delete": False, "if_exists": "same", "keys": ["a", "b"], "max_delete": None, "md5": False,
+    "part_size": None, "single": False, "storage_class": None, "strip": "run/", "verify": "auto",
+    "source": FIRST_PLACE, "target": {**FIRST_PLACE, "bucket": "to", "key": "in/"},
+}  # fmt: skip
+"""As versions without tags wrote it, to the letter."""
+
+TAGGED: dict[str, Any] = {
+    "version": 2,
+    "operation": "transfer",
+    "source": {"type": "s3", "bucket": "from", "key": "run/"},
+    "target": {"type": "s3", "bucket": "to", "key": "in/"},
+    "strip": "run/",
+    "keys": ["a", "b"],
+}
+
+SPEC = build_mirror_spec("from", "run/", ["a", "b"], "to", "in/")
+
+
+def test_a_spec_of_each_version_is_the_same_spec() -> None:
+    assert stored_spec.read(json.dumps(FIRST)) == SPEC
+    assert stored_spec.read(json.dumps(TAGGED)) == SPEC
+    assert json.loads(stored_spec.write(SPEC)) == TAGGED
+
+
+def test_what_a_version_did_not_have_yet_is_as_it_was_then() -> None:
+    spec = {name: value for name, value in FIRST.items() if name not in ("delete", "max_delete", "md5", "keys")}
+    for side in ("source", "target"):
+        place = {name: value for name, value in spec[side].items() if name in ("bucket", "key", "endpoint_url")}
+        spec[side] = place
+
+    assert stored_spec.read(json.dumps({**spec, "keys": ["a", "b"]})) == SPEC
+
+
+def test_a_local_folder_of_the_first_version() -> None:
+    disk = {**FIRST_PLACE, "bucket": "/data/run", "key": "", "disk": True, "symlinks": "keep"}
+    spec = stored_spec.read(json.dumps({**FIRST, "source": disk, "strip": "", "keys": None, "md5": True}))
+
+    assert spec.source == LocalFolder("/data/run", symlinks="keep")
+    assert spec.source.uri == "/data/run/"
+    assert spec.md5
+
+
+def test_all_that_a_spec_holds_is_read_again() -> None:
+    identity = Identity("profile", "lab", "role", "proof")
+    place = S3Location("b", "k/", "https://s3.example", "eu-west-1", "lab", access=Access(identity, fips=True))
+    spec = TransferSpec(
+        source=LocalFolder("/data", "sub/ü", "skip", True, True, True),
+        target=place,
+        strip="sub/ü",
+        if_exists="fail",
+        verify="content",
+        part_size=5 << 20,
+        copy_threshold=0,
+        storage_class="GLACIER",
+        md5=True,
+        delete=True,
+        max_delete=7,
+        options={"level": 3},
+    )
+
+    assert stored_spec.read(stored_spec.write(spec)) == spec
+    assert stored_spec.shown(stored_spec.write(spec)) == (spec, None)
+
+
+def _changed(**changes: Any) -> str:
+    return json.dumps({**TAGGED, **changes})
+
+
+def _source(**changes: Any) -> str:
+    return _changed(source={**TAGGED["source"], **changes})
+
+
+UNKNOWN = [
+    pytest.param(_changed(version=3), "version 3 of the spec", id="version"),
+    pytest.param(_changed(version="two"), "version two of the spec", id="a version that is no number"),
+    pytest.param(_changed(encrypt="age1..."), "the field 'encrypt' in its spec", id="field"),
+    pytest.param(_source(mirror="b"), "the field 'mirror' in its source", id="field of a place"),
+    pytest.param(_source(symlinks="keep"), "the field 'symlinks' in its source", id="field of another place"),
+    pytest.param(_source(type="gcs"), "a source of the type 'gcs'", id="place"),
+    pytest.param(_changed(if_exists="newer"), "'newer' as 'if_exists' of its spec", id="value"),
+    pytest.param(_changed(part_size="8MiB"), "'8MiB' as 'part_size' of its spec", id="value of another type"),
+    pytest.param(_changed(keys=["a", 1]), "('a', 1) as 'keys' of its spec", id="key that is no text"),
+    pytest.param(_source(bucket=None), "None as 'bucket' of its source", id="no bucket"),
+    pytest.param(
+        _source(access={"identity": {"source": "vault"}}), "'vault' as 'source' of its identity", id="identity"
+    ),
+    pytest.param(_source(access={"identity": {"source": "anonymous"}, "proxy": "p"}), "'proxy'", id="access"),
+    pytest.param(_changed(source="s3://from/run/"), "'s3://from/run/' as its source", id="place that is a text"),
+    pytest.param(json.dumps({"version": 2, "operation": "transfer"}), "no 'source' in its spec", id="no places"),
+    pytest.param("{}", "no 'source' in its spec", id="nothing"),
+    pytest.param("[]", "[] as its spec", id="a list"),
+    pytest.param("{", "no JSON", id="half of a text"),
+]
+
+
+@pytest.mark.parametrize(("text", "named"), UNKNOWN)
+def test_what_is_not_known_is_refused_with_words_and_shown(text: str, named: str) -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        stored_spec.read(text)
+
+    assert named in refused.value.message
+    assert "Upgrade Seqferry" in refused.value.message
+    spec, why = stored_spec.shown(text)
+    assert why is not None
+    assert why.what == refused.value.what
+    assert isinstance(spec.source.uri + spec.target.uri + spec.source.at("x"), str)
+
+
+def test_what_is_known_of_an_unknown_spec_is_shown() -> None:
+    spec, _ = stored_spec.shown(
+        _changed(version=9, encrypt="x", source={"type": "gcs", "key": "run/"}, verify="content")
+    )
+
+    assert spec.source.uri == "(gcs) run/"
+    assert spec.target == SPEC.target
+    assert (spec.verify, spec.keys) == ("content", ("a", "b"))
+
+
+def test_an_operation_that_is_not_known_is_refused_with_words() -> None:
+    spec = stored_spec.read(_changed(operation="pack"))
+
+    with pytest.raises(UnsupportedError, match="the operation 'pack'"):
+        operations.require(spec)
+
+
+def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = replace(SPEC, operation="pack")
+    needs = access.needs(spec)
+
+    assert access.needs(SPEC) is None
+    assert access.missing(needs) == "a version of Seqferry that knows the operation pack"
+    assert access.lane(needs) not in (None, access.lane(access.needs(replace(SPEC, operation="unpack"))))
+    monkeypatch.setitem(operations.MODULES, "pack", "pack")
+    assert access.missing(needs) is None
+
+
+def test_features_of_a_later_version_are_not_known_here() -> None:
+    needs = json.dumps([{"features": ["field encrypt"], "identity": {"source": "x", "proof": ""}, "ca_bundle": None}])
+
+    assert access.missing(needs) == "a version of Seqferry that knows the field encrypt"
+    other = json.dumps([{"features": ["storage vault"], "identity": {"source": "x", "proof": ""}, "ca_bundle": None}])
+    assert access.missing(other) == "a version of Seqferry that knows the storage vault"
+
+
+def test_the_same_submission_has_the_same_digest_in_all_versions() -> None:
+    spec = replace(SPEC, keys=("a", "b"))
+    disk = build_spec("s3://to/run/", "s3://to/else/")
+    disk = replace(
+        disk,
+        source=LocalFolder("/tmp/run", symlinks="keep"),
+        target=S3Location("to", "run/"),
+        strip="",
+        md5=True,
+        delete=True,
+        max_delete=3,
+    )
+
+    # As the versions without tags have recorded them.
+    assert access.submission(spec) == "e58be3a7c2709767fce8ea4bfee9dd43963cdf69c6f2ef75dbe259fdefbc14d4"
+    assert access.submission(disk) == "b814cb7a1cef49728d5fa63d0d08d7826d6fc5f0013a80cc469f45ec9d816f4a"
+    assert access.submission(replace(spec, operation="pack")) != access.submission(spec)
+    assert access.submission(replace(spec, options={"a": 1})) != access.submission(spec)
