@@ -16,7 +16,7 @@ from seqferry import spec as specs
 from seqferry._native import CopyItem, Events, Failure, Job, ObjectInfo, Progress
 from seqferry.config import Settings
 from seqferry.errors import StorageError
-from seqferry.models import RESULT_COLUMNS, Access, Identity, LocalFolder, Location, TransferSpec
+from seqferry.models import Access, Identity, LocalFolder, Location, TransferSpec
 
 __all__ = [
     "CopyItem",
@@ -26,15 +26,8 @@ __all__ = [
     "Job",
     "ObjectInfo",
     "Progress",
-    "results",
     "version",
 ]
-
-
-def results(events: Events) -> list[str]:
-    """The ends of objects as a text for each of ``RESULT_COLUMNS``, in which they go into the database unread."""
-    columns = events.results()
-    return [columns[name] for name in RESULT_COLUMNS]
 
 
 def version() -> str:

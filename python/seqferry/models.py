@@ -59,7 +59,7 @@ RESULT_COLUMNS: Final = (
     # Whether the id of the upload is kept.
     "keeps_upload",
 )
-"""What is told of the end of an object, in the order in which it goes from the engine into the database."""
+"""What is told of the end of an object, in the order in which it goes from a job into the database."""
 
 
 @dataclass(frozen=True, slots=True)

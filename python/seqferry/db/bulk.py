@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 """Values in the order of ``PLANNED``."""
 
 Results = Sequence[str]
-"""Ends of objects, a text for each of ``RESULT_COLUMNS``: the inside of a list, as ``engine.results`` makes it."""
+"""Ends of objects, a text for each of ``RESULT_COLUMNS``: the inside of a list, as jobs tell them."""
 
 PLANNED: Final = (
     "source_key",

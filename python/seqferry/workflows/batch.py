@@ -12,12 +12,14 @@ import logging
 import time
 from typing import Final
 
-from seqferry import access, names, operations, stored_spec
+from seqferry import access, names, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
-from seqferry.engine import CopyItem, Events, Job, results
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, TransferSpec
+from seqferry.workflows.jobs import Events, Job
+from seqferry.workflows.operations import Work
+from seqferry.workflows.operations import of as of_spec
 from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
 
 log: Final = logging.getLogger("seqferry.batch")
@@ -73,7 +75,7 @@ def _readable(run: BatchRun) -> TransferSpec:
         AccessError, UnsupportedError: it cannot.
     """
     spec = stored_spec.read(run.spec)
-    operations.require(spec)
+    of_spec(spec)
     access.require(spec)
     return spec
 
@@ -118,14 +120,16 @@ def _copy(
     """
     first = run.run == 1
     try:
-        job = runtime.engine.start(
-            spec,
-            [_item(one, target_absent=first and run.target_absent) for one in items],
-            transfer=run.transfer_id,
-            resumed=not first,
+        work = Work(
+            transfer_id=run.transfer_id,
+            items=items,
             since=run.created_at,
+            target_absent=first and run.target_absent,
+            resumed=not first,
+            only_clean=False,
             epoch=epoch,
         )
+        job = of_spec(spec).start(runtime, spec, work)
     except StorageError as why:
         if why.job_wide:
             return (why.error_code or why.code, why.message), set()
@@ -240,15 +244,8 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
             return False
     deadline = time.monotonic() + _CLEAN_SECONDS
     try:
-        job = runtime.engine.start(
-            spec,
-            [_item(one, target_absent=False) for one in given_up],
-            transfer=run.transfer_id,
-            resumed=True,
-            since=run.created_at,
-            only_clean=True,
-            epoch=epoch,
-        )
+        work = _cleaning(run.transfer_id, given_up, run.created_at, epoch)
+        job = of_spec(spec).start(runtime, spec, work)
         with runtime.running_batch(run, job, epoch=epoch, cleaning=True) as running:
             while not job.finished():
                 job.wait(_WAIT_SECONDS)
@@ -280,16 +277,8 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         return
     deadline = time.monotonic() + _CUT_OFF_SECONDS
     try:
-        items = [_item(one, target_absent=False) for one in left]
-        job = runtime.engine.start(
-            stored_spec.read(row.spec),
-            items,
-            transfer=transfer_id,
-            resumed=True,
-            since=row.created_at,
-            only_clean=True,
-            epoch=epoch,
-        )
+        spec = stored_spec.read(row.spec)
+        job = of_spec(spec).start(runtime, spec, _cleaning(transfer_id, left, row.created_at, epoch))
         while not job.finished() and time.monotonic() < deadline:
             runtime.check()
             job.wait(_WAIT_SECONDS)
@@ -298,22 +287,21 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         log.warning("open uploads of transfer %s could not be aborted: %s", transfer_id, why)
 
 
-def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
-    return CopyItem(
-        id=one.id,
-        source_key=one.source_key,
-        target_key=one.target_key,
-        size=one.size,
-        etag=one.etag,
-        version_id=one.version_id,
-        target_absent=target_absent,
-        upload_id=one.upload_id,
-        part_size=one.part_size,
+def _cleaning(transfer_id: str, items: list[OpenObject], since: float, epoch: int | None) -> Work:
+    return Work(
+        transfer_id=transfer_id,
+        items=items,
+        since=since,
+        target_absent=False,
+        resumed=True,
+        only_clean=True,
+        epoch=epoch,
     )
 
 
 def _results(events: Events, run: BatchRun) -> list[str]:
-    columns = results(events)
+    told = events.results()
+    columns = [told[name] for name in RESULT_COLUMNS]
     if run.run == 1 or not run.target_absent:
         return columns
     # Nothing was there when the transfer began, and now it is, identical: an earlier run copied it and was cut off

@@ -23,9 +23,10 @@ from seqferry.db.database import Database
 from seqferry.db.live import Report
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
-from seqferry.engine import Engine, Job
+from seqferry.engine import Engine
 from seqferry.errors import AccessError, ConfigError, UnsupportedError
 from seqferry.models import ActiveObject
+from seqferry.workflows.jobs import Job
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
 

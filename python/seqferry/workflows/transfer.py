@@ -13,15 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry import access, local, names, planning, sources, stored_spec
-from seqferry import spec as specs
+from seqferry import access, names, planning, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
-from seqferry.engine import ObjectInfo
 from seqferry.errors import StorageError
-from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
-from seqferry.workflows import removal
+from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.batch import abort_cut_off, end_failed
+from seqferry.workflows.operations import of as of_spec
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
@@ -91,21 +89,25 @@ def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
 
 
 def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
-    """Remove what is to be removed, and give the transfer its final state; done once, however often it is called.
+    """Do what is left of its operation, and give the transfer its final state; done once, however often it is called.
 
     Raises:
         Suspended: another worker has the transfer by now. Not asked when it is not ``claimed``: no workflow has it.
+        UnsupportedError: this version does not know its operation.
     """
-    removal.remove_extras(runtime, transfer_id, claimed=claimed)
+    with runtime.database.read() as connection:
+        row = transfers.row_of(connection, transfer_id)
+    if row is None:
+        return
+    spec = stored_spec.read(row.spec)
+    operation = of_spec(spec)
+    operation.finish(runtime, transfer_id, claimed=claimed)
     abort_cut_off(runtime, transfer_id, claimed=claimed)
     with runtime.database.write() as connection:
         if claimed:
             runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
         transfers.finish(connection, transfer_id, time.time(), runtime.actor)
-        row = transfers.row_of(connection, transfer_id)
-    source = None if row is None else stored_spec.shown(row.spec)[0].source
-    if isinstance(source, LocalFolder):
-        local.remove_spooled(runtime.state_dir, source.path)
+    operation.tidy(runtime, spec)
     runtime.announce_end()
 
 
@@ -121,22 +123,19 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
     if row is None:
         return
     spec = stored_spec.read(row.spec)
-    sources.check_buckets(runtime.engine, spec)
-    if isinstance(spec.target, LocalFolder):
-        local.make(spec.target.path)
+    operation = of_spec(spec)
+    operation.prepare(runtime, spec)
     if row.target_absent is None:
-        absent = sources.target_is_empty(runtime.engine, spec)
+        absent = operation.target_is_empty(runtime, spec)
         # Not synced, as the rows of the plan below: the begin of a batch syncs what is before it.
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
     planner = Planner(runtime, transfer_id, spec, here)
-    missing: list[str] = []
-    own = str(runtime.state_dir)
-    for page in sources.objects(runtime.engine, spec, missing.extend):
+    for page in operation.find(runtime, spec):
         runtime.check()
-        if not planner.add([_planned(spec, info, own) for info in page]):
+        if not planner.add(page):
             return
-    if not planner.add([_missing(spec, key) for key in missing]) or not planner.close():
+    if not planner.close():
         return
     with runtime.database.write() as connection:
         transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
@@ -200,35 +199,6 @@ class Planner:
         if self._here is not None:
             self._here.begin(added)
         return True
-
-
-def _planned(spec: TransferSpec, info: ObjectInfo, own: str) -> Planned:
-    target_key = specs.target_key(spec, info.key)
-    refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal, own)
-    return Planned(
-        source_key=info.key,
-        target_key=target_key,
-        size=info.size,
-        etag=info.etag,
-        last_modified=info.last_modified,
-        version_id=info.version_id,
-        storage_class=info.storage_class,
-        refusal=refused,
-        left_out=refused is not None and refused[0] in local.LEFT_OUT,
-    )
-
-
-def _missing(spec: TransferSpec, key: str) -> Planned:
-    return Planned(
-        source_key=key,
-        target_key=specs.target_key(spec, key),
-        size=0,
-        etag="",
-        last_modified=0.0,
-        version_id=None,
-        storage_class=None,
-        refusal=("NoSuchKey", f"{spec.source.at(key)} was not there any more when the transfer began."),
-    )
 
 
 def request_stop(runtime: Runtime, transfer_id: str, code: str, message: str) -> None:

@@ -1,0 +1,97 @@
+"""What an operation is to the workflows: it finds the objects, does the work on a batch of them, and ends a transfer.
+
+The workflows around it are the same for all: batches, recording, retries, cancelling, resuming after a kill. To add an
+operation: a package here with an ``OPERATION``, and a line in ``seqferry.operations``.
+
+What must stay true: each method can be called again after a kill, and adds nothing to what it did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+from seqferry import operations
+from seqferry.db.objects import OpenObject, Planned
+from seqferry.errors import UnsupportedError
+from seqferry.models import TransferSpec
+from seqferry.workflows.jobs import Job
+from seqferry.workflows.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A batch to be worked on.
+
+    Attributes:
+        since: birth of the transfer, seconds since the epoch.
+        target_absent: nothing was at the target when the transfer began, and this is the first run.
+        resumed: an earlier run may have been cut off, so that its traces are looked for.
+        only_clean: nothing is done but to remove what earlier runs have left open.
+        epoch: of the lease to write, where there is one.
+    """
+
+    transfer_id: str
+    items: Sequence[OpenObject]
+    since: float
+    target_absent: bool
+    resumed: bool
+    only_clean: bool
+    epoch: int | None
+
+
+class Operation(Protocol):
+    """One kind of work."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Names of options of its own that a spec may have."""
+        ...
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec) -> None:
+        """See that the places can be used, and make what has to be there.
+
+        Raises:
+            StorageError: they cannot.
+        """
+        ...
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec) -> bool:
+        """Whether nothing is at the target, so that no object needs to be looked for there. Asked once."""
+        ...
+
+    def find(self, runtime: Runtime, spec: TransferSpec) -> Iterator[list[Planned]]:
+        """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting."""
+        ...
+
+    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+        """Begin the work on a batch.
+
+        Raises:
+            StorageError: it cannot begin.
+        """
+        ...
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+        """What is left to do when all objects have ended, whether or not all have arrived."""
+        ...
+
+    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+        """Remove what was kept for the transfer on this machine. It has ended."""
+        ...
+
+
+def of(spec: TransferSpec) -> Operation:
+    """The operation of a spec.
+
+    Raises:
+        UnsupportedError: this version does not know it, or an option of it.
+    """
+    operations.require(spec)
+    operation: Operation = import_module(operations.MODULES[spec.operation]).OPERATION
+    for name in spec.options:
+        if name not in operation.options:
+            raise UnsupportedError.of(f"the option '{name}' of the operation '{spec.operation}'")
+    return operation

@@ -1,0 +1,106 @@
+"""The operation ``transfer``: copies objects, and removes at the target what the source has not.
+
+What must stay true: an object counts as done only when the engine has verified it, and nothing is removed before all
+of the source has arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from seqferry import local, sources
+from seqferry import spec as specs
+from seqferry.db.objects import OpenObject, Planned
+from seqferry.engine import CopyItem, Job, ObjectInfo
+from seqferry.models import LocalFolder, TransferSpec
+from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.operations.transfer import removal
+from seqferry.workflows.runtime import Runtime
+
+
+class Transfer:
+    """See ``workflows.operations.Operation``."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        return frozenset()
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec) -> None:
+        sources.check_buckets(runtime.engine, spec)
+        if isinstance(spec.target, LocalFolder):
+            local.make(spec.target.path)
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec) -> bool:
+        return sources.target_is_empty(runtime.engine, spec)
+
+    def find(self, runtime: Runtime, spec: TransferSpec) -> Iterator[list[Planned]]:
+        missing: list[str] = []
+        own = str(runtime.state_dir)
+        for page in sources.objects(runtime.engine, spec, missing.extend):
+            yield [_planned(spec, info, own) for info in page]
+        yield [_missing(spec, key) for key in missing]
+
+    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+        return runtime.engine.start(
+            spec,
+            [_item(one, target_absent=work.target_absent) for one in work.items],
+            transfer=work.transfer_id,
+            resumed=work.resumed,
+            since=work.since,
+            only_clean=work.only_clean,
+            epoch=work.epoch,
+        )
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+        removal.remove_extras(runtime, transfer_id, claimed=claimed)
+
+    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+        if isinstance(spec.source, LocalFolder):
+            local.remove_spooled(runtime.state_dir, spec.source.path)
+
+
+OPERATION: Final[Operation] = Transfer()
+
+
+def _planned(spec: TransferSpec, info: ObjectInfo, own: str) -> Planned:
+    target_key = specs.target_key(spec, info.key)
+    refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal, own)
+    return Planned(
+        source_key=info.key,
+        target_key=target_key,
+        size=info.size,
+        etag=info.etag,
+        last_modified=info.last_modified,
+        version_id=info.version_id,
+        storage_class=info.storage_class,
+        refusal=refused,
+        left_out=refused is not None and refused[0] in local.LEFT_OUT,
+    )
+
+
+def _missing(spec: TransferSpec, key: str) -> Planned:
+    return Planned(
+        source_key=key,
+        target_key=specs.target_key(spec, key),
+        size=0,
+        etag="",
+        last_modified=0.0,
+        version_id=None,
+        storage_class=None,
+        refusal=("NoSuchKey", f"{spec.source.at(key)} was not there any more when the transfer began."),
+    )
+
+
+def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
+    return CopyItem(
+        id=one.id,
+        source_key=one.source_key,
+        target_key=one.target_key,
+        size=one.size,
+        etag=one.etag,
+        version_id=one.version_id,
+        target_absent=target_absent,
+        upload_id=one.upload_id,
+        part_size=one.part_size,
+    )
