@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib import import_module
+from inspect import getdoc
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import errors, exits
+from seqferry.cli import errors, exits, groups
 from seqferry.errors import ConfigError
 
 if TYPE_CHECKING:
+    from typer._click import HelpFormatter
     from typer._click.core import Context, Parameter
 
 _HELP = """Moves sequencing data between S3 buckets and disks: fast, durable, observable, provable.
@@ -48,6 +51,10 @@ _COMMANDS: Final = {
 """The commands in the order of ``--help``, each with the module that has a function (or a group) of its name."""
 
 
+_WIDTH: Final = {"max_content_width": 100}
+"""Columns of ``--help`` at most."""
+
+
 class _Group(TyperGroup):
     def get_params(self, ctx: Context) -> list[Parameter]:
         return _plain(super().get_params(ctx))
@@ -56,6 +63,33 @@ class _Group(TyperGroup):
 class _Command(TyperCommand):
     def get_params(self, ctx: Context) -> list[Parameter]:
         return _plain(super().get_params(ctx))
+
+
+def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
+    """The class of a command whose parameters are groups of options."""
+
+    class Command(_Command):
+        def __init__(self, name: str | None, **settings: Any) -> None:
+            self._expanded = groups.Expanded(function, kinds)
+            settings |= {"params": self._expanded.params, "callback": self._expanded.call}
+            super().__init__(name, **settings)
+
+        def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+            panels: dict[str, list[tuple[str, str]]] = {}
+            for parameter in self.get_params(ctx):
+                if (record := parameter.get_help_record(ctx)) is not None:
+                    panel = self._expanded.panels.get(str(parameter.name), groups.Output.PANEL)
+                    panels.setdefault(panel, []).append(record)
+            for panel, records in panels.items():
+                with formatter.section(panel):
+                    formatter.write_dl(records)
+
+    return Command
+
+
+def _nothing() -> int:
+    """Stands for a function in Typer's list of commands, whose class calls the function itself."""
+    raise AssertionError
 
 
 def _plain(parameters: list[Parameter]) -> list[Parameter]:
@@ -118,8 +152,10 @@ def application(arguments: list[str]) -> typer.Typer:
         found = getattr(import_module(_COMMANDS[name]), name)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
+        elif kinds := groups.of_command(found):
+            app.command(name, cls=_of_groups(found, kinds), help=getdoc(found), context_settings=_WIDTH)(_nothing)
         else:
-            app.command(name, cls=_Command)(found)
+            app.command(name, cls=_Command, context_settings=_WIDTH)(found)
     return app
 
 

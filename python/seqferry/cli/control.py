@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from seqferry.cli import display, exits, options
-from seqferry.cli.session import actor, open_session
+from seqferry.cli import display, exits
+from seqferry.cli.groups import End, Output, Recorded, Speed
+from seqferry.cli.session import actor, session_of
 from seqferry.models import ENDED_TRANSFER_STATES
 
 
-def resume(
-    transfer: options.TransferId,
-    max_requests: options.MaxRequests = None,
-    max_bandwidth: options.MaxBandwidth = None,
-    memory: options.Memory = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    no_progress: options.NoProgress = False,
-    state_dir: options.StateDir = None,
-) -> int:
+def resume(recorded: Recorded, speed: Speed, output: Output) -> int:
     """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
-    with open_session(
-        as_json=as_json,
-        quiet=quiet,
-        progress=not no_progress,
-        state_dir=state_dir,
-        max_requests=max_requests,
-        max_bandwidth=max_bandwidth,
-        memory=memory,
-    ) as session:
-        found = session.service.status(transfer)
+    with session_of(output, speed) as session:
+        found = session.service.status(recorded.transfer)
         session.service.check_folders(found)
         session.service.check_access(found)
         code = session.see_through(found.id)
@@ -43,25 +23,11 @@ def resume(
         return code
 
 
-def cancel(
-    transfer: options.TransferId,
-    abandon: Annotated[
-        bool,
-        typer.Option(
-            "--abandon",
-            envvar="SEQFERRY_ABANDON",
-            help="End it at once and leave its open uploads at the storage: for a transfer whose credentials are gone.",
-        ),
-    ] = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    no_progress: options.NoProgress = False,
-    state_dir: options.StateDir = None,
-) -> int:
+def cancel(recorded: Recorded, end: End, output: Output) -> int:
     """Cancel a transfer. Finished objects stay; uploads that are open are aborted."""
-    with open_session(as_json=as_json, quiet=quiet, progress=not no_progress, state_dir=state_dir) as session:
-        found = session.service.status(transfer)
-        found = session.service.cancel(found.id, actor=actor(), abandon=abandon)
+    with session_of(output) as session:
+        found = session.service.status(recorded.transfer)
+        found = session.service.cancel(found.id, actor=actor(), abandon=end.abandon)
         missing = session.service.missing(found)
         if not found.ended and found.live.workers == 0 and missing is not None:
             display.say(f"The cancel is recorded; a worker with {missing} aborts the open uploads.")

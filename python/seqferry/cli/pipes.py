@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from seqferry import local
 from seqferry.cli import display, exits
+from seqferry.cli.groups import Output, Places, Start, Storage
 from seqferry.cli.session import Session
 from seqferry.errors import ConfigError, UsageError
 from seqferry.spec import build_spec, parse_uri
@@ -29,32 +30,42 @@ _OUTPUT: Final = "output"
 _LOCK: Final = "lock"
 
 
-def is_asked_for(given: dict[str, Any]) -> bool:
-    return "-" in (given["source"], given["target"])
+def is_asked_for(places: Places) -> bool:
+    return "-" in (places.source, places.target)
 
 
-def check(given: dict[str, Any]) -> None:
+def refuse(places: Places, option: str) -> None:
+    """Raise UsageError where a pipe is asked for together with what cannot be done with one."""
+    if is_asked_for(places):
+        _check_open(places)
+        raise UsageError(f"Standard input and output cannot be used with {option}.")
+
+
+def check(places: Places, storage: Storage, start: Start, output: Output) -> None:
     """Refuse what makes no sense before a byte is read.
 
     Raises:
         UsageError: it makes none.
     """
-    source, target = given["source"], given["target"]
-    if (sys.__stdin__ if source == "-" else sys.__stdout__) is None:
-        raise UsageError(f"Standard {'input' if source == '-' else 'output'} is closed; give it a file or a pipe.")
-    for option in ("dry_run", "detach", "below"):
-        if given.get(option):
-            raise UsageError(f"Standard input and output cannot be used with {_OPTIONS[option]}.")
-    if target == "-" and given["md5"]:
-        raise UsageError(f"--md5 is for local files that are copied to S3, and the source is {source}; leave it out.")
-    if target == "-" and given["as_json"]:
+    _check_open(places)
+    for option, given in (("--dry-run", start.dry_run), ("--detach", start.detach)):
+        if given:
+            refuse(places, option)
+    if places.target == "-" and storage.md5:
+        raise UsageError(
+            f"--md5 is for local files that are copied to S3, and the source is {places.source}; leave it out."
+        )
+    if places.target == "-" and output.as_json:
         raise UsageError("--json prints events on standard output, where the object is to go.")
-    bucket, key = parse_uri(target if source == "-" else source)
+    bucket, key = parse_uri(places.target if places.source == "-" else places.source)
     if key == "" or key.endswith("/"):
         raise UsageError(f"Standard input and output are one object: name its key, as s3://{bucket}/{key}name.")
 
 
-_OPTIONS: Final = {"dry_run": "--dry-run", "detach": "--detach", "below": "sync"}
+def _check_open(places: Places) -> None:
+    if (sys.__stdin__ if places.source == "-" else sys.__stdout__) is None:
+        side = "input" if places.source == "-" else "output"
+        raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
 def copy(session: Session, given: dict[str, Any]) -> int:

@@ -8,12 +8,13 @@ import shlex
 import socket
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
+from seqferry.cli.groups import Output, Speed, merged
 from seqferry.config import Settings
 from seqferry.models import ObjectRecord, Status, Submission, TransferSpec
 
@@ -192,6 +193,20 @@ def open_session(
             checked.result()
         limits = tuple(f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None)
         yield Session(loaded, service, as_json, quiet, progress, state_dir, limits)
+
+
+def session_of(
+    output: Output, speed: Speed | None = None, *, check: TransferSpec | None = None
+) -> AbstractContextManager[Session]:
+    """``open_session`` with the groups of options of a command."""
+    return open_session(
+        as_json=output.as_json,
+        quiet=output.quiet,
+        progress=not output.no_progress,
+        state_dir=output.state_dir,
+        check=check,
+        **merged(*([] if speed is None else [speed])),
+    )
 
 
 def actor() -> str:

@@ -1,0 +1,314 @@
+"""Groups of options: frozen dataclasses that commands share, each shown as a panel of ``--help``.
+
+A command is a function whose parameters are all groups. Its options are those of its groups; what was given comes back
+as values of the groups, so that no command lists an option twice.
+
+What must stay true: names of fields are unique among the groups of a command, and are the names that ``build_spec`` and
+the HTTP API have for the same thing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+
+import typer
+
+from seqferry.cli import options
+from seqferry.models import IfExists, Symlinks, Verify
+
+if TYPE_CHECKING:
+    from typer._click.core import Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """From where to where."""
+
+    PANEL: ClassVar = "Arguments"
+
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SRC",
+            help="s3://bucket/prefix/ (all below), s3://bucket/key, a local folder or file, - for standard input.",
+        ),
+    ]
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DST",
+            help="s3://bucket/prefix/ or a local folder; for one object also s3://bucket/key, a local file, or - for "
+            "standard output.",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A transfer that is on record."""
+
+    PANEL: ClassVar = "Arguments"
+
+    transfer: options.TransferId
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is copied."""
+
+    PANEL: ClassVar = "Selection"
+
+    if_exists: Annotated[
+        IfExists,
+        typer.Option(
+            "--if-exists",
+            envvar="SEQFERRY_IF_EXISTS",
+            help="An object that exists at the target: same = skip when identical, else copy; skip = leave it; "
+            "overwrite = copy always; fail = report it as failed.",
+        ),
+    ] = "same"
+    symlinks: Annotated[
+        Symlinks,
+        typer.Option(
+            "--symlinks",
+            envvar="SEQFERRY_SYMLINKS",
+            help="Links in a local folder: follow = copy what they lead to; skip = leave them out; keep = copy the "
+            "links themselves, which a download with it makes again.",
+        ),
+    ] = "follow"
+    empty_directories: Annotated[
+        bool,
+        typer.Option(
+            "--empty-directories",
+            envvar="SEQFERRY_EMPTY_DIRECTORIES",
+            help="Keep the empty folders of a local folder as empty objects with a last slash.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is removed at the target."""
+
+    PANEL: ClassVar = "Selection"
+
+    delete: Annotated[
+        bool,
+        typer.Option(
+            "--delete",
+            envvar="SEQFERRY_DELETE",
+            help="Once all has arrived, remove what is at DST and not at SRC.",
+        ),
+    ] = False
+    max_delete: Annotated[
+        int | None,
+        typer.Option(
+            "--max-delete",
+            envvar="SEQFERRY_MAX_DELETE",
+            metavar="N",
+            min=0,
+            help="Remove nothing if more than N objects would be.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Limits of this process. Only those hold that are given."""
+
+    PANEL: ClassVar = "Speed"
+
+    max_requests: options.MaxRequests = None
+    max_bandwidth: options.MaxBandwidth = None
+    memory: options.Memory = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How objects are cut, and what becomes of the page cache."""
+
+    PANEL: ClassVar = "Speed"
+
+    part_size: Annotated[
+        int | None,
+        typer.Option(
+            "--part-size",
+            envvar="SEQFERRY_PART_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Part size of big objects, as 64MiB. Default: chosen per object.",
+        ),
+    ] = None
+    copy_threshold: Annotated[
+        int | None,
+        typer.Option(
+            "--copy-threshold",
+            envvar="SEQFERRY_COPY_THRESHOLD",
+            metavar="SIZE",
+            parser=options.size,
+            help="Objects up to this size are copied in one request. Default: 128MiB or what proves more; 16MiB for "
+            "what passes through this machine.",
+        ),
+    ] = None
+    page_cache: Annotated[
+        bool,
+        typer.Option(
+            "--page-cache",
+            envvar="SEQFERRY_PAGE_CACHE",
+            help="Leave downloads in the system's page cache, for a program that reads them next. Otherwise large ones "
+            "pass it, which takes less CPU and leaves it to others.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How objects are kept and checked at the target."""
+
+    PANEL: ClassVar = "Storage"
+
+    verify: Annotated[
+        Verify,
+        typer.Option(
+            "--verify",
+            envvar="SEQFERRY_VERIFY",
+            help="auto = the strongest evidence that needs no second read; checksum = a checksum or digest, "
+            "where there is none both sides are read; content = both sides are always read.",
+        ),
+    ] = "auto"
+    storage_class: Annotated[
+        str | None,
+        typer.Option(
+            "--storage-class", envvar="SEQFERRY_STORAGE_CLASS", metavar="NAME", help="Storage class of the copies."
+        ),
+    ] = None
+    md5: Annotated[
+        bool,
+        typer.Option(
+            "--md5",
+            envvar="SEQFERRY_MD5",
+            help="Keep the MD5 of each local file with its object (metadata md5chksum), as rclone does and checks it. "
+            "Files that go in parts are read once more for it, before.",
+        ),
+    ] = False
+    preserve_permissions: Annotated[
+        bool,
+        typer.Option(
+            "--preserve-permissions",
+            envvar="SEQFERRY_PRESERVE_PERMISSIONS",
+            help="Give downloads the permissions that are kept with their objects, whatever the umask says. Otherwise "
+            "those only narrow what a new file gets. Setuid, setgid and sticky bits are never set.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where the storage is, and as whom it is used: for both sides, or for one of them."""
+
+    PANEL: ClassVar = "Storage"
+
+    endpoint_url: options.EndpointUrl = None
+    source_endpoint_url: options.SourceEndpointUrl = None
+    target_endpoint_url: options.TargetEndpointUrl = None
+    profile: options.Profile = None
+    source_profile: options.SourceProfile = None
+    target_profile: options.TargetProfile = None
+    region: options.Region = None
+    source_region: options.SourceRegion = None
+    target_region: options.TargetRegion = None
+    no_sign_request: options.NoSignRequest = False
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Whether and how a transfer begins."""
+
+    PANEL: ClassVar = "Output"
+
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would be looked at.")
+    ] = False
+    detach: Annotated[
+        bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
+    ] = False
+    new: Annotated[
+        bool,
+        typer.Option(
+            "--new",
+            envvar="SEQFERRY_NEW",
+            help="Start another transfer though the same one is unfinished; it waits for that one's end. Otherwise "
+            "the same command goes on with the unfinished transfer.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a transfer is given up."""
+
+    PANEL: ClassVar = "Options"
+
+    abandon: Annotated[
+        bool,
+        typer.Option(
+            "--abandon",
+            envvar="SEQFERRY_ABANDON",
+            help="End it at once and leave its open uploads at the storage: for a transfer whose credentials are gone.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What is printed, and where transfers are recorded."""
+
+    PANEL: ClassVar = "Output"
+
+    as_json: options.Json = False
+    quiet: options.Quiet = False
+    no_progress: options.NoProgress = False
+    state_dir: options.StateDir = None
+
+
+def merged(*groups: Any) -> dict[str, Any]:
+    """The fields of all groups by their names."""
+    found: dict[str, Any] = {}
+    for group in groups:
+        found |= {one.name: getattr(group, one.name) for one in fields(group)}
+    return found
+
+
+def of_command(function: Callable[..., int]) -> dict[str, type[Any]]:
+    """The groups of a command by the names of its parameters; none when it has parameters of its own."""
+    hints = get_type_hints(function)
+    kinds = {name: hints[name] for name in inspect.signature(function).parameters}
+    return kinds if all(hasattr(kind, "PANEL") for kind in kinds.values()) else {}
+
+
+class Expanded:
+    """The parameters of a command that takes groups, and the call with what was given for them."""
+
+    def __init__(self, function: Callable[..., int], groups: dict[str, type[Any]]) -> None:
+        self._function = function
+        self._builders: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+        self.params: list[Parameter] = []
+        self.panels: dict[str, str] = {}
+        for name, kind in groups.items():
+            # Typer makes a command of anything that can be called: of a group, one that returns a value of it.
+            builder = typer.Typer(add_completion=False, rich_markup_mode=None)
+            builder.command()(kind)
+            command: Any = typer.main.get_command(builder)
+            names = [str(parameter.name) for parameter in command.params]
+            self._builders[name] = command.callback, names
+            self.params += command.params
+            self.panels |= dict.fromkeys(names, kind.PANEL)
+
+    def call(self, **given: Any) -> int:
+        values = {
+            name: build(**{each: given[each] for each in names}) for name, (build, names) in self._builders.items()
+        }
+        return self._function(**values)
