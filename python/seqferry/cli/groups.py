@@ -305,7 +305,7 @@ class Expanded:
             names = [str(parameter.name) for parameter in command.params]
             self._builders[name] = command.callback, names
             self.params += command.params
-            self.panels |= dict.fromkeys(names, kind.PANEL)
+            self.panels.update(dict.fromkeys(names, str(kind.PANEL)))
 
     def call(self, **given: Any) -> int:
         values = {

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+from seqferry.models import LocalFolder
 from seqferry.nextflow import level, session
 from seqferry.nextflow.arguments import FLAG, USAGE, Option, Parsed, RefusedError, flag, parse, refused, value
 
@@ -184,10 +185,10 @@ def _copy(parsed: Parsed) -> int:
         _say(f"warning: {why}")
     if result.missing:
         key = level.printable(spec.source.key)
-        missing = f'Key "{key}" does not exist in {spec.source.bucket}'
+        missing = f'Key "{key}" does not exist in {spec.source.container}'
         _say(f"fatal error: An error occurred (404) when calling the HeadObject operation: {missing}")
         return _FAILED
-    if recursive and not result.found and not spec.source.disk:
+    if recursive and not result.found and not isinstance(spec.source, LocalFolder):
         _say(f"fatal error: there is no object below {spec.source.uri}")
         return _FAILED
     return _FAILED if result.failed else 0
@@ -216,7 +217,7 @@ def _is_address(parsed: Parsed) -> bool:
 
 
 def _list(parsed: Parsed) -> int:
-    from seqferry.models import Location
+    from seqferry.models import S3Location
     from seqferry.spec import check_place, parse_uri
 
     if len(parsed.operands) != 1:
@@ -224,7 +225,7 @@ def _list(parsed: Parsed) -> int:
     address = parsed.operands[0]
     bucket, key = parse_uri(address if address.startswith("s3://") else f"s3://{address}")
     found = _where(parsed)
-    place = Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
+    place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     engine = session.engine()
     recursive = parsed.given("recursive")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
+from seqferry.models import LocalFolder
 from seqferry.nextflow import level, session
 from seqferry.nextflow.arguments import FLAG, Option, Parsed, RefusedError, flag, parse, refused, value
 
@@ -122,21 +123,21 @@ def _copy(parsed: Parsed, words: Sequence[str]) -> int:
     if result.missing:
         print(f'ERROR "{_shown(words)}": NoSuchKey: there is no object {spec.source.uri}', file=sys.stderr)
         return _FAILED
-    if below and not result.found and not spec.source.disk:
+    if below and not result.found and not isinstance(spec.source, LocalFolder):
         print(f'ERROR "{_shown(words)}": no object found', file=sys.stderr)
         return _FAILED
     return _FAILED if result.failed else 0
 
 
 def _list(parsed: Parsed, words: Sequence[str]) -> int:
-    from seqferry.models import Location
+    from seqferry.models import S3Location
     from seqferry.spec import check_place, parse_uri
 
     if len(parsed.operands) != 1:
         raise RefusedError("ls takes one address here: s3://bucket/prefix.")
     bucket, key = parse_uri(parsed.operands[0])
     found = _where(parsed)
-    place = Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
+    place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     lines = 0
     for entry in level.entries(session.engine().list(place), key, recursive=False):

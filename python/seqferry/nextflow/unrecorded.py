@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from seqferry import local, sources
 from seqferry import spec as specs
-from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo, results
+from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo
 from seqferry.errors import StorageError
-from seqferry.models import RESULT_COLUMNS, TransferSpec
+from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
 from seqferry.planning import Batcher
 
 log: Final = logging.getLogger("seqferry.nextflow")
@@ -128,8 +128,9 @@ class Transfer:
         return True
 
     def _start(self, batch: list[ObjectInfo]) -> None:
-        if self._spec.target.disk and not self._next:
-            local.make(self._spec.target.bucket)
+        target = self._spec.target
+        if isinstance(target, LocalFolder) and not self._next:
+            local.make(target.path)
         items: list[CopyItem] = []
         for info in batch:
             self._names[self._next] = info
@@ -204,6 +205,7 @@ class Transfer:
 
 
 def _rows(events: Events) -> Iterator[dict[str, Any]]:
-    columns = [json.loads(f"[{text}]", strict=False) for text in results(events)]
+    told = events.results()
+    columns = [json.loads(f"[{told[name]}]", strict=False) for name in RESULT_COLUMNS]
     for values in zip(*columns, strict=True):
         yield dict(zip(RESULT_COLUMNS, values, strict=True))
