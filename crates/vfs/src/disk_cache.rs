@@ -8,6 +8,7 @@
 //! | `usage`, `ghosts`, `pins` | what all processes share: bytes in use, segments seen before, prefixes to keep |
 //! | `evict` | rebuilding the usage and making room |
 //! | `inspect` | listing, verifying and removing |
+//! | `warm` | reading a prefix into the cache |
 //! | `tier` | the cache as a [`BlockTier`](crate::BlockTier), with file I/O off the async threads |
 //!
 //! Per object version there is one sparse data file and one side file with a CRC-32C per block. Bytes are served only if they
@@ -24,6 +25,7 @@ mod pins;
 mod side_file;
 mod tier;
 mod usage;
+mod warm;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,6 +42,7 @@ pub use evict::EvictReport;
 pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
 pub use pins::Prefix;
 pub use tier::{CacheTier, TierOptions};
+pub use warm::{WarmProgress, WarmReport, WarmRequest, warm};
 
 use crate::version::{ObjectVersion, VersionPin};
 use folder::{FileName, Folder};

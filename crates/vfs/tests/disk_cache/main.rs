@@ -7,3 +7,4 @@ mod model;
 mod processes;
 mod support;
 mod tier;
+mod warm;
