@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use seqferry_store::budget::{Ended, JobId, MemoryPermit, RequestPermit, StreamPermit, Wanted};
+use seqferry_store::budget::{
+    Ended, InteractivePresence, JobId, MemoryPermit, Priority, RequestPermit, StreamPermit, Wanted,
+};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
 use tokio::time::Instant;
@@ -28,6 +30,9 @@ pub struct RetryingClient {
     connection: Connection,
     budget: Arc<Budget>,
     job: JobId,
+    priority: Priority,
+    /// Keeps the reserves of the budget for interactive requests.
+    presence: Option<Arc<InteractivePresence>>,
     prefix: Arc<str>,
     policy: RetryPolicy,
     cancel: CancellationToken,
@@ -53,7 +58,28 @@ impl RetryingClient {
     ) -> Self {
         let job = budget.job();
         let policy = policy.with_attempts(connection.store.max_attempts());
-        Self { connection, budget, job, prefix: Arc::from(""), policy, cancel, metrics, lease: None }
+        Self {
+            connection,
+            budget,
+            job,
+            priority: Priority::Bulk,
+            presence: None,
+            prefix: Arc::from(""),
+            policy,
+            cancel,
+            metrics,
+            lease: None,
+        }
+    }
+
+    /// The same requests with interactive priority: they start before bulk requests, and the budget keeps room for them
+    /// while this client or a clone of it exists. The store of its connection has the throttle of interactive requests
+    /// (see [`ClientPool::interactive_client`](crate::ClientPool::interactive_client)).
+    #[must_use]
+    pub fn interactive(mut self) -> Self {
+        self.priority = Priority::Interactive;
+        self.presence = Some(Arc::new(self.budget.interactive()));
+        self
     }
 
     /// The same requests; writes among them start only within the lease, and wait for it while the job goes on.
@@ -140,8 +166,8 @@ impl RetryingClient {
     /// Wait until `bytes` may pass through this process, of which it holds no more than `held` at a time.
     pub async fn reserve_passing(&self, held: u64, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
         let ready = async {
-            let permit = self.budget.memory(held).await;
-            self.budget.bandwidth(bytes).await;
+            let permit = Some(self.budget.memory(self.priority, held).await);
+            self.budget.bandwidth(self.priority, bytes).await;
             permit
         };
         self.unless_cancelled(ready).await
@@ -149,12 +175,12 @@ impl RetryingClient {
 
     /// Wait until `bytes` may pass through this process. Their memory is reserved elsewhere.
     pub async fn reserve_bandwidth(&self, bytes: u64) -> Result<(), RequestError> {
-        self.unless_cancelled(self.budget.bandwidth(bytes)).await
+        self.unless_cancelled(self.budget.bandwidth(self.priority, bytes)).await
     }
 
     /// Wait until so many bytes may be buffered that go nowhere.
     pub async fn reserve_memory(&self, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
-        self.unless_cancelled(self.budget.memory(bytes)).await
+        self.unless_cancelled(async { Some(self.budget.memory(self.priority, bytes).await) }).await
     }
 
     /// Wait until one more object may be streamed in parts.
@@ -188,6 +214,7 @@ impl RetryingClient {
     /// Wait for the right to make this request. Whoever has thousands to make holds no more than this while they wait.
     pub async fn reserve(&self, call: RequestSpec<'_>, tries: &RetryContext) -> Result<RequestPermit, RequestError> {
         let wanted = Wanted {
+            priority: self.priority,
             job: self.job,
             rank: tries.rank,
             bucket: call.bucket,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seqferry_store::{Budget, DiskOptions, DiskStore, EndpointOptions, ObjectStore, S3Store};
+use seqferry_store::{Budget, DiskOptions, DiskStore, EndpointOptions, ObjectStore, Priority, S3Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::RetryingClient;
@@ -25,9 +25,9 @@ pub enum EndpointSpec {
 }
 
 impl EndpointSpec {
-    async fn connect(&self, budget: &Budget) -> Arc<dyn ObjectStore> {
+    async fn connect(&self, budget: &Budget, priority: Priority) -> Arc<dyn ObjectStore> {
         match self {
-            Self::Service(options) => Arc::new(S3Store::paced(options.clone(), budget.pace()).await),
+            Self::Service(options) => Arc::new(S3Store::paced(options.clone(), budget.throttle(priority)).await),
             Self::Disk(options) => Arc::new(DiskStore::new(options.clone())),
         }
     }
@@ -39,7 +39,7 @@ pub struct ClientPool {
     budget: Arc<Budget>,
     metrics: Arc<RequestMetrics>,
     lease: Arc<Lease>,
-    connections: ConnectionCache<EndpointSpec>,
+    connections: ConnectionCache<(EndpointSpec, Priority)>,
 }
 
 impl ClientPool {
@@ -66,12 +66,25 @@ impl ClientPool {
 
     /// The connection to an endpoint, made when there is none. No request is sent for it.
     pub async fn connection(&self, endpoint: &EndpointSpec) -> Connection {
-        self.connections.get(endpoint, || endpoint.connect(&self.budget)).await
+        self.connection_for(endpoint, Priority::Bulk).await
+    }
+
+    async fn connection_for(&self, endpoint: &EndpointSpec, priority: Priority) -> Connection {
+        let key = (endpoint.clone(), priority);
+        self.connections.get(&key, || endpoint.connect(&self.budget, priority)).await
     }
 
     /// A client of an endpoint, which nothing cancels.
     pub async fn client(&self, endpoint: &EndpointSpec, policy: RetryPolicy) -> RetryingClient {
-        let connection = self.connection(endpoint).await;
+        self.client_of(self.connection(endpoint).await, policy)
+    }
+
+    /// A client for reads that somebody waits for: its requests, memory and bytes go before those of transfers.
+    pub async fn interactive_client(&self, endpoint: &EndpointSpec, policy: RetryPolicy) -> RetryingClient {
+        self.client_of(self.connection_for(endpoint, Priority::Interactive).await, policy).interactive()
+    }
+
+    fn client_of(&self, connection: Connection, policy: RetryPolicy) -> RetryingClient {
         let (budget, metrics) = (Arc::clone(&self.budget), Arc::clone(&self.metrics));
         RetryingClient::new(connection, budget, policy, CancellationToken::new(), metrics)
     }

@@ -24,7 +24,7 @@ pub mod conformance;
 pub mod fault;
 
 pub use body::{Body, ByteStream};
-pub use budget::{Budget, BudgetLimits, Pace};
+pub use budget::{Budget, BudgetLimits, ByteThrottle, Priority};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
 pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};

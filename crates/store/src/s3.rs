@@ -28,7 +28,7 @@ use connect::{Base, without_userinfo};
 pub use connect::{Credentials, EndpointOptions, ResolvedSettings};
 use direct::Direct;
 
-use crate::budget::Pace;
+use crate::budget::ByteThrottle;
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
@@ -36,7 +36,7 @@ use crate::store::Result;
 /// An endpoint as one identity.
 pub struct S3Store {
     options: EndpointOptions,
-    pace: Pace,
+    throttle: ByteThrottle,
     state: RwLock<State>,
     /// When credentials were loaded anew last; held while they are, so that many expired requests cause one load.
     reloaded: tokio::sync::Mutex<Option<Instant>>,
@@ -85,17 +85,17 @@ const RELOAD_PAUSE: Duration = Duration::from_secs(2);
 impl S3Store {
     /// Resolve the options through the AWS chain; contacts no service yet.
     pub async fn connect(options: EndpointOptions) -> Self {
-        Self::paced(options, Pace::default()).await
+        Self::paced(options, ByteThrottle::default()).await
     }
 
-    /// The same, and bodies come and go at this pace. Those that are sent through a proxy or by the SDK go at once.
-    pub async fn paced(options: EndpointOptions, pace: Pace) -> Self {
-        let base = Base::load(&options, pace.clone()).await;
+    /// The same, and bodies pass at the rate of this throttle. Those that are sent through a proxy or by the SDK go at once.
+    pub async fn paced(options: EndpointOptions, throttle: ByteThrottle) -> Self {
+        let base = Base::load(&options, throttle.clone()).await;
         let (notes, max_attempts) = (Mutex::new(base.notes.clone()), base.max_attempts);
         let has_open_bodies = AtomicBool::new(base.is_open_to_others && !options.anonymous);
         let state = State { base: Arc::new(base), regions: HashMap::new(), bucket_regions: HashMap::new() };
         let (state, reloaded) = (RwLock::new(state), tokio::sync::Mutex::default());
-        Self { options, pace, state, reloaded, notes, max_attempts, has_open_bodies }
+        Self { options, throttle, state, reloaded, notes, max_attempts, has_open_bodies }
     }
 
     fn regional(&self, bucket: &str) -> Arc<Regional> {
@@ -185,7 +185,7 @@ impl S3Store {
         let (mut request, mut spent) = (pin!(request), Duration::ZERO);
         loop {
             // As of now: the limit may have changed since the request began.
-            let most = patience.limit.saturating_add(self.pace.patience(patience.paced));
+            let most = patience.limit.saturating_add(self.throttle.patience(patience.paced));
             let Some(left) = most.checked_sub(spent).filter(|left| !left.is_zero()) else { return Err(spent) };
             match tokio::time::timeout(left, &mut request).await {
                 Ok(answer) => return Ok(answer),
@@ -215,7 +215,7 @@ impl S3Store {
         if reloaded.is_some_and(|at| at.elapsed() < RELOAD_PAUSE) {
             return;
         }
-        let base = Arc::new(Base::load(&self.options, self.pace.clone()).await);
+        let base = Arc::new(Base::load(&self.options, self.throttle.clone()).await);
         {
             let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
             state.base = base;
@@ -255,12 +255,12 @@ fn time_limit(bytes: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{Budget, BudgetLimits};
+    use crate::budget::{Budget, BudgetLimits, Priority};
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_a_limit_of_bandwidth_makes_slow_is_not_given_up() {
         let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1000), ..BudgetLimits::default() });
-        let store = S3Store::paced(EndpointOptions::default(), budget.pace()).await;
+        let store = S3Store::paced(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
         let takes = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
 
         // 100 s by itself, and others pass beside it.
@@ -285,7 +285,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_that_comes_meanwhile_is_waited_for() {
         let budget = Budget::new(BudgetLimits::default());
-        let store = S3Store::paced(EndpointOptions::default(), budget.pace()).await;
+        let store = S3Store::paced(EndpointOptions::default(), budget.throttle(Priority::Bulk)).await;
         let request = async {
             budget.retune(None, Some(Some(1000)));
             tokio::time::sleep(Duration::from_mins(5)).await;

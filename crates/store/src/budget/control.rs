@@ -1,10 +1,11 @@
-//! What one gate lets through: the law of `docs/governor.md`, as plain arithmetic over the times it is given.
+//! The law of one prefix limiter (`docs/governor.md`), as plain arithmetic over the times it is given.
 
 use std::time::Duration;
 
 use super::Ended;
-use super::latency::{Kind, Latencies};
-use super::pace::Pace;
+use super::latency::{Latencies, RequestClass};
+use super::priority::{Priority, Shares};
+use super::rate::RequestRate;
 use super::window::Window;
 
 /// So long after a cut nothing is sent twice: the service has enough to do.
@@ -12,9 +13,22 @@ const NO_HEDGE: f64 = 1.0;
 /// Of so many requests one may be sent a second time.
 const HEDGE_SHARE: u64 = 64;
 
+/// So long after the last interactive request the window is narrow for its sake. A person who reads on has done so by
+/// then.
+const INTERACTIVE: Duration = Duration::from_secs(10);
+/// Of a number of requests in flight bulk work leaves one in so many to interactive work that is present ...
+const RESERVED_PART: u64 = 8;
+/// ... and no more than these.
+const LARGEST_RESERVE: u64 = 64;
+
+/// Requests in flight that bulk work leaves to interactive work, of so many.
+pub(super) fn reserve(most: u64) -> u64 {
+    if most > 1 { most.div_ceil(RESERVED_PART).min(LARGEST_RESERVE) } else { 0 }
+}
+
 /// Whether a request may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub(super) enum Start {
     /// It may.
     Now,
     /// Not before this time.
@@ -23,28 +37,31 @@ pub enum Start {
     Full,
 }
 
-/// State of one gate. Times count from any fixed start and never go back.
+/// State of one limiter. Times count from any fixed start and never go back.
 #[derive(Debug)]
-pub struct Control {
+pub(super) struct Control {
     latencies: Latencies,
     window: Window,
-    pace: Pace,
+    rate: RequestRate,
     /// Whether requests waited for the window when last asked.
     full: bool,
+    /// When the last interactive request started.
+    interactive: Option<Duration>,
     requests: u64,
     throttled: u64,
     hedges: u64,
 }
 
 impl Control {
-    /// A fresh gate under a hard cap.
-    pub fn new(now: Duration, most: usize) -> Self {
+    /// A fresh limiter under a hard cap.
+    pub(super) fn new(now: Duration, most: usize) -> Self {
         let now = now.as_secs_f64();
         Self {
             latencies: Latencies::default(),
             window: Window::new(now, most),
-            pace: Pace::new(now),
+            rate: RequestRate::new(now),
             full: false,
+            interactive: None,
             requests: 0,
             throttled: 0,
             hedges: 0,
@@ -52,80 +69,112 @@ impl Control {
     }
 
     /// Set the hard cap.
-    pub fn limit(&mut self, most: usize) {
+    pub(super) fn limit(&mut self, most: usize) {
         self.window.limit(most);
     }
 
     /// Requests that may be in flight.
-    pub fn window(&self) -> usize {
+    pub(super) fn window(&self) -> usize {
         self.window.width()
     }
 
     /// Requests that may start per second; None as long as the service has never throttled.
-    pub fn rate(&self) -> Option<f64> {
-        self.pace.rate()
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate.rate()
     }
 
     /// Requests started, and those of them that the service refused.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(super) fn counts(&self) -> (u64, u64) {
         (self.requests, self.throttled)
     }
 
-    /// Whether a further request may start. To be asked only while one waits.
-    pub fn may_start(&mut self, now: Duration, in_flight: usize) -> Start {
+    /// Whether a further request may start. To be asked only while one waits. `present`: bulk work leaves a reserve to
+    /// interactive work.
+    pub(super) fn may_start(&mut self, now: Duration, priority: Priority, in_flight: &Shares, present: bool) -> Start {
         let at = now.as_secs_f64();
-        self.full = in_flight >= self.window.width();
+        let (width, reserve) = self.width(now, present);
+        self.full = !in_flight.has_room(priority, 1, width, reserve);
         if self.full {
-            self.pace.rest(at);
+            self.rate.rest(at);
             return Start::Full;
         }
-        match self.pace.due(at, self.window.rate()) {
+        match self.rate.due(at, self.window.rate(), priority) {
             Some(due) => Start::At(now + Duration::from_secs_f64(due - at)),
             None => Start::Now,
         }
     }
 
-    /// No request waits.
-    pub fn rest(&mut self, now: Duration) {
-        self.full = false;
-        self.pace.rest(now.as_secs_f64());
+    /// Whether bulk requests have less in flight than the window lets them have.
+    pub(super) fn has_room_for_bulk(&self, now: Duration, in_flight: &Shares, present: bool) -> bool {
+        let (width, reserve) = self.width(now, present);
+        in_flight.is_below_reserve(1, width, reserve)
     }
 
-    /// A request starts.
-    pub fn started(&mut self, now: Duration) {
+    /// Requests that may be in flight, and how many of them bulk requests leave alone.
+    fn width(&self, now: Duration, present: bool) -> (u64, u64) {
+        let width = self.window.width() as u64;
+        let learning = width - self.window.bulk_width(self.is_interactive(now)) as u64;
+        (width, learning.max(if present { reserve(width) } else { 0 }))
+    }
+
+    /// Whether interactive requests started here lately.
+    fn is_interactive(&self, now: Duration) -> bool {
+        self.interactive.is_some_and(|last| now.saturating_sub(last) < INTERACTIVE)
+    }
+
+    /// No request waits.
+    pub(super) fn rest(&mut self, now: Duration) {
+        self.full = false;
+        self.rate.rest(now.as_secs_f64());
+    }
+
+    /// A request starts beside those that are in flight.
+    pub(super) fn started(&mut self, now: Duration, priority: Priority, in_flight: &Shares) {
+        if priority == Priority::Interactive {
+            if !self.is_interactive(now) {
+                self.window.share();
+            }
+            self.interactive = Some(now);
+        }
+        let (width, reserve) = self.width(now, false);
+        if !in_flight.is_below_reserve(0, width, reserve) {
+            // More bulk requests are under way than the bases are to be measured beside.
+            self.latencies.relearn(now.as_secs_f64());
+        }
         self.requests += 1;
-        self.pace.started(now.as_secs_f64(), self.window.rate());
+        self.rate.started(now.as_secs_f64(), self.window.rate());
     }
 
     /// A request that started at `started` has ended.
-    pub fn ended(&mut self, now: Duration, started: Duration, kind: Kind, how: Ended) {
+    pub(super) fn ended(&mut self, now: Duration, started: Duration, class: RequestClass, how: Ended) {
+        let interactive = self.is_interactive(now);
         let (now, started) = (now.as_secs_f64(), started.as_secs_f64());
         match how {
             Ended::Worked => {
                 let latency = now - started;
-                let base = self.latencies.answered(kind, started, latency);
-                // Until the service throttles the pace follows the window: who waits for it waits for the window.
-                let limiting = self.full || (self.pace.rate().is_none() && self.pace.limiting());
-                if self.window.answered(now, latency, base, limiting) {
+                let base = self.latencies.answered(class, started, latency);
+                // Until the service throttles the rate follows the window: who waits for it waits for the window.
+                let limiting = self.full || (self.rate.rate().is_none() && self.rate.limiting());
+                if self.window.answered(now, latency, base, limiting, interactive) {
                     self.latencies.relearn(now);
                 }
             }
             Ended::Throttled => {
                 self.throttled += 1;
-                self.pace.refused(now, started, self.window.rate(), self.window.latency());
+                self.rate.refused(now, started, self.window.rate(), self.window.latency());
             }
             Ended::Failed => {}
         }
     }
 
     /// How long after its start a request is worth being sent a second time. None: unknown as yet.
-    pub fn slow_after(&self, kind: Kind) -> Option<Duration> {
-        self.latencies.slow_after(kind).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    pub(super) fn slow_after(&self, class: RequestClass) -> Option<Duration> {
+        self.latencies.slow_after(class).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
     /// Whether a slow request may be sent a second time now; counts it as such.
-    pub fn hedge(&mut self, now: Duration) -> bool {
-        let undisturbed = self.pace.since_cut(now.as_secs_f64()).is_none_or(|since| since >= NO_HEDGE);
+    pub(super) fn hedge(&mut self, now: Duration) -> bool {
+        let undisturbed = self.rate.since_cut(now.as_secs_f64()).is_none_or(|since| since >= NO_HEDGE);
         let may = undisturbed && (self.hedges + 1) * HEDGE_SHARE <= self.requests;
         self.hedges += u64::from(may);
         may
@@ -138,8 +187,14 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    fn kind() -> Kind {
-        Kind::new("PutObject", 0)
+    fn class() -> RequestClass {
+        RequestClass::new("PutObject", 0)
+    }
+
+    fn may_start(control: &mut Control, now: Duration, in_flight: u64) -> Start {
+        let mut shares = Shares::default();
+        shares.grant(Priority::Bulk, in_flight, false);
+        control.may_start(now, Priority::Bulk, &shares, false)
     }
 
     /// Requests without end to a service that takes `latency` and refuses every `nth` request at once, for so long.
@@ -149,15 +204,15 @@ mod tests {
         while now < until {
             while under_way.front().is_some_and(|started| *started + latency <= now) {
                 if let Some(started) = under_way.pop_front() {
-                    control.ended(now, started, kind(), Ended::Worked);
+                    control.ended(now, started, class(), Ended::Worked);
                 }
             }
-            match control.may_start(now, under_way.len()) {
+            match may_start(control, now, under_way.len() as u64) {
                 Start::Now => {
-                    control.started(now);
+                    control.started(now, Priority::Bulk, &Shares::default());
                     count += 1;
                     if nth.is_some_and(|nth| count % nth == 0) {
-                        control.ended(now, now, kind(), Ended::Throttled);
+                        control.ended(now, now, class(), Ended::Throttled);
                     } else {
                         under_way.push_back(now);
                     }
@@ -184,15 +239,15 @@ mod tests {
         let mut control = Control::new(Duration::ZERO, 1000);
         run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
         let (sent, now) = (Duration::from_millis(4999), Duration::from_secs(5));
-        control.ended(now, sent, kind(), Ended::Throttled);
+        control.ended(now, sent, class(), Ended::Throttled);
         for _ in 0..10 {
-            control.ended(now, sent, kind(), Ended::Throttled);
+            control.ended(now, sent, class(), Ended::Throttled);
         }
         let after_one = control.rate();
         assert!(after_one.is_some());
 
         for _ in 0..20 {
-            control.ended(now + MILLISECOND, sent, kind(), Ended::Throttled);
+            control.ended(now + MILLISECOND, sent, class(), Ended::Throttled);
         }
 
         assert_eq!(control.rate(), after_one);
@@ -208,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_refuses_some_whatever_the_pace_does_not_bring_work_to_a_halt() {
+    fn a_service_that_refuses_some_whatever_the_rate_does_not_bring_work_to_a_halt() {
         let mut control = Control::new(Duration::ZERO, 1000);
 
         run(&mut control, 100 * MILLISECOND, Some(5), Duration::from_mins(1));
@@ -223,11 +278,11 @@ mod tests {
             let mut control = Control::new(Duration::ZERO, most);
             for round in 0..100 {
                 let now = round * 10 * MILLISECOND;
-                if control.may_start(now, 0) == Start::Now {
-                    control.started(now);
+                if may_start(&mut control, now, 0) == Start::Now {
+                    control.started(now, Priority::Bulk, &Shares::default());
                 }
                 let how = if round % 3 == 0 { Ended::Throttled } else { Ended::Worked };
-                control.ended(now + MILLISECOND, now, kind(), how);
+                control.ended(now + MILLISECOND, now, class(), how);
                 assert!((1..=most).contains(&control.window()));
             }
             control.limit(10);
@@ -243,7 +298,7 @@ mod tests {
         assert!(control.hedge(now));
 
         for _ in 0..10 {
-            control.ended(now, sent, kind(), Ended::Throttled);
+            control.ended(now, sent, class(), Ended::Throttled);
         }
 
         assert!(!control.hedge(now + 500 * MILLISECOND));

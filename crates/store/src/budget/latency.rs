@@ -1,14 +1,14 @@
-//! How long requests take, by kind: an operation and an order of magnitude of bytes.
+//! How long requests take, by request class: an operation and an order of magnitude of bytes.
 //!
-//! Two things are asked of it. What a request of a kind takes when nothing is crowded, its **base**, by which the window
-//! knows crowding; and when one is so much slower than its peers that sending it again is worth it.
+//! It knows the **base** of a class, its latency when nothing is crowded, by which the window knows crowding; and when a
+//! request is so much slower than its class that a hedged request is worth it.
 
 use std::collections::HashMap;
 
 /// Answers whose mean may become a base: one fast answer says little.
 const BLOCK: u32 = 16;
 /// Kinds that are remembered. A dozen operations with a few sizes each stay far below.
-const KINDS: usize = 256;
+const CLASSES: usize = 256;
 /// Buckets of the histogram: the first ends at a millisecond, each further one is 2^(1/4) wider; the last is beyond 17 min.
 const BUCKETS: usize = 81;
 const SMALLEST: f64 = 0.001;
@@ -25,15 +25,15 @@ const SLOW_LEAST: f64 = 1.0;
 
 /// Requests that take about the same time on the same service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Kind {
+pub(super) struct RequestClass {
     operation: &'static str,
     /// Bits of the number of bytes.
     magnitude: u32,
 }
 
-impl Kind {
-    /// The kind of a request that moves so many bytes.
-    pub fn new(operation: &'static str, bytes: u64) -> Self {
+impl RequestClass {
+    /// The class of a request that moves so many bytes.
+    pub(super) fn new(operation: &'static str, bytes: u64) -> Self {
         Self { operation, magnitude: u64::BITS - bytes.leading_zeros() }
     }
 }
@@ -46,22 +46,22 @@ struct Seen {
     total: u32,
 }
 
-/// Latencies of one gate, in seconds. Times are seconds since some start.
+/// Latencies at one limiter, in seconds. Times are seconds since some start.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
-    kinds: HashMap<Kind, Seen>,
+    classes: HashMap<RequestClass, Seen>,
     /// Only requests that started later tell of the base.
     learn_from: f64,
 }
 
 impl Latencies {
-    /// A request has been answered. Returns the base of its kind; None while that is unknown, or when the request is too old
+    /// A request has been answered. Returns the base of its class; None while that is unknown, or when the request is too old
     /// to tell anything.
-    pub(super) fn answered(&mut self, kind: Kind, started: f64, latency: f64) -> Option<f64> {
-        if self.kinds.len() >= KINDS && !self.kinds.contains_key(&kind) {
-            self.kinds.clear();
+    pub(super) fn answered(&mut self, class: RequestClass, started: f64, latency: f64) -> Option<f64> {
+        if self.classes.len() >= CLASSES && !self.classes.contains_key(&class) {
+            self.classes.clear();
         }
-        let seen = self.kinds.entry(kind).or_insert_with(|| Seen {
+        let seen = self.classes.entry(class).or_insert_with(|| Seen {
             base: None,
             block: (0, 0.0),
             histogram: [0; BUCKETS],
@@ -75,7 +75,7 @@ impl Latencies {
         seen.block.1 += latency;
         if seen.block.0 >= BLOCK {
             let mean = seen.block.1 / f64::from(seen.block.0);
-            // A kind that is first met in a crowd looks slower by nature than it is, until the bases are measured anew. The
+            // A class that is first met in a crowd looks slower by nature than it is, until the bases are measured anew. The
             // crowding of others says too little of it: theirs may be the start of connections.
             seen.base = Some(seen.base.map_or(mean, |base| base.min(mean)));
             seen.block = (0, 0.0);
@@ -86,14 +86,14 @@ impl Latencies {
     /// Measure all bases anew, by requests that start from now on.
     pub(super) fn relearn(&mut self, now: f64) {
         self.learn_from = now;
-        for seen in self.kinds.values_mut() {
+        for seen in self.classes.values_mut() {
             (seen.base, seen.block) = (None, (0, 0.0));
         }
     }
 
-    /// After how many seconds a request of this kind is much slower than its peers. None while there are too few.
-    pub(super) fn slow_after(&self, kind: Kind) -> Option<f64> {
-        let seen = self.kinds.get(&kind).filter(|seen| seen.total >= ENOUGH)?;
+    /// After how many seconds a request of this class is much slower than its peers. None while there are too few.
+    pub(super) fn slow_after(&self, class: RequestClass) -> Option<f64> {
+        let seen = self.classes.get(&class).filter(|seen| seen.total >= ENOUGH)?;
         Some((seen.quantile(0.95) * SLOW).max(SLOW_LEAST))
     }
 }
@@ -131,15 +131,15 @@ fn bucket(latency: f64) -> usize {
 mod tests {
     use super::*;
 
-    fn part() -> Kind {
-        Kind::new("UploadPartCopy", 128 << 20)
+    fn part() -> RequestClass {
+        RequestClass::new("UploadPartCopy", 128 << 20)
     }
 
     #[test]
     fn kinds_are_operations_of_about_the_same_size() {
-        assert_eq!(Kind::new("UploadPartCopy", 128 << 20), Kind::new("UploadPartCopy", 200 << 20));
-        assert_ne!(Kind::new("UploadPartCopy", 128 << 20), Kind::new("UploadPartCopy", 16 << 20));
-        assert_ne!(Kind::new("UploadPartCopy", 0), Kind::new("HeadObject", 0));
+        assert_eq!(RequestClass::new("UploadPartCopy", 128 << 20), RequestClass::new("UploadPartCopy", 200 << 20));
+        assert_ne!(RequestClass::new("UploadPartCopy", 128 << 20), RequestClass::new("UploadPartCopy", 16 << 20));
+        assert_ne!(RequestClass::new("UploadPartCopy", 0), RequestClass::new("HeadObject", 0));
     }
 
     #[test]
@@ -172,11 +172,11 @@ mod tests {
         }
         let slow = latencies.slow_after(part()).unwrap_or_default();
         assert!((3.6..4.4).contains(&slow), "{slow}");
-        assert_eq!(latencies.slow_after(Kind::new("HeadObject", 0)), None);
+        assert_eq!(latencies.slow_after(RequestClass::new("HeadObject", 0)), None);
         for _ in 0..ENOUGH {
-            latencies.answered(Kind::new("HeadObject", 0), 0.0, 0.03);
+            latencies.answered(RequestClass::new("HeadObject", 0), 0.0, 0.03);
         }
-        assert_eq!(latencies.slow_after(Kind::new("HeadObject", 0)), Some(SLOW_LEAST));
+        assert_eq!(latencies.slow_after(RequestClass::new("HeadObject", 0)), Some(SLOW_LEAST));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use super::JobId;
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
 
 /// At a time: the next one's parts are on their way while the last parts of others are, and while the service puts others together.
 const AT_A_TIME: usize = 4;
@@ -22,7 +22,7 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct State {
     free: usize,
-    waiting: Turns<JobId, oneshot::Sender<StreamPermit>>,
+    waiting: FairQueue<JobId, oneshot::Sender<StreamPermit>>,
 }
 
 /// The right to read one object in parts. Given back when it is dropped.
@@ -42,7 +42,7 @@ impl Drop for StreamPermit {
 
 impl Default for Streams {
     fn default() -> Self {
-        Self { state: Mutex::new(State { free: AT_A_TIME, waiting: Turns::default() }) }
+        Self { state: Mutex::new(State { free: AT_A_TIME, waiting: FairQueue::default() }) }
     }
 }
 

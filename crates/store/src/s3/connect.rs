@@ -23,7 +23,7 @@ use super::credentials::KeptCredentials;
 use super::direct::{Common, Direct};
 use super::settings::{AwsSettings, is_open_to_others};
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
-use crate::budget::Pace;
+use crate::budget::ByteThrottle;
 
 /// Where to talk to and as whom.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -119,9 +119,9 @@ pub(super) struct Base {
 impl Base {
     /// Resolve the options through the AWS chain. Reads files and environment; contacts at most the metadata service of
     /// the machine, for a region that nothing else names.
-    pub(super) async fn load(options: &EndpointOptions, pace: Pace) -> Self {
+    pub(super) async fn load(options: &EndpointOptions, throttle: ByteThrottle) -> Self {
         let trust = Arc::new(Trust::default());
-        let Transport { client, connector, connections } = transport(Arc::clone(&trust), pace);
+        let Transport { client, connector, connections } = transport(Arc::clone(&trust), throttle);
         let mut loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .http_client(client)
             // Else the SDK ends the process over settings of retries that it does not know (`retry_mode = legacy`).
@@ -311,7 +311,7 @@ mod tests {
             credentials: Some(Credentials { access_key: "access".to_owned(), secret_key: "secret".to_owned() }),
             ..EndpointOptions::default()
         };
-        Base::load(&options, Pace::default()).await
+        Base::load(&options, ByteThrottle::default()).await
     }
 
     /// Where a GET would go to, and a copy, without going there.

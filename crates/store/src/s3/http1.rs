@@ -31,7 +31,7 @@ use tower_service::Service as _;
 
 use super::sign::host;
 use super::transport::{Dial, Wide, no_connection};
-use crate::budget::Pace;
+use crate::budget::ByteThrottle;
 
 /// What is read to find the end of a head: more than a head has, little enough that few bytes of a body have to be moved.
 const HEAD: usize = 8 << 10;
@@ -53,7 +53,7 @@ pub(super) struct Connections {
     dial: Dial,
     proxies: Matcher,
     /// Of what is sent.
-    pace: Pace,
+    throttle: ByteThrottle,
     idle: Mutex<Idle>,
 }
 
@@ -73,8 +73,8 @@ pub(super) struct Answer {
 }
 
 impl Connections {
-    pub(super) fn new(dial: Dial, pace: Pace) -> Arc<Self> {
-        Arc::new(Self { dial, proxies: Matcher::from_env(), pace, idle: Mutex::default() })
+    pub(super) fn new(dial: Dial, throttle: ByteThrottle) -> Arc<Self> {
+        Arc::new(Self { dial, proxies: Matcher::from_env(), throttle, idle: Mutex::default() })
     }
 
     /// Whether requests to this address go through a proxy, and so not this way.
@@ -106,7 +106,7 @@ impl Connections {
                 Some(connection) => connection,
                 None => self.connect(uri).await.map_err(no_connection)?,
             };
-            match connection.ask(text.clone(), body.clone(), &self.pace).await {
+            match connection.ask(text.clone(), body.clone(), &self.throttle).await {
                 Ok(head) => return Ok(self.answer(origin, connection, head)),
                 // The other side has closed it while nobody used it, as it may at any time. Whether it has seen the request cannot be
                 // known.
@@ -216,10 +216,10 @@ enum Framing {
 }
 
 impl Connection {
-    async fn ask(&mut self, head: Bytes, body: Bytes, pace: &Pace) -> io::Result<Head> {
-        let pace = (!body.is_empty()).then_some(pace);
+    async fn ask(&mut self, head: Bytes, body: Bytes, throttle: &ByteThrottle) -> io::Result<Head> {
+        let throttle = (!body.is_empty()).then_some(throttle);
         let mut rest = head.chain(body);
-        if let Err(error) = self.write(&mut rest, pace).await {
+        if let Err(error) = self.write(&mut rest, throttle).await {
             // Whoever refuses a body need not read it to its end, but says why.
             return match self.head().await {
                 Ok(head) => Ok(Head { goes_on: false, ..head }),
@@ -231,17 +231,17 @@ impl Connection {
     }
 
     /// Write all, or until an answer comes.
-    async fn write(&mut self, rest: &mut impl Buf, pace: Option<&Pace>) -> io::Result<()> {
-        if let Some(pace) = pace {
-            while let Some(piece) = pace.piece().filter(|piece| *piece < rest.remaining()) {
-                pace.send(piece).await;
+    async fn write(&mut self, rest: &mut impl Buf, throttle: Option<&ByteThrottle>) -> io::Result<()> {
+        if let Some(throttle) = throttle {
+            while let Some(piece) = throttle.piece().filter(|piece| *piece < rest.remaining()) {
+                throttle.send(piece).await;
                 let mut piece = (&mut *rest).take(piece);
                 self.write_at_once(&mut piece).await?;
                 if piece.has_remaining() {
                     return Ok(());
                 }
             }
-            pace.send(rest.remaining()).await;
+            throttle.send(rest.remaining()).await;
         }
         self.write_at_once(rest).await?;
         self.stream.flush().await

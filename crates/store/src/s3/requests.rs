@@ -25,7 +25,7 @@ use super::direct::{About, Came, RequestHeaders};
 use super::{Patience, S3Store, time_limit};
 use crate::ChecksumAlgorithm;
 use crate::body::{Body, Source};
-use crate::budget::Pace;
+use crate::budget::ByteThrottle;
 use crate::error::StoreError;
 use crate::error::classify::code;
 use crate::store::{Fetched, ObjectStore, Result};
@@ -103,7 +103,7 @@ struct Watched {
     bucket: String,
     key: String,
     body: Came,
-    pace: Pace,
+    throttle: ByteThrottle,
     /// Bytes that were announced, and have not come yet.
     left: u64,
     /// How long was waited for bytes, and how many came, since that was last looked at.
@@ -120,7 +120,7 @@ impl Watched {
 #[async_trait]
 impl Source for Watched {
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
-        let at_most = self.pace.piece().map_or(at_most, |piece| at_most.min(piece));
+        let at_most = self.throttle.piece().map_or(at_most, |piece| at_most.min(piece));
         let since = Instant::now();
         match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
             Err(_) => Err(self.broken("the body stalled")),
@@ -137,7 +137,7 @@ impl Source for Watched {
                     }
                     (self.waited, self.came) = (Duration::ZERO, 0);
                 }
-                self.pace.received(came).await;
+                self.throttle.received(came).await;
                 Ok(came)
             }
             Ok(Err(error)) => Err(self.broken(&chain(&error))),
@@ -294,7 +294,7 @@ impl ObjectStore for S3Store {
             bucket: bucket.to_owned(),
             key: key.to_owned(),
             body,
-            pace: self.pace.clone(),
+            throttle: self.throttle.clone(),
             left: expected,
             waited: Duration::ZERO,
             came: 0,
@@ -663,10 +663,10 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
-    use crate::budget::{Budget, BudgetLimits};
+    use crate::budget::{Budget, BudgetLimits, Priority};
 
     /// Read a body of `size` bytes of which `at_a_time` come each second, and do something else for `pause` seconds between reads.
-    async fn read(size: u64, at_a_time: usize, pause: u64, pace: Pace) -> Result<u64> {
+    async fn read(size: u64, at_a_time: usize, pause: u64, throttle: ByteThrottle) -> Result<u64> {
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         tokio::spawn(async move {
             let mut left = usize::try_from(size).unwrap();
@@ -677,7 +677,7 @@ mod tests {
         });
         let body = Came::Sdk(Box::pin(ours));
         let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
-        let mut watched = Watched { bucket, key, body, pace, left: size, waited: Duration::ZERO, came: 0 };
+        let mut watched = Watched { bucket, key, body, throttle, left: size, waited: Duration::ZERO, came: 0 };
         let (mut all, mut into) = (0, Vec::new());
         while all < size {
             into.clear();
@@ -690,7 +690,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_trickles_is_given_up_and_a_slow_one_is_not() {
-        let free = Pace::default;
+        let free = ByteThrottle::default;
         assert_eq!(read(300_000, 2000, 0, free()).await.unwrap(), 300_000);
         assert_eq!(read(60, 1, 0, free()).await.unwrap(), 60, "little is left of it");
         assert_eq!(
@@ -706,7 +706,7 @@ mod tests {
         let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
         let start = Instant::now();
 
-        assert_eq!(read(20_000, 1 << 20, 0, budget.pace()).await.unwrap(), 20_000);
+        assert_eq!(read(20_000, 1 << 20, 0, budget.throttle(Priority::Bulk)).await.unwrap(), 20_000);
 
         // What came last is counted, and waited for by what comes next.
         let seconds = start.elapsed().as_secs();

@@ -46,7 +46,7 @@ use tower_service::Service;
 
 use super::convert::sources;
 use super::http1::{Connections, HEADERS, LONGEST_HEAD};
-use crate::budget::Pace;
+use crate::budget::ByteThrottle;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -68,12 +68,12 @@ pub(super) struct Transport {
 }
 
 /// See [`Transport`].
-pub(super) fn transport(trust: Arc<Trust>, pace: Pace) -> Transport {
+pub(super) fn transport(trust: Arc<Trust>, throttle: ByteThrottle) -> Transport {
     let mut tcp = Tcp::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let dial = Dial { tcp, trust };
-    let connections = Connections::new(dial.clone(), pace);
+    let connections = Connections::new(dial.clone(), throttle);
     let connector = SharedHttpConnector::new(Ours::new(dial));
     // The services that credentials come from have patience of their own.
     let others = credentials_client();

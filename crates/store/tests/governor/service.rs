@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::budget::{Access, Ended, JobId, Wanted};
+use seqferry_store::budget::{Access, Ended, JobId, Priority, Wanted};
 use seqferry_store::{Budget, BudgetLimits};
 use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Service as Work, Verdict};
 use tokio::time::Instant;
@@ -195,12 +195,20 @@ pub struct Worker {
     pub number: usize,
     /// Whether slow requests are sent a second time.
     pub hedges: bool,
+    /// Of its requests.
+    pub priority: Priority,
 }
 
 impl Worker {
     /// One with a budget of its own.
     pub fn new(service: &Arc<Service>, number: usize) -> Self {
-        Self { service: Arc::clone(service), budget: Budget::new(BudgetLimits::default()), number, hedges: false }
+        Self::within(service, number, BudgetLimits::default())
+    }
+
+    /// One with a budget of these limits.
+    pub fn within(service: &Arc<Service>, number: usize, limits: BudgetLimits) -> Self {
+        let (service, budget) = (Arc::clone(service), Budget::new(limits));
+        Self { service, budget, number, hedges: false, priority: Priority::Bulk }
     }
 
     /// Request after request until this time; what `work` says of each second.
@@ -224,19 +232,8 @@ impl Worker {
 
     /// Wait until a request may start; it goes on by itself.
     pub async fn start(&self, job: JobId, number: u64, work: Work) {
-        let (access, operation, bytes) = match work {
-            Work::Small => (Access::Write, "DeleteObject", 0),
-            Work::List => (Access::Read, "ListObjectsV2", 0),
-            Work::Get { bytes } => (Access::Read, "GetObject", bytes),
-            Work::Put { bytes } => (Access::Write, "PutObject", bytes),
-            Work::Copy { bytes } => (Access::Write, "CopyObject", bytes),
-            Work::PartCopy { bytes } => (Access::Write, "UploadPartCopy", bytes),
-        };
-        let load = if access == Access::Read { Load::Read } else { Load::Write };
-        let permit =
-            self.budget.request(Wanted { job, rank: 0, bucket: "bucket", prefix: "", access, operation, bytes }).await;
-        // Spread over all keys.
-        let key = format!("{:04x}/part", number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48);
+        let (load, key) = (load_of(work), key(number));
+        let permit = self.budget.request(self.wanted(job, work)).await;
         let worker = self.clone();
         tokio::spawn(async move {
             let begun = Instant::now();
@@ -256,4 +253,41 @@ impl Worker {
             worker.service.lock().waits.push(begun.elapsed().as_secs_f64());
         });
     }
+
+    fn wanted(&self, job: JobId, work: Work) -> Wanted<'static> {
+        let (operation, bytes) = match work {
+            Work::Small => ("DeleteObject", 0),
+            Work::List => ("ListObjectsV2", 0),
+            Work::Get { bytes } => ("GetObject", bytes),
+            Work::Put { bytes } => ("PutObject", bytes),
+            Work::Copy { bytes } => ("CopyObject", bytes),
+            Work::PartCopy { bytes } => ("UploadPartCopy", bytes),
+        };
+        let access = if load_of(work) == Load::Read { Access::Read } else { Access::Write };
+        Wanted { priority: self.priority, job, rank: 0, bucket: "bucket", prefix: "", access, operation, bytes }
+    }
+
+    /// One request from the reservation of its memory to its end, again while the service refuses it.
+    pub async fn whole(&self, job: JobId, number: u64, work: Work) {
+        let wanted = self.wanted(job, work);
+        let _memory = self.budget.memory(self.priority, wanted.bytes).await;
+        self.budget.bandwidth(self.priority, wanted.bytes).await;
+        loop {
+            let permit = self.budget.request(wanted).await;
+            let ended = self.service.request(self.number, load_of(work), &key(number), work).await;
+            permit.end(ended);
+            if ended == Ended::Worked {
+                return;
+            }
+        }
+    }
+}
+
+fn load_of(work: Work) -> Load {
+    if matches!(work, Work::Get { .. } | Work::List) { Load::Read } else { Load::Write }
+}
+
+/// Keys are spread over all partitions.
+fn key(number: u64) -> String {
+    format!("{:04x}/part", number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48)
 }

@@ -9,7 +9,8 @@ use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, Digests, ErrorClass, ObjectStore as _, PutObject, S3Store,
+    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, Digests, ErrorClass, ObjectStore as _, Priority, PutObject,
+    S3Store,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -265,7 +266,7 @@ async fn a_body_is_sent_at_the_pace_of_the_limit() {
     const SIZE: usize = 400_000;
     let (url, _told) = patient(SIZE);
     let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1_000_000), ..BudgetLimits::default() });
-    let store = S3Store::paced(options_for(&url), budget.pace()).await;
+    let store = S3Store::paced(options_for(&url), budget.throttle(Priority::Bulk)).await;
     let start = Instant::now();
 
     store.put("bucket", "key", Bytes::from(vec![1; SIZE]), &Attributes::default()).await.unwrap();
@@ -280,7 +281,7 @@ async fn a_body_on_its_way_goes_at_once_when_the_limit_is_lifted() {
     const SIZE: usize = 400_000;
     let (url, mut told) = patient(SIZE);
     let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
-    let store = S3Store::paced(options_for(&url), budget.pace()).await;
+    let store = S3Store::paced(options_for(&url), budget.throttle(Priority::Bulk)).await;
     let body = Bytes::from(vec![1; SIZE]);
     let sending = tokio::spawn(async move { store.put("bucket", "key", body, &Attributes::default()).await });
 

@@ -1,27 +1,31 @@
-//! How many requests may start per second.
+//! The request rate: how many requests may start per second.
 //!
-//! **Until the service first throttles** the pace is four times what the window makes by itself: it only spreads the starts over
-//! a round trip, so that a window that has just grown is no burst.
+//! **Until the service first throttles** the rate is four times what the window makes by itself: it only spreads the starts
+//! over a round trip, so that a window that has just grown is no burst.
 //!
-//! **From then on** the pace is the handle: an answer of `SlowDown` comes within milliseconds whatever the requests take, so
-//! the number in flight says little about the rate. The pace grows steadily while requests wait for it, and is cut to 95 % of
-//! what the service accepted, at most once per time that such an answer takes: of one burst only the first counts. Both are
-//! such that processes which share a limit end up with equal shares: growth depends on the pace less than the cuts do (see
+//! **From then on** the rate is what is controlled: a `SlowDown` arrives within milliseconds whatever the requests take, so
+//! the number in flight says little about the rate. The rate grows steadily while requests wait for it, and is cut to 95 %
+//! of what the service accepted, at most once per time that such an answer takes: of one burst only the first counts.
+//! Processes that share a limit end up with equal shares, since growth depends on the rate less than the cuts do (see
 //! `docs/governor.md`). When nothing has been refused for long, the limit has probably moved, and growth quickens.
+//!
+//! **Interactive requests** start up to [`BORROWED`] seconds before they are due; bulk requests wait for those seconds.
+
+use super::priority::Priority;
 
 /// While the service has not throttled: starts per second for each that the window makes.
 const SPREAD: f64 = 4.0;
-/// What is left after a cut, of what was accepted. Near the limit the pace swings by this.
+/// What is left after a cut, of what was accepted. Near the limit the rate swings by this.
 const CUT: f64 = 0.95;
-/// Growth in requests/s per second: this much of the square root of the pace ...
+/// Growth in requests/s per second: this much of the square root of the rate ...
 const GROWTH: f64 = 1.5;
-/// ... but no larger share of the pace than this: a limit of ten requests a second is to be held as well.
+/// ... but no larger share of the rate than this: a limit of ten requests a second is to be held as well.
 const GROWTH_SHARE: f64 = 0.04;
 /// After so many seconds without a refusal growth quickens with the square of the time ...
 const QUIET: f64 = 6.0;
 /// ... up to this factor.
 const QUICKEST: f64 = 16.0;
-/// So few requests in flight are always allowed: a service that refuses some whatever the pace, since others crowd it, must
+/// So few requests in flight are always allowed: a service that refuses some whatever the rate, since others crowd it, must
 /// not bring work to a halt.
 const LEAST: f64 = 2.0;
 /// What a request is taken to last before the first answer.
@@ -39,19 +43,23 @@ const INSTANT: f64 = 1e-6;
 const COUNTED: f64 = 0.05;
 /// Bounds of the time between cuts: twice what a refusal takes.
 const BETWEEN_CUTS: (f64, f64) = (0.02, 2.0);
+/// How many seconds of the rate interactive requests may use before bulk requests have waited for them.
+const BORROWED: f64 = 0.25;
 /// A share of refusals is believed as from so many starts.
 const STARTS: f64 = 10.0;
 
 /// See the module. Times are in seconds.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RequestRate {
     /// Requests per second; None until the service first throttles.
     rate: Option<f64>,
-    /// When the next request is due.
-    due: f64,
-    /// When the pace last grew.
+    /// Starts that came before they were due at `passed`; below 0 so many are overdue. Counted in requests and not in
+    /// time, so that a rate that changes changes the wait.
+    ahead: f64,
+    passed: f64,
+    /// When the rate last grew.
     grown: f64,
-    /// Whether requests wait for the pace, and nothing else.
+    /// Whether requests wait for the rate, and nothing else.
     limiting: bool,
     /// For how long they have since the last cut.
     quiet: f64,
@@ -67,11 +75,12 @@ pub(super) struct Pace {
     started: f64,
 }
 
-impl Pace {
+impl RequestRate {
     pub(super) fn new(now: f64) -> Self {
         Self {
             rate: None,
-            due: now,
+            ahead: 0.0,
+            passed: now,
             grown: now,
             limiting: false,
             quiet: 0.0,
@@ -90,7 +99,7 @@ impl Pace {
         self.rate
     }
 
-    /// Whether requests wait for the pace.
+    /// Whether requests wait for the rate.
     pub(super) fn limiting(&self) -> bool {
         self.limiting
     }
@@ -101,15 +110,17 @@ impl Pace {
     }
 
     /// When the next request may start, if that is not now. `window_rate` is what the window makes by itself.
-    pub(super) fn due(&mut self, now: f64, window_rate: Option<f64>) -> Option<f64> {
+    pub(super) fn due(&mut self, now: f64, window_rate: Option<f64>, priority: Priority) -> Option<f64> {
         self.grow(now);
-        // The pace may have changed a great deal since the last start, which set when this one is due.
-        let due = match self.current(window_rate) {
-            Some(rate) => self.due.min(self.started + 1.0 / rate),
-            None => now,
+        let Some(rate) = self.current(window_rate) else {
+            self.limiting = false;
+            return None;
         };
-        self.limiting = due > now + INSTANT;
-        self.limiting.then_some(due)
+        self.pass(now, rate);
+        let wait = self.ahead / rate;
+        self.limiting = wait > INSTANT;
+        let wait = if priority == Priority::Interactive { wait - BORROWED } else { wait };
+        (wait > INSTANT).then_some(now + wait)
     }
 
     /// A request starts.
@@ -120,11 +131,12 @@ impl Pace {
         self.starts_since_cut = self.starts_since_cut.saturating_add(1);
         self.passes = (self.passes + PASSED).min(PASSED_MOST);
         if let Some(rate) = self.current(window_rate) {
-            self.due = self.due.max(now - CATCH_UP) + 1.0 / rate;
+            self.pass(now, rate);
+            self.ahead = self.ahead.max(-CATCH_UP * rate) + 1.0;
         }
     }
 
-    /// Nobody waits for the pace now.
+    /// No request waits for the rate now.
     pub(super) fn rest(&mut self, now: f64) {
         self.grow(now);
         self.limiting = false;
@@ -135,7 +147,7 @@ impl Pace {
         self.refusal =
             if self.refusal > 0.0 { self.refusal + (now - started - self.refusal) / 8.0 } else { now - started };
         if started < self.cut {
-            // Sent before the last cut: it says nothing of the pace since.
+            // Sent before the last cut: it says nothing of the rate since.
             return;
         }
         if self.passes >= 1.0 {
@@ -147,13 +159,19 @@ impl Pace {
         if self.rate.is_some() && now - self.cut < between {
             return;
         }
-        // One refusal is a touch of the limit; more of them tell how far beyond it the pace is.
+        // One refusal is a touch of the limit; more of them tell how far beyond it the rate is.
         let share = f64::from(self.refused_since_cut - 1) / (f64::from(self.starts_since_cut) + STARTS);
         let rate = self.rate.unwrap_or_else(|| self.starting.min(self.current(window_rate).unwrap_or(f64::INFINITY)));
         let least = LEAST / latency.unwrap_or(UNKNOWN_LATENCY).max(1e-3);
         self.rate = Some((rate * CUT * (1.0 - share)).max(least));
         (self.cut, self.quiet, self.grown) = (now, 0.0, now);
         (self.starts_since_cut, self.refused_since_cut) = (0, 0);
+    }
+
+    /// What has become due since.
+    fn pass(&mut self, now: f64, rate: f64) {
+        self.ahead -= (now - self.passed) * rate;
+        self.passed = now;
     }
 
     fn current(&self, window_rate: Option<f64>) -> Option<f64> {

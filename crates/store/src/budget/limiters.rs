@@ -1,0 +1,292 @@
+//! The prefix limiters of a budget and the requests that wait at them.
+//!
+//! All decisions are taken under one lock, by [`PrefixLimiters::next`]. Interactive requests start before bulk ones; each
+//! limiter and the hard cap start at least one bulk request for three interactive ones while both wait.
+
+use std::time::Duration;
+
+use super::control::{Control, Start, reserve};
+use super::fair_queue::FairQueue;
+use super::latency::RequestClass;
+use super::priority::{ByPriority, Priority, Shares};
+use super::{Access, Ended, JobId, LimiterStats, Wanted};
+
+/// Limiters kept besides those in use: what they have learned is worth little more than a few seconds.
+const IDLE_LIMITERS: usize = 64;
+
+/// A request that waits for its permit.
+#[derive(Debug)]
+pub(super) struct Waiter<W> {
+    pub(super) wake: W,
+    pub(super) class: RequestClass,
+}
+
+/// Reads or writes below one prefix of a bucket, which the service limits by themselves.
+#[derive(Debug)]
+struct PrefixLimiter<W> {
+    id: u64,
+    bucket: String,
+    prefix: String,
+    access: Access,
+    control: Control,
+    waiting: ByPriority<FairQueue<JobId, Waiter<W>>>,
+    /// Waiters that gave up and are still in a queue, at most.
+    abandoned: usize,
+    in_flight: Shares,
+    used: Duration,
+}
+
+/// All limiters under one cap. `W` wakes a waiter.
+#[derive(Debug)]
+pub(super) struct PrefixLimiters<W> {
+    all: Vec<PrefixLimiter<W>>,
+    /// Whether a waiter has gone away.
+    gone: fn(&W) -> bool,
+    /// The limiter that is looked at first: they are served in turn when the cap is what they wait for.
+    turn: usize,
+    ids: u64,
+    in_flight: Shares,
+    /// Bulk requests leave a reserve to interactive ones.
+    interactive_present: bool,
+    pub(super) most: usize,
+    pub(super) requests: u64,
+    pub(super) throttled: u64,
+    pub(super) hedges: u64,
+}
+
+/// What can be done now.
+pub(super) enum Next<W> {
+    /// This waiter of this priority at this limiter may start; it has been counted as started.
+    Start(u64, Priority, Waiter<W>),
+    /// Nothing before this time.
+    At(Duration),
+    /// Nothing before a request has ended.
+    Wait,
+}
+
+impl<W> PrefixLimiter<W> {
+    fn waiting(&self) -> usize {
+        Priority::ALL.into_iter().map(|priority| self.waiting[priority].len()).sum()
+    }
+
+    /// Whether interactive requests let a bulk request go first here.
+    fn is_turn_of_bulk(&self, now: Duration, interactive_present: bool) -> bool {
+        self.in_flight.owes_bulk(1)
+            && !self.waiting[Priority::Bulk].is_empty()
+            && self.control.has_room_for_bulk(now, &self.in_flight, interactive_present)
+    }
+}
+
+impl<W> PrefixLimiters<W> {
+    pub(super) fn new(most: usize, gone: fn(&W) -> bool) -> Self {
+        Self {
+            all: Vec::new(),
+            gone,
+            turn: 0,
+            ids: 0,
+            in_flight: Shares::default(),
+            interactive_present: false,
+            most: most.max(1),
+            requests: 0,
+            throttled: 0,
+            hedges: 0,
+        }
+    }
+
+    fn find(&mut self, id: u64) -> Option<&mut PrefixLimiter<W>> {
+        self.all.iter_mut().find(|limiter| limiter.id == id)
+    }
+
+    /// Requests that have not ended.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight.total()
+    }
+
+    /// Keep room for interactive requests, or keep none any more.
+    pub(super) fn set_interactive_present(&mut self, present: bool) {
+        self.interactive_present = present;
+    }
+
+    /// Queue up. Returns the limiter's id.
+    pub(super) fn wait(&mut self, now: Duration, wanted: Wanted<'_>, wake: W) -> u64 {
+        let waiter = Waiter { wake, class: RequestClass::new(wanted.operation, wanted.bytes) };
+        let same = |limiter: &PrefixLimiter<W>| {
+            limiter.access == wanted.access && limiter.bucket == wanted.bucket && limiter.prefix == wanted.prefix
+        };
+        let index = self.all.iter().position(same).unwrap_or_else(|| {
+            self.forget_one();
+            self.ids += 1;
+            self.all.push(PrefixLimiter {
+                id: self.ids,
+                bucket: wanted.bucket.to_owned(),
+                prefix: wanted.prefix.to_owned(),
+                access: wanted.access,
+                control: Control::new(now, self.most),
+                waiting: ByPriority::default(),
+                abandoned: 0,
+                in_flight: Shares::default(),
+                used: now,
+            });
+            self.all.len() - 1
+        });
+        let limiter = &mut self.all[index];
+        limiter.used = now;
+        limiter.waiting[wanted.priority].push(wanted.job, wanted.rank, waiter);
+        limiter.id
+    }
+
+    /// With many limiters, forget the one that was not used for longest.
+    fn forget_one(&mut self) {
+        if self.all.len() < IDLE_LIMITERS {
+            return;
+        }
+        let idle = |limiter: &PrefixLimiter<W>| limiter.in_flight.total() == 0 && limiter.waiting() == 0;
+        let idle = self.all.iter().enumerate().filter(|(_, limiter)| idle(limiter));
+        if let Some((index, _)) = idle.min_by_key(|(_, limiter)| limiter.used) {
+            self.all.swap_remove(index);
+        }
+    }
+
+    /// A waiter at this limiter has given up.
+    pub(super) fn abandoned(&mut self, id: u64) {
+        let gone = self.gone;
+        let Some(limiter) = self.find(id) else { return };
+        limiter.abandoned += 1;
+        if limiter.abandoned * 2 > limiter.waiting() {
+            for priority in Priority::ALL {
+                limiter.waiting[priority].retain(|waiter| !gone(&waiter.wake));
+            }
+            limiter.abandoned = 0;
+        }
+    }
+
+    /// The next thing to do.
+    pub(super) fn next(&mut self, now: Duration) -> Next<W> {
+        let mut due = None;
+        for limiter in self.all.iter_mut().filter(|limiter| limiter.waiting() == 0) {
+            limiter.control.rest(now);
+        }
+        // At the cap too bulk requests have their turn.
+        let first = if self.in_flight.owes_bulk(1) { Priority::Bulk } else { Priority::Interactive };
+        for priority in [first, first.other()] {
+            if let Some((limiter, waiter)) = self.next_of(now, priority, &mut due) {
+                return Next::Start(limiter, priority, waiter);
+            }
+        }
+        due.map_or(Next::Wait, Next::At)
+    }
+
+    /// Start the next request of this priority, or find when the first one is due.
+    fn next_of(&mut self, now: Duration, priority: Priority, due: &mut Option<Duration>) -> Option<(u64, Waiter<W>)> {
+        let present = self.interactive_present;
+        let bulk_has_room = self.has_room(Priority::Bulk);
+        let has_room = self.has_room(priority);
+        let count = self.all.len();
+        for offset in 0..count {
+            let index = (self.turn + offset) % count;
+            let limiter = &mut self.all[index];
+            if limiter.waiting[priority].is_empty() {
+                continue;
+            }
+            if !has_room {
+                // The cap is what they wait for, so the limiters learn nothing.
+                limiter.control.rest(now);
+                continue;
+            }
+            let start = limiter.control.may_start(now, priority, &limiter.in_flight, present);
+            match start {
+                Start::Full => {}
+                Start::At(time) => *due = Some(due.map_or(time, |first| first.min(time))),
+                Start::Now
+                    if priority == Priority::Interactive && bulk_has_room && limiter.is_turn_of_bulk(now, present) => {}
+                Start::Now => {
+                    let (gone, queue) = (self.gone, &mut limiter.waiting[priority]);
+                    if let Some(waiter) = std::iter::from_fn(|| queue.pop()).find(|waiter| !gone(&waiter.wake)) {
+                        let id = limiter.id;
+                        self.turn = index + 1;
+                        self.start(now, index, priority);
+                        return Some((id, waiter));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the hard cap lets a request of this priority start.
+    fn has_room(&self, priority: Priority) -> bool {
+        let most = self.most as u64;
+        let reserve = if self.interactive_present { reserve(most) } else { 0 };
+        self.in_flight.has_room(priority, 1, most, reserve)
+    }
+
+    fn start(&mut self, now: Duration, index: usize, priority: Priority) {
+        let bulk_waits = priority == Priority::Interactive
+            && self.all.iter().any(|limiter| !limiter.waiting[Priority::Bulk].is_empty());
+        let limiter = &mut self.all[index];
+        limiter.control.started(now, priority, &limiter.in_flight);
+        limiter.in_flight.grant(priority, 1, !limiter.waiting[Priority::Bulk].is_empty());
+        limiter.used = now;
+        self.in_flight.grant(priority, 1, bulk_waits);
+        self.requests += 1;
+    }
+
+    /// A request that was started has ended.
+    pub(super) fn ended(
+        &mut self,
+        now: Duration,
+        (id, priority): (u64, Priority),
+        started: Duration,
+        class: RequestClass,
+        how: Ended,
+    ) {
+        self.in_flight.give_back(priority, 1);
+        self.throttled += u64::from(how == Ended::Throttled);
+        if let Some(limiter) = self.find(id) {
+            limiter.in_flight.give_back(priority, 1);
+            limiter.used = now;
+            limiter.control.ended(now, started, class, how);
+        }
+    }
+
+    /// How long after its start a request of this class is worth being sent a second time.
+    pub(super) fn slow_after(&mut self, id: u64, class: RequestClass) -> Option<Duration> {
+        self.find(id)?.control.slow_after(class)
+    }
+
+    /// Start a second request beside a slow one at this limiter, if that is allowed now.
+    pub(super) fn hedge(&mut self, now: Duration, id: u64, priority: Priority) -> bool {
+        let Some(index) = self.all.iter().position(|limiter| limiter.id == id) else { return false };
+        let may = self.has_room(priority) && self.all[index].control.hedge(now);
+        if may {
+            self.hedges += 1;
+            self.start(now, index, priority);
+        }
+        may
+    }
+
+    pub(super) fn limit(&mut self, most: usize) {
+        self.most = most.max(1);
+        for limiter in &mut self.all {
+            limiter.control.limit(self.most);
+        }
+    }
+
+    pub(super) fn stats(&self) -> Vec<LimiterStats> {
+        let stats = |limiter: &PrefixLimiter<W>| {
+            let (requests, throttled) = limiter.control.counts();
+            LimiterStats {
+                bucket: limiter.bucket.clone(),
+                prefix: limiter.prefix.clone(),
+                access: limiter.access,
+                in_flight: usize::try_from(limiter.in_flight.total()).unwrap_or(usize::MAX),
+                waiting: limiter.waiting(),
+                window: limiter.control.window(),
+                rate: limiter.control.rate(),
+                requests,
+                throttled,
+            }
+        };
+        self.all.iter().map(stats).collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! The right to make one request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::latency::RequestClass;
+use super::priority::Priority;
+use super::{Budget, Ended};
+
+/// The right to make one request; given back on drop (a dropped one counts as [`Ended::Failed`]).
+#[derive(Debug)]
+pub struct RequestPermit {
+    budget: Arc<Budget>,
+    limiter: u64,
+    priority: Priority,
+    class: RequestClass,
+    started: Duration,
+    ended: Ended,
+    /// False for one that could not be handed over and was taken back.
+    held: bool,
+}
+
+impl RequestPermit {
+    pub(super) fn new(
+        budget: Arc<Budget>,
+        limiter: u64,
+        priority: Priority,
+        class: RequestClass,
+        started: Duration,
+    ) -> Self {
+        Self { budget, limiter, priority, class, started, ended: Ended::Failed, held: true }
+    }
+
+    /// Drop a permit that the caller has accounted for.
+    pub(super) fn take_back(mut self) {
+        self.held = false;
+    }
+
+    /// Say how the request ended, and give the permit back.
+    pub fn end(mut self, ended: Ended) {
+        self.ended = ended;
+    }
+
+    /// How long after its start this request is much slower than its peers. None: there are too few to tell.
+    pub fn slow_after(&self) -> Option<Duration> {
+        self.budget.lock().limiters.slow_after(self.limiter, self.class)
+    }
+
+    /// The right to make a hedged request beside this one, if there is room for it now: of few requests only, and never
+    /// where the service has just throttled. Counts as any other request.
+    pub fn hedge(&self) -> Option<Self> {
+        let now = self.budget.now();
+        let may = self.budget.lock().limiters.hedge(now, self.limiter, self.priority);
+        may.then(|| Self::new(Arc::clone(&self.budget), self.limiter, self.priority, self.class, now))
+    }
+}
+
+impl Drop for RequestPermit {
+    fn drop(&mut self) {
+        if !self.held {
+            return;
+        }
+        let now = self.budget.now();
+        let mut requests = self.budget.lock();
+        requests.limiters.ended(now, (self.limiter, self.priority), self.started, self.class, self.ended);
+        self.budget.start_waiting(&mut requests, now);
+    }
+}

@@ -1,0 +1,225 @@
+//! What a budget promises, in virtual time.
+
+use super::*;
+
+fn budget(max_requests: usize) -> Arc<Budget> {
+    Budget::new(BudgetLimits { max_requests, memory: 1 << 20, max_bandwidth: None })
+}
+
+fn wanted(job: JobId, bucket: &str) -> Wanted<'_> {
+    Wanted {
+        priority: Priority::Bulk,
+        job,
+        rank: 0,
+        bucket,
+        prefix: "",
+        access: Access::Write,
+        operation: "PutObject",
+        bytes: 0,
+    }
+}
+
+async fn one(budget: &Arc<Budget>, bucket: &str) -> RequestPermit {
+    budget.request(wanted(budget.job(), bucket)).await
+}
+
+/// Whether a request has to wait.
+async fn waits(budget: &Arc<Budget>, bucket: &str) -> bool {
+    tokio::time::timeout(Duration::from_millis(20), one(budget, bucket)).await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_more_requests_than_the_cap() {
+    let budget = budget(2);
+    let first = one(&budget, "a").await;
+    let _second = one(&budget, "b").await;
+
+    assert!(waits(&budget, "c").await);
+    first.end(Ended::Worked);
+    let _third = one(&budget, "c").await;
+
+    assert_eq!(budget.stats().in_flight, 2);
+    assert_eq!(budget.stats().requests, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_takes_effect_as_permits_come_back_and_nothing_leaks() {
+    let budget = budget(4);
+    let held = [one(&budget, "a").await, one(&budget, "a").await, one(&budget, "a").await];
+
+    budget.retune(Some(1), None);
+    assert!(waits(&budget, "a").await);
+    drop(held);
+
+    let _one = one(&budget, "a").await;
+    assert!(waits(&budget, "a").await);
+    budget.retune(Some(2), None);
+    let _two = one(&budget, "a").await;
+    assert!(waits(&budget, "a").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_woken_by_a_wider_cap() {
+    let budget = budget(1);
+    let _held = one(&budget, "a").await;
+    let waiting = tokio::spawn({
+        let budget = Arc::clone(&budget);
+        async move { drop(one(&budget, "a").await) }
+    });
+    tokio::task::yield_now().await;
+
+    budget.retune(Some(2), None);
+
+    assert!(waiting.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_job_does_not_wait_for_all_of_a_big_one() {
+    let budget = budget(1);
+    let held = one(&budget, "a").await;
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let wait = |job: JobId, name: &'static str| {
+        let (budget, order) = (Arc::clone(&budget), Arc::clone(&order));
+        tokio::spawn(async move {
+            let permit = budget.request(wanted(job, "a")).await;
+            order.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+            permit.end(Ended::Worked);
+        })
+    };
+    let (big, small) = (budget.job(), budget.job());
+    let mut waiting: Vec<_> = (0..1000).map(|_| wait(big, "big")).collect();
+    waiting.extend([wait(small, "small"), wait(small, "small")]);
+    while budget.limiters()[0].waiting < waiting.len() {
+        tokio::task::yield_now().await;
+    }
+
+    drop(held);
+    for waiter in waiting {
+        waiter.await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    let order = order.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(order[..5], ["big", "small", "big", "small", "big"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_give_up_leave_nothing_behind() {
+    let budget = budget(1);
+    let held = one(&budget, "a").await;
+    let job = budget.job();
+
+    for _ in 0..1000 {
+        let gave_up = tokio::time::timeout(Duration::from_millis(1), budget.request(wanted(job, "a"))).await;
+        assert!(gave_up.is_err());
+    }
+
+    assert!(budget.limiters()[0].waiting <= 2, "{:?}", budget.limiters());
+    drop(held);
+    assert_eq!(budget.stats().in_flight, 0);
+    drop(one(&budget, "a").await);
+    assert_eq!(budget.stats().in_flight, 0);
+    assert_eq!(budget.stats().requests, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_and_writes_and_prefixes_have_limiters_of_their_own() {
+    let budget = budget(100);
+    let job = budget.job();
+    for (prefix, access) in [("a/", Access::Read), ("a/", Access::Write), ("b/", Access::Read), ("a/", Access::Read)] {
+        budget.request(Wanted { prefix, access, ..wanted(job, "bucket") }).await.end(Ended::Worked);
+    }
+
+    assert_eq!(budget.limiters().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limiters_that_are_not_used_are_forgotten() {
+    let budget = budget(100);
+    let kept = one(&budget, "kept").await;
+
+    for n in 0..1000 {
+        drop(one(&budget, &format!("bucket-{n}")).await);
+    }
+
+    assert!(budget.limiters().len() <= 64);
+    assert!(budget.limiters().iter().any(|limiter| limiter.bucket == "kept" && limiter.in_flight == 1));
+    drop(kept);
+    assert_eq!(budget.stats().in_flight, 0);
+}
+
+#[tokio::test]
+async fn memory_is_given_back_and_more_than_all_waits_for_all() {
+    let budget = budget(1);
+    let huge = budget.memory(Priority::Bulk, u64::MAX).await;
+    assert_eq!(budget.memory_reserved(), 1 << 20);
+
+    assert!(tokio::time::timeout(Duration::from_millis(20), budget.memory(Priority::Bulk, 1)).await.is_err());
+    drop(huge);
+
+    assert_eq!(budget.memory_reserved(), 0);
+    drop(budget.memory(Priority::Bulk, 1).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bandwidth_is_paid_for_in_advance() {
+    let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1000), ..BudgetLimits::default() });
+    let start = Instant::now();
+
+    budget.bandwidth(Priority::Bulk, 1000).await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    budget.bandwidth(Priority::Bulk, 1).await;
+
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_slow_limit_is_woken_when_it_is_lifted() {
+    let budget = Budget::new(BudgetLimits { max_bandwidth: Some(1), ..BudgetLimits::default() });
+    let start = Instant::now();
+    budget.bandwidth(Priority::Bulk, 1 << 30).await;
+    let waiting = tokio::spawn({
+        let budget = Arc::clone(&budget);
+        async move { budget.bandwidth(Priority::Bulk, 1 << 30).await }
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+
+    budget.retune(None, Some(None));
+
+    assert!(waiting.await.is_ok());
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    assert_eq!(budget.stats().max_bandwidth, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttled_requests_are_counted() {
+    let budget = budget(8);
+
+    one(&budget, "a").await.end(Ended::Throttled);
+    drop(one(&budget, "a").await);
+
+    assert_eq!(budget.stats().throttled, 1);
+    assert_eq!(budget.stats().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_kept_for_interactive_work_as_long_as_it_is_present() {
+    let budget = budget(8);
+    let present = [budget.interactive(), budget.interactive()];
+    let mut bulk = Vec::new();
+    for _ in 0..7 {
+        bulk.push(one(&budget, "a").await);
+    }
+    assert!(waits(&budget, "a").await);
+
+    // Elsewhere: below one prefix the window would change as well.
+    let read = Wanted { priority: Priority::Interactive, ..wanted(budget.job(), "b") };
+    let read = budget.request(read).await;
+    read.end(Ended::Worked);
+    let [first, second] = present;
+    drop(first);
+    assert!(waits(&budget, "a").await);
+    drop(second);
+
+    bulk.push(one(&budget, "a").await);
+    assert_eq!(budget.stats().in_flight, 8);
+}
