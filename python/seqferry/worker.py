@@ -32,7 +32,7 @@ import sqlalchemy as sa
 
 from seqferry import names, planning, private
 from seqferry.config import Settings
-from seqferry.db import live, objects, outage, transfers
+from seqferry.db import live, objects, outage, samples, transfers
 from seqferry.db.quiet import quieten_dbos
 from seqferry.errors import ConfigError, WorkerBusyError
 from seqferry.models import Submission, TransferSpec
@@ -55,6 +55,8 @@ _CONTROL_SECONDS: Final = 0.4
 _REPORT_SECONDS: Final = 1.0
 _REVIVE_SECONDS: Final = 5.0
 _SAMPLE_EVERY: Final = 2  # reports
+_THIN_EVERY: Final = 600  # reports
+_FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so as well
 _BEAT_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _LISTEN_SECONDS: Final = (
@@ -465,7 +467,10 @@ class _Reporter:
         with database.write(durable=False) as connection:
             live.report(connection, database, self._runtime.executor_id, reports)
             if self._turn % _SAMPLE_EVERY == 0:
-                live.take_samples(connection, database, self._runtime.executor_id, reports)
+                samples.take(connection, database, self._runtime.executor_id, reports)
+        if self._turn % _THIN_EVERY == _FIRST_THINNED:
+            with database.write(durable=False) as connection:
+                samples.thin(connection, database)
 
 
 def run(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""What workers report of themselves: progress each second, samples for the record, and signs of life on Postgres."""
+"""What workers report of themselves: progress each second, and signs of life on Postgres."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from seqferry import names
 from seqferry.db.database import Database
-from seqferry.db.tables import executor_beat, sample, worker_live
+from seqferry.db.tables import executor_beat, worker_live
 
 Sign = tuple[int, Any]
 """What a worker's last beat has left: a counter, and the time by the database's clock (of old versions only that)."""
@@ -43,25 +43,6 @@ def report(connection: sa.Connection, database: Database, executor_id: str, repo
             {"transfer_id": transfer_id, "executor_id": executor_id},
             {"at": now, "data": json.dumps(asdict(one), ensure_ascii=False)},
         )
-
-
-def take_samples(connection: sa.Connection, database: Database, executor_id: str, reports: dict[str, Report]) -> None:
-    now = database.now(connection)
-    connection.execute(
-        sample.insert(),
-        [
-            {
-                "transfer_id": transfer_id,
-                "executor_id": executor_id,
-                "at": now,
-                "bytes": one.bytes,
-                "objects": one.objects,
-                "requests": one.requests,
-                "throttled": one.throttled,
-            }
-            for transfer_id, one in sorted(reports.items())
-        ],
-    )
 
 
 def withdraw(connection: sa.Connection, executor_id: str) -> None:
