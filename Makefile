@@ -20,6 +20,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 VERSITYGW_VERSION := v1.8.0
 # The last version of MinIO: its repository is archived. AGPL-3.0: the tests talk to it, nothing of it is shipped.
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+# AGPL-3.0 as well, and only for `make compat`. It compiles for half an hour.
+GARAGE_VERSION := 2.5.0
 GAUL_S3PROXY_VERSION := 4.1.0
 S3MOCK_VERSION := 5.2.0
 
@@ -63,6 +65,11 @@ $(TOOLS)/versitygw:
 $(TOOLS)/minio:
 	@tools/require $(GO) "Go 1.25 or newer (https://go.dev/dl), or put a minio binary at $@"
 	GOBIN=$(abspath $(TOOLS)) $(GO) install -ldflags '-s -w' github.com/minio/minio@$(MINIO_VERSION)
+
+# Not among compat-tools, for the time that it takes: `make .tools/bin/garage`, once, adds Garage to the table.
+$(TOOLS)/garage:
+	$(CARGO) install garage --quiet --locked --version $(GARAGE_VERSION) --root .tools \
+		--no-default-features --features bundled-libs,sqlite
 
 # Servers that only `make compat` talks to. Without Maven they are left out.
 .PHONY: compat-tools

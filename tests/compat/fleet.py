@@ -224,7 +224,7 @@ def _s3mock(run: Run) -> Endpoint:
 
 
 def _garage(run: Run) -> Endpoint:
-    binary = find_tool("garage", variable="SEQFERRY_GARAGE", hint="cargo install garage --locked --root .tools")
+    binary = find_tool("garage", variable="SEQFERRY_GARAGE", hint="run `make .tools/bin/garage` (half an hour)")
     key, secret = "GK" + "5e" * 12, "5e" * 32
 
     def command(folder: Path, port: int, second: int) -> Sequence[str | Path]:

@@ -7,7 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::operation::list_parts::ListPartsOutput;
-use aws_sdk_s3::types::{ChecksumMode, CompletedMultipartUpload, EncodingType, StorageClass, Tag, Tagging};
+use aws_sdk_s3::types::{
+    ChecksumMode, ChecksumType, CompletedMultipartUpload, EncodingType, StorageClass, Tag, Tagging,
+};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -566,6 +568,8 @@ impl ObjectStore for S3Store {
                     .set_checksum_crc64_nvme(whole(ChecksumAlgorithm::Crc64Nvme))
                     .set_checksum_crc32_c(whole(ChecksumAlgorithm::Crc32C))
                     .set_checksum_crc32(whole(ChecksumAlgorithm::Crc32))
+                    // Said again: Garage takes a CRC32 without a type for a composite one, against what was said at the start.
+                    .set_checksum_type(upload.whole.as_ref().map(|_| ChecksumType::FullObject))
                     .send()
                     .await
                     .map_err(|e| failure("CompleteMultipartUpload", bucket, Some(key), &e))

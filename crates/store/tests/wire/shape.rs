@@ -349,6 +349,7 @@ async fn completion_tells_size_and_checksums() {
     assert_eq!(request.header("x-amz-mp-object-size"), Some("12345"));
     assert_eq!(request.header("if-none-match"), Some("*"));
     assert_eq!(request.header("x-amz-checksum-crc64nvme"), Some("CCCCCCCCCCC="));
+    assert_eq!(request.header("x-amz-checksum-type"), Some("FULL_OBJECT"));
     let body = String::from_utf8(request.body).unwrap();
     for wanted in ["<PartNumber>1</PartNumber>", "<PartNumber>3</PartNumber>", "AAAAAAAAAAA=", "BBBBBBBBBBB="] {
         assert!(body.contains(wanted), "{body}");
