@@ -11,7 +11,8 @@ use seqferry_store::budget::{
     Ended, InteractivePresence, JobId, MemoryPermit, Priority, RequestPermit, StreamPermit, Wanted,
 };
 use seqferry_store::error::classify::code::LEASE_LAPSED;
-use seqferry_store::{Budget, ErrorClass, ObjectStore, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{Budget, Capabilities, ErrorClass, StoreError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -129,6 +130,11 @@ impl RetryingClient {
     /// The service.
     pub fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// What the store can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.connection.store.capabilities()
     }
 
     /// What was learned of the service.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use seqferry_store::ObjectStore;
+use seqferry_store::prelude::*;
 use tokio::sync::OnceCell;
 
 use crate::quirks::Connection;

@@ -17,9 +17,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, Body, ChecksumAlgorithm, CompleteUpload, Copied, CreateUpload, Digests, Fetched, Kind, ListPage,
-    ListRequest, ObjectMeta, ObjectStore, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo,
+    Body, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest,
+    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef,
     Written,
 };
 use tokio::sync::Notify;
@@ -178,11 +179,7 @@ impl LeasedStore {
 }
 
 #[async_trait]
-impl ObjectStore for LeasedStore {
-    fn kind(&self) -> Kind {
-        self.store.kind()
-    }
-
+impl ObjectRead for LeasedStore {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         self.store.head_bucket(bucket).await
     }
@@ -191,55 +188,50 @@ impl ObjectStore for LeasedStore {
         self.store.list(request).await
     }
 
-    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
-        self.store.head(bucket, key, version, part).await
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+        self.store.head(object, part).await
     }
 
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         self.store.fetch(source, range).await
     }
 
-    async fn get(&self, source: &PinnedObject, range: Option<Range>) -> Result<Body> {
-        self.store.get(source, range).await
+    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        self.store.get_tags(object).await
     }
+}
 
+#[async_trait]
+impl ObjectWrite for LeasedStore {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
         let about = About("PutObject", &object.bucket, &object.key);
         self.holder.write(about, self.store.put_object(object, body)).await
     }
 
-    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
-        self.holder.write(About("PutObject", bucket, key), self.store.put(bucket, key, body, attributes)).await
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.holder.write(About("DeleteObject", bucket, key), self.store.delete(object)).await
     }
 
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
-        self.holder.write(About("DeleteObject", bucket, key), self.store.delete(bucket, key)).await
+    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.holder.write(About("DeleteObject", bucket, key), self.store.delete_if(object, etag)).await
     }
 
-    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
-        self.holder.write(About("DeleteObject", bucket, key), self.store.delete_if(bucket, key, etag)).await
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.holder.write(About("PutObjectTagging", bucket, key), self.store.put_tags(object, tags)).await
     }
 
-    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
-        self.store.get_tags(bucket, key, version).await
-    }
-
-    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
-        self.holder.write(About("PutObjectTagging", bucket, key), self.store.put_tags(bucket, key, tags)).await
-    }
-
-    async fn copy(
-        &self,
-        source: &PinnedObject,
-        bucket: &str,
-        key: &str,
-        storage_class: Option<&str>,
-        checksum: Option<ChecksumAlgorithm>,
-    ) -> Result<Written> {
-        let request = self.store.copy(source, bucket, key, storage_class, checksum);
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
+        let request = self.store.copy(source, target);
         self.holder.write(About("CopyObject", bucket, key), request).await
     }
+}
 
+#[async_trait]
+impl MultipartUpload for LeasedStore {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
         // Not given up once it has started: an upload whose id is lost stays open, and an empty one does no harm.
         if self.holder.may_write() {
@@ -249,47 +241,26 @@ impl ObjectStore for LeasedStore {
         }
     }
 
-    async fn copy_part(
-        &self,
-        source: &PinnedObject,
-        range: Range,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-    ) -> Result<Copied> {
-        let request = self.store.copy_part(source, range, bucket, key, upload_id, part);
+    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+        let UploadRef { bucket, key, .. } = upload;
+        let request = self.store.copy_part(source, range, upload, part);
         self.holder.write(About("UploadPartCopy", bucket, key), request).await
     }
 
-    async fn put_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        body: Bytes,
-        digests: &Digests,
-    ) -> Result<Copied> {
-        let request = self.store.put_part(bucket, key, upload_id, part, body, digests);
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+        let UploadRef { bucket, key, .. } = upload;
+        let request = self.store.put_part(upload, part, body, digests);
         self.holder.write(About("UploadPart", bucket, key), request).await
     }
 
-    async fn stream_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        size: u64,
-        body: Body,
-    ) -> Result<Copied> {
-        let request = self.store.stream_part(bucket, key, upload_id, part, size, body);
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
+        let UploadRef { bucket, key, .. } = upload;
+        let request = self.store.stream_part(upload, part, size, body);
         self.holder.write(About("UploadPart", bucket, key), request).await
     }
 
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
-        self.store.list_parts(bucket, key, upload_id, after).await
+    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
+        self.store.list_parts(upload, after).await
     }
 
     async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
@@ -297,13 +268,21 @@ impl ObjectStore for LeasedStore {
         self.holder.write(about, self.store.complete_upload(upload)).await
     }
 
-    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
-        let request = self.store.abort_upload(bucket, key, upload_id);
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
+        let UploadRef { bucket, key, .. } = upload;
+        let request = self.store.abort_upload(upload);
         self.holder.write(About("AbortMultipartUpload", bucket, key), request).await
     }
 
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
         self.store.list_uploads(bucket, prefix).await
+    }
+}
+
+#[async_trait]
+impl ObjectStore for LeasedStore {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
     }
 
     fn max_attempts(&self) -> Option<u32> {

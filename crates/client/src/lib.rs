@@ -21,7 +21,10 @@
 //! use std::sync::Arc;
 //!
 //! use seqferry_client::{Connection, RequestMetrics, RetryPolicy, RetryingClient};
-//! use seqferry_store::{Attributes, Budget, BudgetLimits, ListRequest, MemoryStore, ObjectStore, PinnedObject, Range};
+//! use seqferry_store::prelude::*;
+//! use seqferry_store::{
+//!     Attributes, Budget, BudgetLimits, ListRequest, MemoryStore, ObjectRef, PinnedObject, Range,
+//! };
 //! use tokio_util::sync::CancellationToken;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -41,7 +44,7 @@
 //!     assert_eq!(page.common_prefixes, ["r1/"]);
 //! }
 //!
-//! let meta = client.head("runs", "r1/s1.fastq", None).await?;
+//! let meta = client.head(ObjectRef::new("runs", "r1/s1.fastq")).await?;
 //! let object = PinnedObject::of("runs", "r1/s1.fastq", &meta);
 //! let read = client.read_range(&object, Range { first: 2, last: 5 }).await?;
 //! assert_eq!(&read.bytes[..], b"GTAC");

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use seqferry_store::error::classify::code::RANGE_IGNORED;
-use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, PinnedObject, Range, StoreError};
+use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 
 use crate::client::RetryingClient;
 use crate::pages::Pages;
@@ -57,13 +57,13 @@ impl RetryingClient {
         }
     }
 
-    /// Facts about the current version of an object, or about `version`.
+    /// Facts about an object.
     ///
     /// # Errors
     /// [`ErrorClass::NotFound`] where there is none.
-    pub async fn head(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<ObjectMeta, RequestError> {
-        let spec = RequestSpec::read("HeadObject", bucket);
-        self.call(spec, &RetryContext::default(), async |store| store.head(bucket, key, version, None).await).await
+    pub async fn head(&self, object: ObjectRef<'_>) -> Result<ObjectMeta, RequestError> {
+        let spec = RequestSpec::read("HeadObject", object.bucket);
+        self.call(spec, &RetryContext::default(), async |store| store.head(object, None).await).await
     }
 
     /// What is under each of these keys, in their order.
@@ -72,7 +72,7 @@ impl RetryingClient {
     /// The first failure but for absence.
     pub async fn look_up(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<(String, Lookup)>, RequestError> {
         let look_up = async |key: String| {
-            let found = match self.head(bucket, &key, None).await {
+            let found = match self.head(ObjectRef::new(bucket, &key)).await {
                 Ok(meta) => Lookup::Object(Box::new(meta)),
                 Err(RequestError::Failed(error)) if error.is_of_no_object() => Lookup::NoObject(Box::new(error)),
                 Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Lookup::Absent,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use seqferry_store::{ChecksumAlgorithm, Kind, ObjectStore};
+use seqferry_store::{ChecksumAlgorithm, ObjectStore};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// So many buckets that cannot be copied from are remembered; then what was learned is learned anew.
@@ -278,11 +278,6 @@ impl Connection {
     /// A store of which nothing is known yet.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
         Self { store, quirks: Arc::default() }
-    }
-
-    /// Whether it is a disk.
-    pub fn is_disk(&self) -> bool {
-        self.store.kind() == Kind::Disk
     }
 
     /// Whether both talk to the same service with the same credentials.

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use seqferry_client::list::{Listing, list};
 use seqferry_client::{Connection, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::fault::{Fault, FaultStore, Rule};
-use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore};
 use tokio_util::sync::CancellationToken;
 
 const BUCKET: &str = "b";

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use seqferry_client::{Connection, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
 use seqferry_store::fault::{Fault, FaultStore, Rule};
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ErrorClass, ListRequest, MemoryStore, ObjectStore, PinnedObject, Range,
+    Attributes, Budget, BudgetLimits, ErrorClass, ListRequest, MemoryStore, ObjectRef, PinnedObject, Range,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +44,7 @@ impl World {
     }
 
     async fn pinned(&self, key: &str) -> PinnedObject {
-        PinnedObject::of(BUCKET, key, &self.client.head(BUCKET, key, None).await.unwrap())
+        PinnedObject::of(BUCKET, key, &self.client.head(ObjectRef::new(BUCKET, key)).await.unwrap())
     }
 }
 

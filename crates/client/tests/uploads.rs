@@ -6,8 +6,10 @@ use std::time::Duration;
 use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession, growing_part_size};
 use seqferry_client::{Connection, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore, ObjectStore, PinnedObject,
+    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore, ObjectRef, PinnedObject,
+    UploadRef,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -92,7 +94,7 @@ impl World {
     }
 
     async fn object(&self) -> Option<Vec<u8>> {
-        let meta = self.memory.head(BUCKET, KEY, None, None).await.ok()?;
+        let meta = self.memory.head(ObjectRef::new(BUCKET, KEY), None).await.ok()?;
         let mut body = self.memory.get(&PinnedObject::of(BUCKET, KEY, &meta), None).await.unwrap();
         Some(body.take(1000, |_| ()).await.unwrap().to_vec())
     }
@@ -269,7 +271,7 @@ async fn a_part_of_a_lost_upload_says_so_and_the_session_begins_again() {
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
     // A lifecycle rule.
-    world.memory.abort_upload(BUCKET, KEY, &session.open().unwrap().upload_id).await.unwrap();
+    world.memory.abort_upload(UploadRef::new(BUCKET, KEY, &session.open().unwrap().upload_id)).await.unwrap();
 
     let lost = put(&session, 1, b"0123456789").await;
 

@@ -19,7 +19,7 @@ use md5::{Digest as _, Md5};
 
 use crate::checksum::hex;
 use crate::error::{ErrorClass, Scope, StoreError};
-use crate::store::{ObjectStore, Result};
+use crate::store::{ObjectReadExt as _, ObjectStore, ObjectWriteExt as _, Result};
 use crate::types::{Attributes, ListRequest, ListedObject, PinnedObject, Range};
 
 /// Which checksum comes with a copied part of an upload that was created with an algorithm.

@@ -50,10 +50,10 @@ use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{Fetched, ObjectStore, Result};
+use crate::store::{Fetched, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
 use crate::types::{
-    CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage, PinnedObject,
-    PutObject, Range, UploadInfo, Written,
+    Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
+    ObjectRef, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
 };
 
 /// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
@@ -215,11 +215,7 @@ fn full(crc64: u64) -> Checksum {
 }
 
 #[async_trait]
-impl ObjectStore for DiskStore {
-    fn kind(&self) -> Kind {
-        Kind::Disk
-    }
-
+impl ObjectRead for DiskStore {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         let root = bucket.to_owned();
         self.disk.blocking("HeadBucket", bucket, None, move |_| folders::root(&root).map(drop)).await
@@ -231,7 +227,8 @@ impl ObjectStore for DiskStore {
         self.disk.blocking("ListObjectsV2", &request.bucket, None, work).await
     }
 
-    async fn head(&self, bucket: &str, key: &str, _version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+        let ObjectRef { bucket, key, .. } = object;
         let (root, name) = (bucket.to_owned(), key.to_owned());
         let work = move |disk: &Arc<Disk>| read::head(disk, &root, &name, part);
         self.disk.blocking("HeadObject", bucket, Some(key), work).await
@@ -243,6 +240,13 @@ impl ObjectStore for DiskStore {
         self.disk.blocking("GetObject", &source.bucket, Some(&source.key), work).await
     }
 
+    async fn get_tags(&self, _object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl ObjectWrite for DiskStore {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
         let (told, begins) = self.disk.groups.add(Whole { object: object.clone(), body });
         if begins {
@@ -256,31 +260,26 @@ impl ObjectStore for DiskStore {
         done.map_err(|fail| fail.into_error("PutObject", bucket, key))
     }
 
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         let (root, name) = (bucket.to_owned(), key.to_owned());
         let work = move |disk: &Arc<Disk>| write::delete(&disk.folders, &disk.options, &root, &name);
         self.disk.blocking("DeleteObject", bucket, Some(key), work).await
     }
 
-    async fn get_tags(&self, _bucket: &str, _key: &str, _version: Option<&str>) -> Result<Vec<(String, String)>> {
-        Ok(Vec::new())
-    }
-
-    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         if tags.is_empty() { Ok(()) } else { Err(not_offered("PutObjectTagging", bucket, key, "a file has no tags")) }
     }
 
-    async fn copy(
-        &self,
-        _source: &PinnedObject,
-        bucket: &str,
-        key: &str,
-        _storage_class: Option<&str>,
-        _checksum: Option<ChecksumAlgorithm>,
-    ) -> Result<Written> {
+    async fn copy(&self, _source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
         Err(not_offered("CopyObject", bucket, key, "a disk does not copy by itself"))
     }
+}
 
+#[async_trait]
+impl MultipartUpload for DiskStore {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
         let asked = upload.clone();
         let work = move |disk: &Arc<Disk>| disk.uploads.create(&disk.folders, &disk.options, &asked);
@@ -291,23 +290,15 @@ impl ObjectStore for DiskStore {
         &self,
         _source: &PinnedObject,
         _range: Range,
-        bucket: &str,
-        key: &str,
-        _upload_id: &str,
+        upload: UploadRef<'_>,
         _part: u32,
     ) -> Result<Copied> {
+        let UploadRef { bucket, key, .. } = upload;
         Err(not_offered("UploadPartCopy", bucket, key, "a disk does not copy by itself"))
     }
 
-    async fn put_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        body: Bytes,
-        digests: &Digests,
-    ) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let digests = digests.clone();
         let work = move |disk: &Arc<Disk>| {
@@ -317,15 +308,8 @@ impl ObjectStore for DiskStore {
         self.disk.blocking(UPLOAD_PART, bucket, Some(key), work).await
     }
 
-    async fn stream_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        size: u64,
-        mut body: Body,
-    ) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<Copied> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let begin = move |disk: &Arc<Disk>| {
             let upload = (root.as_str(), name.as_str(), id.as_str());
@@ -358,7 +342,8 @@ impl ObjectStore for DiskStore {
         self.disk.blocking(UPLOAD_PART, bucket, Some(key), finish).await
     }
 
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let work = move |disk: &Arc<Disk>| disk.uploads.list_parts(disk.boot.as_deref(), (&root, &name, &id), after);
         let (parts, next) = self.disk.blocking("ListParts", bucket, Some(key), work).await?;
@@ -372,7 +357,8 @@ impl ObjectStore for DiskStore {
         self.disk.blocking("CompleteMultipartUpload", &upload.bucket, Some(&upload.key), work).await
     }
 
-    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let work = move |disk: &Arc<Disk>| disk.uploads.abort(&root, &name, &id);
         self.disk.blocking("AbortMultipartUpload", bucket, Some(key), work).await
@@ -382,6 +368,13 @@ impl ObjectStore for DiskStore {
         let (root, start) = (bucket.to_owned(), prefix.to_owned());
         let work = move |_: &Arc<Disk>| upload::list(&root, &start);
         self.disk.blocking("ListMultipartUploads", bucket, None, work).await
+    }
+}
+
+#[async_trait]
+impl ObjectStore for DiskStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::DISK
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

@@ -14,14 +14,13 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Notify;
 
-use crate::ChecksumAlgorithm;
 use crate::body::Body;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{Fetched, ObjectStore, Result};
+use crate::store::{Fetched, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
 use crate::types::{
-    CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage, PinnedObject,
-    PutObject, Range, UploadInfo, Written,
+    Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
+    ObjectRef, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
 };
 
 /// What happens to a request.
@@ -293,11 +292,7 @@ fn sent(fault: Option<&Fault>, body: Bytes) -> Bytes {
 }
 
 #[async_trait]
-impl ObjectStore for FaultStore {
-    fn kind(&self) -> Kind {
-        self.inner.kind()
-    }
-
+impl ObjectRead for FaultStore {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         self.request("HeadBucket", bucket, "", None, self.inner.head_bucket(bucket)).await
     }
@@ -306,8 +301,9 @@ impl ObjectStore for FaultStore {
         self.request("ListObjectsV2", &request.bucket, &request.prefix, None, self.inner.list(request)).await
     }
 
-    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
-        self.request("HeadObject", bucket, key, part, self.inner.head(bucket, key, version, part)).await
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.request("HeadObject", bucket, key, part, self.inner.head(object, part)).await
     }
 
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
@@ -350,89 +346,72 @@ impl ObjectStore for FaultStore {
         }
     }
 
+    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.request("GetObjectTagging", bucket, key, None, self.inner.get_tags(object)).await
+    }
+}
+
+#[async_trait]
+impl ObjectWrite for FaultStore {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
         let fault = self.fault("PutObject", &object.key, None);
         let request = self.inner.put_object(object, sent(fault.as_ref(), body));
         self.meet(fault, "PutObject", &object.bucket, &object.key, request).await
     }
 
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
-        self.request("DeleteObject", bucket, key, None, self.inner.delete(bucket, key)).await
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.request("DeleteObject", bucket, key, None, self.inner.delete(object)).await
     }
 
-    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
-        self.request("DeleteObject", bucket, key, None, self.inner.delete_if(bucket, key, etag)).await
+    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.request("DeleteObject", bucket, key, None, self.inner.delete_if(object, etag)).await
     }
 
-    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
-        self.request("GetObjectTagging", bucket, key, None, self.inner.get_tags(bucket, key, version)).await
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.request("PutObjectTagging", bucket, key, None, self.inner.put_tags(object, tags)).await
     }
 
-    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
-        self.request("PutObjectTagging", bucket, key, None, self.inner.put_tags(bucket, key, tags)).await
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
+        self.request("CopyObject", bucket, key, None, self.inner.copy(source, target)).await
     }
+}
 
-    async fn copy(
-        &self,
-        source: &PinnedObject,
-        bucket: &str,
-        key: &str,
-        storage_class: Option<&str>,
-        checksum: Option<ChecksumAlgorithm>,
-    ) -> Result<Written> {
-        self.request("CopyObject", bucket, key, None, self.inner.copy(source, bucket, key, storage_class, checksum))
-            .await
-    }
-
+#[async_trait]
+impl MultipartUpload for FaultStore {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
         self.request("CreateMultipartUpload", &upload.bucket, &upload.key, None, self.inner.create_upload(upload)).await
     }
 
-    async fn copy_part(
-        &self,
-        source: &PinnedObject,
-        range: Range,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-    ) -> Result<Copied> {
-        let request = self.inner.copy_part(source, range, bucket, key, upload_id, part);
+    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+        let UploadRef { bucket, key, .. } = upload;
+        let request = self.inner.copy_part(source, range, upload, part);
         self.request("UploadPartCopy", bucket, key, Some(part), request).await
     }
 
-    async fn put_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        body: Bytes,
-        digests: &Digests,
-    ) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+        let UploadRef { bucket, key, .. } = upload;
         let fault = self.fault("UploadPart", key, Some(part));
-        let request = self.inner.put_part(bucket, key, upload_id, part, sent(fault.as_ref(), body), digests);
+        let request = self.inner.put_part(upload, part, sent(fault.as_ref(), body), digests);
         self.meet(fault, "UploadPart", bucket, key, request).await
     }
 
-    async fn stream_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        size: u64,
-        body: Body,
-    ) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
+        let UploadRef { bucket, key, .. } = upload;
         let fault = self.fault("UploadPart", key, Some(part));
         let spoiled = fault.clone();
         let body = Body::of_chunks(body.into_stream().map_ok(move |chunk| sent(spoiled.as_ref(), chunk)).boxed());
-        let request = self.inner.stream_part(bucket, key, upload_id, part, size, body);
+        let request = self.inner.stream_part(upload, part, size, body);
         self.meet(fault, "UploadPart", bucket, key, request).await
     }
 
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
-        self.request("ListParts", bucket, key, None, self.inner.list_parts(bucket, key, upload_id, after)).await
+    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
+        let UploadRef { bucket, key, .. } = upload;
+        self.request("ListParts", bucket, key, None, self.inner.list_parts(upload, after)).await
     }
 
     async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
@@ -440,12 +419,20 @@ impl ObjectStore for FaultStore {
         self.request("CompleteMultipartUpload", &upload.bucket, &upload.key, None, request).await
     }
 
-    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
-        self.request("AbortMultipartUpload", bucket, key, None, self.inner.abort_upload(bucket, key, upload_id)).await
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
+        let UploadRef { bucket, key, .. } = upload;
+        self.request("AbortMultipartUpload", bucket, key, None, self.inner.abort_upload(upload)).await
     }
 
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
         self.request("ListMultipartUploads", bucket, prefix, None, self.inner.list_uploads(bucket, prefix)).await
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultStore {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Object storage for Seqferry.
 //!
-//! Everything above this crate talks to storage through one small trait, [`ObjectStore`]. Here are its implementations
+//! Everything above this crate talks to storage through [`ObjectStore`], which is small traits by role ([`ObjectRead`],
+//! [`ObjectWrite`], [`MultipartUpload`]) and what a store can do ([`Capabilities`]). Here are its implementations
 //! ([`S3Store`] on the AWS SDK, [`DiskStore`] on file systems, [`MemoryStore`]), the classification of every error
 //! ([`error`]), and the process-wide [`Budget`] of requests, buffer bytes and bandwidth. With the feature `testing` come [`fault::FaultStore`], a wrapper that
 //! fails on purpose, and [`conformance`], the suite which every implementation and wrapper passes.
@@ -30,8 +31,16 @@ pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, 
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
-pub use store::{Fetched, ObjectStore, Result};
-pub use types::{
-    Attributes, CompleteUpload, CompletedPart, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest,
-    ListedObject, ObjectMeta, PartInfo, PartsPage, PinnedObject, PutObject, Range, Refusal, UploadInfo, Written,
+pub use store::{
+    Fetched, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt, Result,
 };
+pub use types::{
+    Attributes, Capabilities, CompleteUpload, CompletedPart, Copied, CopyTarget, CreateUpload, Digests, ListPage,
+    ListRequest, ListedObject, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject, PutObject, Range, Refusal,
+    UploadInfo, UploadRef, Written,
+};
+
+/// The traits of stores, for glob imports.
+pub mod prelude {
+    pub use crate::store::{MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt};
+}

@@ -18,10 +18,11 @@ use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, base64, hex};
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{Fetched, ObjectStore, Result};
+use crate::store::{Fetched, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ListedObject, ObjectMeta,
-    PartInfo, PartsPage, PinnedObject, PutObject, Range, UploadInfo, Written,
+    Attributes, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest,
+    ListedObject, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef,
+    Written,
 };
 
 /// See the module.
@@ -33,7 +34,7 @@ pub struct MemoryStore {
     etags: Etags,
     copied_parts: CopiedParts,
     sub_resources: bool,
-    kind: Kind,
+    as_files: bool,
     checksums: Checksums,
     ignores_ranges: bool,
     state: Mutex<State>,
@@ -133,7 +134,7 @@ impl MemoryStore {
             etags: Etags::Plain,
             copied_parts: CopiedParts::Checked,
             sub_resources: true,
-            kind: Kind::Service,
+            as_files: false,
             checksums: Checksums::All,
             ignores_ranges: false,
             state: Mutex::default(),
@@ -190,7 +191,7 @@ impl MemoryStore {
     /// The same, passing for a disk: it keeps no checksum, and its `ETag`s are no digests.
     #[must_use]
     pub fn as_disk(mut self) -> Self {
-        (self.kind, self.etags, self.checksums) = (Kind::Disk, Etags::Opaque, Checksums::Unheard);
+        (self.as_files, self.etags, self.checksums) = (true, Etags::Opaque, Checksums::Unheard);
         self
     }
 
@@ -235,7 +236,7 @@ impl MemoryStore {
 
     fn answered(&self, copied: Copied) -> Copied {
         // A disk tells what it was given, and keeps it no longer than the upload.
-        let tells = self.checksums != Checksums::Unheard || self.kind == Kind::Disk;
+        let tells = self.checksums != Checksums::Unheard || self.as_files;
         let checksum = copied.checksum.filter(|_| tells);
         Copied { checksum, opaque_etag: self.etags == Etags::Opaque, ..copied }
     }
@@ -251,20 +252,20 @@ impl MemoryStore {
 
     fn meta(&self, object: &Object) -> ObjectMeta {
         let mut attributes = object.attributes.clone();
-        if self.kind == Kind::Disk {
+        if self.as_files {
             attributes.metadata.entry("mtime".to_owned()).or_insert_with(|| format!("{:.6}", object.modified));
         }
         ObjectMeta {
             size: object.body.len() as u64,
             etag: object.etag.clone(),
             last_modified: object.modified,
-            changed: if self.kind == Kind::Disk { object.modified } else { 0.0 },
+            changed: if self.as_files { object.modified } else { 0.0 },
             storage_class: object.storage_class.clone(),
             checksum: object.checksum.clone(),
             attributes,
             tag_count: u32::try_from(object.tags.len()).ok().filter(|_| self.sub_resources),
             archived: object.is_archived(),
-            opaque_etag: self.kind == Kind::Disk,
+            opaque_etag: self.as_files,
             ..ObjectMeta::default()
         }
     }
@@ -375,11 +376,7 @@ fn slice(object: &Object, range: Option<Range>) -> Option<Bytes> {
 }
 
 #[async_trait]
-impl ObjectStore for MemoryStore {
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-
+impl ObjectRead for MemoryStore {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         self.state().bucket("HeadBucket", bucket).map(|_| ())
     }
@@ -432,7 +429,8 @@ impl ObjectStore for MemoryStore {
         Ok(page)
     }
 
-    async fn head(&self, bucket: &str, key: &str, _version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+        let ObjectRef { bucket, key, .. } = object;
         let state = self.state();
         let object = state.object("HeadObject", bucket, key)?;
         let size = match part {
@@ -476,6 +474,15 @@ impl ObjectStore for MemoryStore {
         Ok(Fetched { meta, body: Body::of_chunks(futures::stream::iter(chunks).boxed()) })
     }
 
+    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.sub_resource("GetObjectTagging", bucket, key)?;
+        Ok(self.state().object("GetObjectTagging", bucket, key)?.tags.clone())
+    }
+}
+
+#[async_trait]
+impl ObjectWrite for MemoryStore {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
         let named = object.digests.checksum.as_ref().map(|(algorithm, _)| *algorithm);
         self.know("PutObject", &object.bucket, &object.key, named)?;
@@ -499,7 +506,8 @@ impl ObjectStore for MemoryStore {
         state.write("PutObject", &object.bucket, &object.key, made)
     }
 
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         let mut state = self.state();
         state.bucket("DeleteObject", bucket)?;
         if let Some(objects) = state.buckets.get_mut(bucket) {
@@ -508,17 +516,14 @@ impl ObjectStore for MemoryStore {
         Ok(())
     }
 
-    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
+    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         self.state().may_be_written("DeleteObject", bucket, key, false, Some(etag))?;
-        self.delete(bucket, key).await
+        self.delete(ObjectRef::new(bucket, key)).await
     }
 
-    async fn get_tags(&self, bucket: &str, key: &str, _version: Option<&str>) -> Result<Vec<(String, String)>> {
-        self.sub_resource("GetObjectTagging", bucket, key)?;
-        Ok(self.state().object("GetObjectTagging", bucket, key)?.tags.clone())
-    }
-
-    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         let mut state = self.state();
         state.object("PutObjectTagging", bucket, key)?;
         if let Some(object) = state.buckets.get_mut(bucket).and_then(|objects| objects.get_mut(key)) {
@@ -527,14 +532,8 @@ impl ObjectStore for MemoryStore {
         Ok(())
     }
 
-    async fn copy(
-        &self,
-        source: &PinnedObject,
-        bucket: &str,
-        key: &str,
-        storage_class: Option<&str>,
-        _checksum: Option<ChecksumAlgorithm>,
-    ) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, .. } = target;
         let mut state = self.state();
         let object = state.source("CopyObject", source)?;
         if object.is_archived() {
@@ -554,7 +553,10 @@ impl ObjectStore for MemoryStore {
         object.storage_class = storage_class.map(str::to_owned);
         state.write("CopyObject", bucket, key, object)
     }
+}
 
+#[async_trait]
+impl MultipartUpload for MemoryStore {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
         self.know(
             "CreateMultipartUpload",
@@ -572,15 +574,8 @@ impl ObjectStore for MemoryStore {
         Ok(id)
     }
 
-    async fn copy_part(
-        &self,
-        source: &PinnedObject,
-        range: Range,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-    ) -> Result<Copied> {
+    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let mut state = self.state();
         let object = state.source("UploadPartCopy", source)?;
         let body = slice(object, Some(range))
@@ -599,15 +594,8 @@ impl ObjectStore for MemoryStore {
         Ok(self.answered(copied))
     }
 
-    async fn put_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        body: Bytes,
-        digests: &Digests,
-    ) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+        let UploadRef { bucket, key, upload_id } = upload;
         self.know("UploadPart", bucket, key, digests.checksum.as_ref().map(|(algorithm, _)| *algorithm))?;
         if !self.are_sent(digests, &body) {
             return Err(StoreError::new("UploadPart", bucket, Some(key), "BadDigest", Some(400)));
@@ -616,7 +604,8 @@ impl ObjectStore for MemoryStore {
         Ok(self.answered(copied))
     }
 
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let checksums = self.checksums != Checksums::Unheard;
         let mut state = self.state();
         let upload = state.upload("ListParts", bucket, key, upload_id)?;
@@ -698,7 +687,8 @@ impl ObjectStore for MemoryStore {
         state.write(operation, bucket, key, object)
     }
 
-    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let mut state = self.state();
         state.upload("AbortMultipartUpload", bucket, key, upload_id)?;
         state.uploads.remove(upload_id);
@@ -713,6 +703,13 @@ impl ObjectStore for MemoryStore {
         Ok(uploads
             .map(|(id, u)| UploadInfo { key: u.request.key.clone(), upload_id: id.clone(), initiated: u.initiated })
             .collect())
+    }
+}
+
+#[async_trait]
+impl ObjectStore for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        if self.as_files { Capabilities::DISK } else { Capabilities::SERVICE }
     }
 
     async fn refresh_credentials(&self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The trait that everything above talks through.
+//! The traits that everything above talks through, one for each role: reading, writing, multipart uploads.
 
 use std::fmt::Debug;
 
@@ -8,8 +8,8 @@ use bytes::Bytes;
 use crate::body::Body;
 use crate::error::StoreError;
 use crate::types::{
-    Attributes, CompleteUpload, Copied, CreateUpload, Digests, Kind, ListPage, ListRequest, ObjectMeta, PartsPage,
-    PinnedObject, PutObject, Range, UploadInfo, Written,
+    Attributes, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest,
+    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
 };
 
 /// Every request ends in one of these.
@@ -23,18 +23,9 @@ pub struct Fetched {
     pub body: Body,
 }
 
-/// An S3-shaped object store: single requests, each made once.
-///
-/// What all implementations promise: a returned success is the service's own complete success (a 200 that carries an
-/// error, or lacks what it must hold, is an error); keys are passed on byte for byte; an error says what happened and of
-/// which class it is. A write whose reply is lost ends as an error although it may have happened.
+/// Reads buckets and objects.
 #[async_trait]
-pub trait ObjectStore: Send + Sync + Debug {
-    /// What is behind it.
-    fn kind(&self) -> Kind {
-        Kind::Service
-    }
-
+pub trait ObjectRead: Send + Sync {
     /// Whether the bucket is there and may be used.
     async fn head_bucket(&self, bucket: &str) -> Result<()>;
 
@@ -42,113 +33,86 @@ pub trait ObjectStore: Send + Sync + Debug {
     async fn list(&self, request: &ListRequest) -> Result<ListPage>;
 
     /// Facts about an object; with `part`, the size is that of this part (1-based).
-    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta>;
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta>;
 
     /// An object and its facts, only while its `ETag` is `if_match`. A range that is answered with anything else is an error
     /// ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before a byte of it is read.
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched>;
 
-    /// The bytes of an object alone.
-    async fn get(&self, source: &PinnedObject, range: Option<Range>) -> Result<Body> {
-        Ok(self.fetch(source, range).await?.body)
-    }
+    /// The tags of an object.
+    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>>;
+}
 
-    /// Write a whole object.
+/// Writes and removes objects.
+#[async_trait]
+pub trait ObjectWrite: Send + Sync {
+    /// Writes a whole object.
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written>;
 
-    /// Write a whole object that carries these attributes and no more.
-    async fn put(&self, bucket: &str, key: &str, body: Bytes, attributes: &Attributes) -> Result<Written> {
-        let object = PutObject {
-            bucket: bucket.to_owned(),
-            key: key.to_owned(),
-            attributes: attributes.clone(),
-            digests: Digests::crc64nvme(&body),
-            ..PutObject::default()
-        };
-        self.put_object(&object, body).await
-    }
+    /// Removes the current version of an object. An absent one counts as removed.
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()>;
 
-    /// Remove the current version of an object. An absent one counts as removed.
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()>;
-
-    /// Remove the current version of an object while its `ETag` is this one; else `PreconditionFailed`, or `NoSuchKey` where
+    /// Removes the current version of an object while its `ETag` is this one; else `PreconditionFailed`, or `NoSuchKey` where
     /// there is none. Some services pass over the condition; a store that cannot express it answers `NotImplemented`.
-    async fn delete_if(&self, bucket: &str, key: &str, _etag: &str) -> Result<()> {
-        Err(StoreError::new("DeleteObject", bucket, Some(key), "NotImplemented", None))
+    async fn delete_if(&self, object: ObjectRef<'_>, _etag: &str) -> Result<()> {
+        Err(StoreError::new("DeleteObject", object.bucket, Some(object.key), "NotImplemented", None))
     }
 
-    /// The tags of an object.
-    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>>;
+    /// Replaces the tags of an object.
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()>;
 
-    /// Replace the tags of an object.
-    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()>;
+    /// Copies within the service; attributes and tags travel with it.
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written>;
+}
 
-    /// Copy within the service; attributes and tags travel with it.
-    async fn copy(
-        &self,
-        source: &PinnedObject,
-        bucket: &str,
-        key: &str,
-        storage_class: Option<&str>,
-        checksum: Option<crate::ChecksumAlgorithm>,
-    ) -> Result<Written>;
-
-    /// Begin a multipart upload; returns its id.
+/// Makes objects out of parts.
+#[async_trait]
+pub trait MultipartUpload: Send + Sync {
+    /// Begins a multipart upload; returns its id.
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String>;
 
-    /// Copy a range of the source into a part. Sending the same part again replaces it.
-    async fn copy_part(
-        &self,
-        source: &PinnedObject,
-        range: Range,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-    ) -> Result<Copied>;
+    /// Copies a range of the source into a part. Sending the same part again replaces it.
+    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied>;
 
-    /// Send bytes as a part. Sending the same part again replaces it.
-    async fn put_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        body: Bytes,
-        digests: &Digests,
-    ) -> Result<Copied>;
+    /// Sends bytes as a part. Sending the same part again replaces it.
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied>;
 
-    /// As [`ObjectStore::put_part`], of `size` bytes that come one after another; an error among them is the answer. A store that
-    /// can write them as they come holds few of them at a time; others hold the part.
-    async fn stream_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        size: u64,
-        mut body: Body,
-    ) -> Result<Copied> {
+    /// As [`put_part`](MultipartUpload::put_part), of `size` bytes that come one after another; an error among them is the
+    /// answer. A store that can write them as they come holds few of them at a time; others hold the part.
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<Copied> {
         let bytes = body.take(usize::try_from(size).unwrap_or(usize::MAX), |_| ()).await?;
         if bytes.len() as u64 != size || body.next().await.transpose()?.is_some() {
-            return Err(StoreError::new("UploadPart", bucket, Some(key), "IncompleteBody", None)
+            return Err(StoreError::new("UploadPart", upload.bucket, Some(upload.key), "IncompleteBody", None)
                 .with_message(format!("part {part} was said to have {size} bytes")));
         }
         let digests = Digests::crc64nvme(&bytes);
-        self.put_part(bucket, key, upload_id, part, bytes, &digests).await
+        self.put_part(upload, part, bytes, &digests).await
     }
 
     /// The parts that an upload holds, after part number `after`.
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage>;
+    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage>;
 
-    /// Make the object out of its parts.
+    /// Makes the object out of its parts.
     async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written>;
 
-    /// Drop an upload and its parts. Parts in flight may survive: call again until the upload is not found.
-    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()>;
+    /// Drops an upload and its parts. Parts in flight may survive: call again until the upload is not found.
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()>;
 
     /// Unfinished uploads whose key starts with `prefix`.
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>>;
+}
+
+/// An S3-shaped object store: single requests, each made once.
+///
+/// What all implementations promise: a returned success is the service's own complete success (a 200 that carries an
+/// error, or lacks what it must hold, is an error); keys are passed on byte for byte; an error says what happened and of
+/// which class it is. A write whose reply is lost ends as an error although it may have happened.
+#[async_trait]
+pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
+    /// What it can do. The same for as long as it lives.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::SERVICE
+    }
 
     /// Tries of a request, the first included, that the user's settings of this service ask for. None: the engine's own number.
     fn max_attempts(&self) -> Option<u32> {
@@ -161,6 +125,39 @@ pub trait ObjectStore: Send + Sync + Debug {
         Vec::new()
     }
 
-    /// Load credentials anew: what the service said of the present ones is that they have expired.
+    /// Loads credentials anew: what the service said of the present ones is that they have expired.
     async fn refresh_credentials(&self) -> Result<()>;
 }
+
+/// Short forms of [`ObjectRead`].
+pub trait ObjectReadExt: ObjectRead {
+    /// The bytes of an object alone.
+    fn get(&self, source: &PinnedObject, range: Option<Range>) -> impl Future<Output = Result<Body>> + Send {
+        async move { Ok(self.fetch(source, range).await?.body) }
+    }
+}
+
+impl<S: ObjectRead + ?Sized> ObjectReadExt for S {}
+
+/// Short forms of [`ObjectWrite`].
+pub trait ObjectWriteExt: ObjectWrite {
+    /// Writes a whole object that carries these attributes and no more.
+    fn put(
+        &self,
+        bucket: &str,
+        key: &str,
+        body: Bytes,
+        attributes: &Attributes,
+    ) -> impl Future<Output = Result<Written>> + Send {
+        let object = PutObject {
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            attributes: attributes.clone(),
+            digests: Digests::crc64nvme(&body),
+            ..PutObject::default()
+        };
+        async move { self.put_object(&object, body).await }
+    }
+}
+
+impl<S: ObjectWrite + ?Sized> ObjectWriteExt for S {}

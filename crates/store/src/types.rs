@@ -6,13 +6,92 @@ use std::collections::BTreeMap;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
 
-/// What is behind a store.
+/// What a store can do, declared by the store: nothing above asks what is behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // facts that do not depend on each other
+pub struct Capabilities {
+    /// It keeps digests of objects, and tells them in checksums or `ETag`s. Without: what was written or read is all there is
+    /// to compare.
+    pub digests: bool,
+    /// Writes and removals can be made on condition of what is at their key.
+    pub conditions: bool,
+    /// Objects have tags.
+    pub tags: bool,
+    /// Ranged reads are always honoured. A service, or a proxy before it, has to show that first.
+    pub sure_ranges: bool,
+    /// Parts are written as their bytes come. Without: a part is held whole, since it may have to be sent again.
+    pub streamed_parts: bool,
+    /// Objects are files: they have times of their own, and reading them costs no request to a service.
+    pub files: bool,
+}
+
+impl Capabilities {
+    /// Of a service that is asked over a network. What a service turns out to lack is learned from its answers.
+    pub const SERVICE: Self =
+        Self { digests: true, conditions: true, tags: true, sure_ranges: false, streamed_parts: false, files: false };
+    /// Of a file system: a bucket is the absolute path of a folder, a key the path of a file below it.
+    pub const DISK: Self =
+        Self { digests: false, conditions: false, tags: false, sure_ranges: true, streamed_parts: true, files: true };
+}
+
+/// An object, or one version of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A service that is asked over a network.
-    Service,
-    /// A file system: a bucket is the absolute path of a folder, a key the path of a file below it.
-    Disk,
+pub struct ObjectRef<'a> {
+    /// Bucket name.
+    pub bucket: &'a str,
+    /// Key.
+    pub key: &'a str,
+    /// None: the current version.
+    pub version: Option<&'a str>,
+}
+
+impl<'a> ObjectRef<'a> {
+    /// The current version.
+    pub fn new(bucket: &'a str, key: &'a str) -> Self {
+        Self { bucket, key, version: None }
+    }
+
+    /// This version; None for the current one.
+    #[must_use]
+    pub fn at_version(self, version: Option<&'a str>) -> Self {
+        Self { version, ..self }
+    }
+}
+
+/// An open multipart upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UploadRef<'a> {
+    /// Bucket name.
+    pub bucket: &'a str,
+    /// Key of the object to be.
+    pub key: &'a str,
+    /// The service's id of the upload.
+    pub upload_id: &'a str,
+}
+
+impl<'a> UploadRef<'a> {
+    /// The upload of this id.
+    pub fn new(bucket: &'a str, key: &'a str, upload_id: &'a str) -> Self {
+        Self { bucket, key, upload_id }
+    }
+}
+
+/// Where a copy within the service goes.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyTarget<'a> {
+    /// The object to write.
+    pub object: ObjectRef<'a>,
+    /// None for the bucket's default.
+    pub storage_class: Option<&'a str>,
+    /// Checksum that the service shall keep. None: the service's own choice.
+    pub checksum: Option<ChecksumAlgorithm>,
+}
+
+impl<'a> CopyTarget<'a> {
+    /// A copy in the bucket's default storage class.
+    pub fn new(bucket: &'a str, key: &'a str) -> Self {
+        Self { object: ObjectRef::new(bucket, key), storage_class: None, checksum: None }
+    }
 }
 
 /// A closed byte range: `first..=last`.

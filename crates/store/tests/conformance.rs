@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use seqferry_store::conformance::{CopiedPartChecksums, ServiceQuirks, conformance};
 use seqferry_store::fault::FaultStore;
-use seqferry_store::{Credentials, EndpointOptions, MemoryStore, ObjectStore, S3Store};
+use seqferry_store::prelude::*;
+use seqferry_store::{Credentials, EndpointOptions, MemoryStore, S3Store};
 use seqferry_testkit::data::{odd_keys, seed};
 use seqferry_testkit::servers::{Kind, MOVER, REGION, server};
 

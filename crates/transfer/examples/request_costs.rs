@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation};
 use seqferry_client::{Connection, RequestMetrics, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    Budget, BudgetLimits, CreateUpload, Credentials, EndpointOptions, ListRequest, ObjectStore, PinnedObject, Range,
-    S3Store,
+    Budget, BudgetLimits, CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range,
+    S3Store, UploadRef,
 };
 use seqferry_transfer::{Event, Item, Job, Policy};
 use serde_json::{Value, json};
@@ -148,17 +149,17 @@ impl Caller {
                 assert!(copied.expect("copied").copy_part_result().is_some());
             }
             (Self::Store(store), "copy") => {
-                store.copy(&source, "dst", &key, None, None).await.expect("copied");
+                store.copy(&source, CopyTarget::new("dst", &key)).await.expect("copied");
             }
             (Self::Store(store), _) => {
-                store.copy_part(&source, range, "dst", "part", upload, part).await.expect("copied");
+                store.copy_part(&source, range, UploadRef::new("dst", "part", upload), part).await.expect("copied");
             }
             (Self::Requests(requests), "copy") => {
                 let call = RequestSpec::write("CopyObject", "dst").bytes(1024);
                 let tries = RetryContext::default();
                 let (source, key) = (&source, &key);
                 requests
-                    .call(call, &tries, async |store| store.copy(source, "dst", key, None, None).await)
+                    .call(call, &tries, async |store| store.copy(source, CopyTarget::new("dst", key)).await)
                     .await
                     .expect("copied");
             }
@@ -167,7 +168,9 @@ impl Caller {
                 let tries = RetryContext::default();
                 let source = &source;
                 requests
-                    .call(call, &tries, async |store| store.copy_part(source, range, "dst", "part", upload, part).await)
+                    .call(call, &tries, async |store| {
+                        store.copy_part(source, range, UploadRef::new("dst", "part", upload), part).await
+                    })
                     .await
                     .expect("copied");
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::StreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::ErrorClass;
+use seqferry_store::{ErrorClass, ObjectRef};
 
 /// Objects of one call that may wait at a time.
 const AT_ONCE: usize = 64;
@@ -45,11 +45,11 @@ async fn remove_one(
     etag: Option<&str>,
 ) -> Result<bool, RequestError> {
     let tries = RetryContext::default();
-    if let Some(etag) = etag.filter(|_| !requests.connection().is_disk()) {
+    if let Some(etag) = etag.filter(|_| requests.capabilities().conditions) {
         // Looked at first as well: some services pass over the condition without a word.
         let there = requests
             .call(RequestSpec::read("HeadObject", bucket), &tries, async |store| {
-                store.head(bucket, key, None, None).await
+                store.head(ObjectRef::new(bucket, key), None).await
             })
             .await;
         match there {
@@ -61,7 +61,7 @@ async fn remove_one(
         if !requests.quirks().refuses_delete_matches() {
             let removed = requests
                 .call(RequestSpec::write("DeleteObject", bucket), &tries, async |store| {
-                    store.delete_if(bucket, key, etag).await
+                    store.delete_if(ObjectRef::new(bucket, key), etag).await
                 })
                 .await;
             match removed {
@@ -80,7 +80,9 @@ async fn remove_one(
         }
     }
     requests
-        .call(RequestSpec::write("DeleteObject", bucket), &tries, async |store| store.delete(bucket, key).await)
+        .call(RequestSpec::write("DeleteObject", bucket), &tries, async |store| {
+            store.delete(ObjectRef::new(bucket, key)).await
+        })
         .await
         .map(|()| true)
 }

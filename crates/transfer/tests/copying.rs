@@ -4,7 +4,8 @@ mod common;
 
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, policy};
-use seqferry_store::{Attributes, ObjectStore as _};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, CopyTarget, ObjectRef};
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, State, Verified, Verify};
 
@@ -52,13 +53,13 @@ async fn tags_and_storage_class_travel_both_ways() {
     let items = vec![world.object(1, "small", b"x").await, world.object(2, "large", &bytes(2, 300)).await];
     let tags = [("a b".to_owned(), "c&d".to_owned()), ("e".to_owned(), String::new())];
     for item in &items {
-        world.memory.put_tags(SOURCE, &item.source_key, &tags).await.unwrap();
+        world.memory.put_tags(ObjectRef::new(SOURCE, &item.source_key), &tags).await.unwrap();
     }
 
     let outcomes = world.run(Policy { storage_class: Some("STANDARD_IA".into()), ..policy() }, items).await;
 
     for key in ["copy/small", "copy/large"] {
-        assert_eq!(world.memory.get_tags(TARGET, key, None).await.unwrap(), tags);
+        assert_eq!(world.memory.get_tags(ObjectRef::new(TARGET, key)).await.unwrap(), tags);
         assert_eq!(world.head(key).await.storage_class.as_deref(), Some("STANDARD_IA"));
     }
     assert!(outcomes.values().all(|outcome| outcome.not_carried.is_empty()));
@@ -176,7 +177,11 @@ async fn archived_objects_need_a_person_and_the_others_are_copied() {
             if_match: None,
             size: 0,
         };
-        world.memory.copy(&own, SOURCE, key, Some("DEEP_ARCHIVE"), None).await.unwrap();
+        world
+            .memory
+            .copy(&own, CopyTarget { storage_class: Some("DEEP_ARCHIVE"), ..CopyTarget::new(SOURCE, key) })
+            .await
+            .unwrap();
     }
 
     let outcomes = world.run(policy(), items).await;

@@ -12,9 +12,10 @@ use common::{SOURCE, TARGET, World, bytes, quick, small_limits, streaming};
 use seqferry_client::Connection;
 use seqferry_store::checksum::base64;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
+use seqferry_store::prelude::*;
 use seqferry_store::{
     ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, MemoryStore,
-    ObjectStore,
+    ObjectRef,
 };
 use seqferry_transfer::{Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
 use tokio::runtime::Handle;
@@ -47,7 +48,7 @@ impl Folder {
     /// A file, and the item that uploads it.
     async fn file(&self, id: u64, key: &str, body: &[u8]) -> Item {
         std::fs::write(self.path.join(key), body).unwrap();
-        let head = self.store.head(&self.bucket(), key, None, None).await.unwrap();
+        let head = self.store.head(ObjectRef::new(&self.bucket(), key), None).await.unwrap();
         Item { id, source_key: key.into(), target_key: key.into(), size: head.size, etag: head.etag, ..Item::default() }
     }
 

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
+use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
-    Digests, MemoryStore, ObjectStore as _, PinnedObject, Range,
+    Digests, MemoryStore, ObjectRef, PinnedObject, Range, UploadRef,
 };
 use seqferry_transfer::{Event, FailureClass, IfExists, Item, Method, Policy, State, Stop, Verified, Verify};
 
@@ -218,7 +219,7 @@ async fn a_source_deleted_meanwhile_is_told_from_others() {
     let world = World::new();
     let items = pair(&world).await;
     for key in ["small", "large"] {
-        world.memory.delete(SOURCE, key).await.unwrap();
+        world.memory.delete(ObjectRef::new(SOURCE, key)).await.unwrap();
     }
 
     let outcomes = world.run(policy(), items).await;
@@ -237,7 +238,7 @@ async fn a_target_that_vanishes_is_written_again() {
     let memory = Arc::clone(&world.memory);
     let remove = Hook(Arc::new(move || {
         let memory = Arc::clone(&memory);
-        Box::pin(async move { memory.delete(TARGET, "copy/k").await.unwrap() })
+        Box::pin(async move { memory.delete(ObjectRef::new(TARGET, "copy/k")).await.unwrap() })
     }));
     // The first read of what was written.
     world.store.rule(Rule::once("GetObject", Fault::Hook(remove)).key("copy/k"));
@@ -283,7 +284,7 @@ async fn truncated_bodies_are_read_again() {
 async fn tags_that_may_not_be_read_are_reported_and_the_bytes_copied() {
     let world = World::new();
     let items = pair(&world).await;
-    world.memory.put_tags(SOURCE, "large", &[("a".into(), "b".into())]).await.unwrap();
+    world.memory.put_tags(ObjectRef::new(SOURCE, "large"), &[("a".into(), "b".into())]).await.unwrap();
     world.store.rule(Rule::always("GetObjectTagging", Fault::Fail("AccessDenied", 403)));
 
     let outcomes = world.run(policy(), items).await;
@@ -301,7 +302,7 @@ async fn an_upload_aborted_by_somebody_else_is_started_over() {
         let memory = Arc::clone(&memory);
         Box::pin(async move {
             for upload in memory.list_uploads(TARGET, "").await.unwrap() {
-                memory.abort_upload(TARGET, &upload.key, &upload.upload_id).await.unwrap();
+                memory.abort_upload(UploadRef::new(TARGET, &upload.key, &upload.upload_id)).await.unwrap();
             }
         })
     }));
@@ -360,7 +361,7 @@ async fn a_copy_of_a_source_that_changed_before_it_was_proven_is_not_left_for_wh
             let memory = Arc::clone(&world.memory);
             Fault::Hook(Hook(Arc::new(move || {
                 let memory = Arc::clone(&memory);
-                Box::pin(async move { memory.delete(SOURCE, "large").await.unwrap() })
+                Box::pin(async move { memory.delete(ObjectRef::new(SOURCE, "large")).await.unwrap() })
             })))
         } else {
             overwrite(&world, "large", newer.clone())
@@ -421,7 +422,11 @@ async fn made_of_parts(world: &World, id: u64, kind: ChecksumKind) -> Item {
     let mut parts = Vec::new();
     for (number, part) in (1..).zip(body.chunks(50)) {
         let body = Bytes::copy_from_slice(part);
-        let sent = world.memory.put_part(SOURCE, &key, &upload_id, number, body, &Digests::default()).await.unwrap();
+        let sent = world
+            .memory
+            .put_part(UploadRef::new(SOURCE, &key, &upload_id), number, body, &Digests::default())
+            .await
+            .unwrap();
         parts.push(CompletedPart { number, etag: sent.etag, checksum: sent.checksum });
     }
     let upload = CompleteUpload { bucket: SOURCE.into(), key: key.clone(), upload_id, parts, ..Default::default() };
@@ -457,7 +462,7 @@ async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_no
     for part in [1, 2] {
         let first = u64::from(part - 1) * 50;
         let range = Range { first, last: first + 49 };
-        world.memory.copy_part(&source, range, TARGET, "copy/large", &recorded, part).await.unwrap();
+        world.memory.copy_part(&source, range, UploadRef::new(TARGET, "copy/large", &recorded), part).await.unwrap();
     }
 
     let item = Item { upload: Some((recorded, 50)), ..item };
@@ -536,7 +541,7 @@ async fn a_source_that_changed_is_reported_as_it_was_copied() {
     let items = pair(&world).await;
     let newer = bytes(8, 20);
     _ = world.memory.put(SOURCE, "large", Bytes::from(newer.clone()), &Attributes::default()).await.unwrap();
-    let now = world.memory.head(SOURCE, "large", None, None).await.unwrap();
+    let now = world.memory.head(ObjectRef::new(SOURCE, "large"), None).await.unwrap();
 
     let outcomes = world.run(policy(), items).await;
 
@@ -621,7 +626,12 @@ async fn cleaning_aborts_what_is_open_and_copies_nothing() {
     let recorded = create("copy/recorded").await;
     world
         .memory
-        .put_part(TARGET, "copy/recorded", &recorded, 1, Bytes::from_static(b"part of ours"), &Digests::default())
+        .put_part(
+            UploadRef::new(TARGET, "copy/recorded", &recorded),
+            1,
+            Bytes::from_static(b"part of ours"),
+            &Digests::default(),
+        )
         .await
         .unwrap();
     create("copy/unrecorded").await;
@@ -696,13 +706,13 @@ async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() 
         async move { memory.create_upload(&upload).await.unwrap() }
     };
     let lost = create().await;
-    world.memory.abort_upload(TARGET, "copy/large", &lost).await.unwrap();
+    world.memory.abort_upload(UploadRef::new(TARGET, "copy/large", &lost)).await.unwrap();
     create().await;
     // Somebody else's upload to the same key, at work: it holds a part.
     let theirs = create().await;
     world
         .memory
-        .put_part(TARGET, "copy/large", &theirs, 1, Bytes::from_static(b"part"), &Digests::default())
+        .put_part(UploadRef::new(TARGET, "copy/large", &theirs), 1, Bytes::from_static(b"part"), &Digests::default())
         .await
         .unwrap();
 

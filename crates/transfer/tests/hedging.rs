@@ -9,7 +9,8 @@ use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, policy, quick, small_limits};
 use seqferry_client::{RequestMetrics, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::fault::{Fault, Gate, Rule};
-use seqferry_store::{Attributes, MemoryStore, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, MemoryStore, ObjectRef};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +31,7 @@ async fn heads(world: &World, requests: &RetryingClient, count: usize) {
     for _ in 0..count {
         let head = requests
             .call(RequestSpec::read("HeadObject", SOURCE), &RetryContext::default(), async |store| {
-                store.head(SOURCE, "k", None, None).await
+                store.head(ObjectRef::new(SOURCE, "k"), None).await
             })
             .await;
         assert!(head.is_ok());
@@ -93,7 +94,7 @@ async fn what_changes_something_is_never_under_way_twice() {
     let delete = async || {
         let deleted = requests
             .call(RequestSpec::write("DeleteObject", TARGET), &RetryContext::default(), async |store| {
-                store.delete(TARGET, "k").await
+                store.delete(ObjectRef::new(TARGET, "k")).await
             })
             .await;
         assert!(deleted.is_ok());

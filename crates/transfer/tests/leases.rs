@@ -10,7 +10,8 @@ use common::{Apart, SOURCE, TARGET, World, bytes, drain, policy, quick, streamin
 use seqferry_client::lease::now;
 use seqferry_client::{Lease, LeaseHolder, RetryingClient};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
-use seqferry_store::{Attributes, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, ObjectRef};
 use seqferry_transfer::remove::remove;
 use seqferry_transfer::{IfExists, Item, Job, Policy, State, Stop};
 use tokio::runtime::Handle;
@@ -119,7 +120,7 @@ async fn only_what_was_listed_is_removed() {
             objects.push((key.to_owned(), Some(written.etag)));
         }
         world.memory.put(TARGET, "changed", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
-        world.memory.delete(TARGET, "gone").await.unwrap();
+        world.memory.delete(ObjectRef::new(TARGET, "gone")).await.unwrap();
         let requests = RetryingClient::new(
             world.connection.clone(),
             Arc::clone(&world.budget),

@@ -13,8 +13,8 @@ use std::time::Duration;
 use common::{SOURCE, TARGET, World, bytes, policy, quick};
 use proptest::prelude::*;
 use seqferry_client::Connection;
-use seqferry_store::ObjectStore;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
+use seqferry_store::prelude::*;
 use seqferry_transfer::{Event, IfExists, Item, Job, Policy, State, Way};
 
 const OPERATIONS: [&str; 9] = [

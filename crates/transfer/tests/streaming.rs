@@ -10,9 +10,10 @@ use bytes::Bytes;
 use common::{Apart, SOURCE, TARGET, World, bytes, small_limits, streaming};
 use seqferry_store::checksum::base64;
 use seqferry_store::fault::{Fault, Hook, Rule};
+use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
-    Digester, Digests, MemoryStore, ObjectStore as _, PutObject,
+    Digester, Digests, MemoryStore, ObjectRef, PutObject, UploadRef,
 };
 use seqferry_transfer::evidence::Wishes;
 use seqferry_transfer::{FailureClass, IfExists, Item, Method, Outcome, Policy, State, Stop, Verified, Verify};
@@ -54,7 +55,11 @@ async fn upload(
     let mut parts = Vec::new();
     for (number, part) in (1..).zip(body.chunks(part_size)) {
         let sent = Bytes::copy_from_slice(part);
-        let sent = world.memory.put_part(SOURCE, &key, &upload_id, number, sent, &Digests::default()).await.unwrap();
+        let sent = world
+            .memory
+            .put_part(UploadRef::new(SOURCE, &key, &upload_id), number, sent, &Digests::default())
+            .await
+            .unwrap();
         parts.push(CompletedPart { number, etag: sent.etag, checksum: sent.checksum });
     }
     let complete = CompleteUpload {
@@ -247,7 +252,7 @@ async fn a_disk_gets_the_time_of_the_object_and_rests_on_its_evidence() {
         assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
     }
     assert_eq!(apart.to.head("copy/timed").await.attributes.metadata["mtime"], "1700000000.123456789");
-    let made = apart.from.memory.head(SOURCE, "large", None, None).await.unwrap().last_modified;
+    let made = apart.from.memory.head(ObjectRef::new(SOURCE, "large"), None).await.unwrap().last_modified;
     let kept: f64 = apart.to.head("copy/large").await.attributes.metadata["mtime"].parse().unwrap();
     assert!((made - kept).abs() < 0.001, "{made} {kept}");
 }
@@ -311,13 +316,13 @@ async fn tags_and_storage_class_travel() {
     let items = vec![apart.from.object(1, "small", b"x").await, apart.from.object(2, "large", &bytes(2, 300)).await];
     let tags = [("a b".to_owned(), "c&d".to_owned()), ("e".to_owned(), String::new())];
     for item in &items {
-        apart.from.memory.put_tags(SOURCE, &item.source_key, &tags).await.unwrap();
+        apart.from.memory.put_tags(ObjectRef::new(SOURCE, &item.source_key), &tags).await.unwrap();
     }
 
     let outcomes = apart.run(Policy { storage_class: Some("STANDARD_IA".into()), ..streaming() }, items).await;
 
     for key in ["copy/small", "copy/large"] {
-        assert_eq!(apart.to.memory.get_tags(TARGET, key, None).await.unwrap(), tags);
+        assert_eq!(apart.to.memory.get_tags(ObjectRef::new(TARGET, key)).await.unwrap(), tags);
         assert_eq!(apart.to.head(key).await.storage_class.as_deref(), Some("STANDARD_IA"));
     }
     assert!(outcomes.values().all(|outcome| outcome.not_carried.is_empty()));
@@ -336,7 +341,7 @@ async fn bytes_that_change_on_the_way_never_stay_at_the_target() {
         let items =
             vec![apart.from.object(1, "small", b"abc").await, apart.from.object(2, "large", &bytes(2, 300)).await];
         apart.from.store.rule(Rule::always("GetObject", Fault::Corrupt));
-        let disk = apart.to.connection.is_disk();
+        let disk = apart.to.connection.store.capabilities().files;
 
         let outcomes = apart.run(streaming(), items.clone()).await;
 
@@ -641,7 +646,12 @@ async fn an_upload_whose_parts_just_fit_into_memory_is_kept_when_it_is_resumed()
     };
     let upload_id = apart.to.memory.create_upload(&create).await.unwrap();
     let first = Bytes::copy_from_slice(&content[..PART]);
-    apart.to.memory.put_part(TARGET, &item.target_key, &upload_id, 1, first, &Digests::default()).await.unwrap();
+    apart
+        .to
+        .memory
+        .put_part(UploadRef::new(TARGET, &item.target_key, &upload_id), 1, first, &Digests::default())
+        .await
+        .unwrap();
     let limits = seqferry_transfer::Limits { maximum_part: PART as u64, maximum_parts: 3, ..small_limits() };
     let resumed = Policy { limits, resumed: true, ..streaming() };
 

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use seqferry_store::{ListPage, ListRequest, MemoryStore, ObjectMeta, ObjectStore, PinnedObject, Range, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{ListPage, ListRequest, MemoryStore, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::source::{Priority, RangeBody, Source};
@@ -98,7 +99,7 @@ impl Source for StoreSource {
 
     async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError> {
         self.pass(&self.counters.heads).await;
-        self.store.head(bucket, key, None, None).await
+        self.store.head(ObjectRef::new(bucket, key), None).await
     }
 
     async fn get(

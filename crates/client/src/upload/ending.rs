@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use seqferry_store::error::classify::code::LEASE_LAPSED;
-use seqferry_store::{Address, ErrorClass, PartInfo};
+use seqferry_store::{Address, ErrorClass, PartInfo, UploadRef};
 
 use super::UploadSession;
 use crate::client::RetryingClient;
@@ -81,7 +81,7 @@ impl UploadSession {
             if let Some(upload) = &recorded {
                 let _first = client
                     .call(RequestSpec::write("AbortMultipartUpload", bucket), &self.tries, async |store| {
-                        store.abort_upload(bucket, key, &upload.upload_id).await
+                        store.abort_upload(UploadRef::new(bucket, key, &upload.upload_id)).await
                     })
                     .await;
             }
@@ -133,14 +133,14 @@ impl UploadSession {
         for _ in 0..ABORTS {
             match client
                 .call(RequestSpec::write("AbortMultipartUpload", bucket), &self.tries, async |store| {
-                    store.abort_upload(bucket, key, upload_id).await
+                    store.abort_upload(UploadRef::new(bucket, key, upload_id)).await
                 })
                 .await
             {
                 // The next owner has it from the record, or finds it.
                 Err(RequestError::Failed(error)) if error.code == LEASE_LAPSED => return,
                 Err(RequestError::Failed(error)) if error.class != ErrorClass::NotFound => {
-                    if !client.connection().is_disk() {
+                    if !client.capabilities().files {
                         client.note(format!(
                             "{error}. The upload {upload_id} of {} stays open, and its parts are paid for: abort it when that is possible again (aws s3api abort-multipart-upload), or have the bucket do so (a lifecycle rule).",
                             Address(bucket, Some(key))
@@ -170,7 +170,7 @@ impl UploadSession {
         loop {
             let page = client
                 .call(RequestSpec::read("ListParts", bucket), &self.tries, async |store| {
-                    store.list_parts(bucket, key, upload_id, after).await
+                    store.list_parts(UploadRef::new(bucket, key, upload_id), after).await
                 })
                 .await?;
             parts.extend(page.parts);

@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use seqferry_store::budget::{MemoryPermit, RequestPermit};
-use seqferry_store::{Body, Copied, Digests, ObjectStore, PinnedObject, Range, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{Body, Copied, Digests, PinnedObject, Range, StoreError, UploadRef};
 
 use super::UploadSession;
 use crate::request::{RequestError, RequestSpec, join_request};
@@ -49,7 +50,7 @@ impl UploadSession {
                 let (bytes, digests, memory) = (part.bytes.clone(), part.digests.clone(), Arc::clone(&memory));
                 let sent = self.under_way.spawn(async move {
                     let _memory = memory;
-                    store.put_part(&bucket, &key, &upload_id, number, bytes, &digests).await
+                    store.put_part(UploadRef::new(&bucket, &key, &upload_id), number, bytes, &digests).await
                 });
                 join_request(sent, "UploadPart")
             })
@@ -90,7 +91,8 @@ impl UploadSession {
                 let (bucket, key) = (self.bucket.clone(), self.key.clone());
                 let (first_etag, connection) = (Arc::clone(&first_etag), self.client.connection().clone());
                 let sent = self.under_way.spawn(async move {
-                    let copied = store.copy_part(&source, range, &bucket, &key, &upload_id, number).await?;
+                    let copied =
+                        store.copy_part(&source, range, UploadRef::new(&bucket, &key, &upload_id), number).await?;
                     if first_etag.get_or_init(|| copied.etag.clone()) != &copied.etag {
                         connection.quirks.learn_changing_part_etags();
                     }
@@ -130,6 +132,6 @@ impl PartWriter {
     /// # Errors
     /// That of the body, or of the writing.
     pub async fn write(&self, number: u32, size: u64, body: Body) -> Result<Copied, StoreError> {
-        self.store.stream_part(&self.bucket, &self.key, &self.upload_id, number, size, body).await
+        self.store.stream_part(UploadRef::new(&self.bucket, &self.key, &self.upload_id), number, size, body).await
     }
 }

@@ -5,10 +5,11 @@ use bytes::Bytes;
 use super::{Bench, attributes, md5_of, refused, sorted, tags, uploads};
 use crate::checksum::{ChecksumAlgorithm, crc64nvme};
 use crate::error::ErrorClass;
-use crate::types::{PinnedObject, Written};
+use crate::store::ObjectWriteExt as _;
+use crate::types::{CopyTarget, ObjectRef, PinnedObject, Written};
 
 async fn copy(bench: &Bench<'_>, source: &str, target: &str) -> Written {
-    let answer = bench.store.copy(&bench.source(source), bench.bucket, target, None, None).await;
+    let answer = bench.store.copy(&bench.source(source), CopyTarget::new(bench.bucket, target)).await;
     answer.unwrap_or_else(|error| panic!("copy of {source:?}: {error}"))
 }
 
@@ -16,11 +17,11 @@ pub(super) async fn attributes_and_tags_travel(bench: &Bench<'_>) {
     let (source, target) = (bench.key("source"), bench.key("target"));
     let (body, attributes) = (bench.bytes("body", 5000), attributes(bench.quirks));
     bench.store.put(bench.bucket, &source, body.clone(), &attributes).await.expect("written");
-    bench.store.put_tags(bench.bucket, &source, &tags()).await.expect("tagged");
+    bench.store.put_tags(ObjectRef::new(bench.bucket, &source), &tags()).await.expect("tagged");
 
     let written = copy(bench, &source, &target).await;
 
-    let meta = bench.store.head(bench.bucket, &target, None, None).await.expect("the copy");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, &target), None).await.expect("the copy");
     assert_eq!((written.etag.as_str(), meta.etag.as_str()), (md5_of(&body).as_str(), md5_of(&body).as_str()));
     assert_eq!((meta.size, meta.tag_count.unwrap_or_default() as usize), (5000, tags().len()));
     // S3 does not copy the redirect.
@@ -29,7 +30,10 @@ pub(super) async fn attributes_and_tags_travel(bench: &Bench<'_>) {
     let mut copied = meta.attributes;
     copied.website_redirect = None;
     assert_eq!(copied, expected);
-    assert_eq!(sorted(bench.store.get_tags(bench.bucket, &target, None).await.expect("tags")), sorted(tags()));
+    assert_eq!(
+        sorted(bench.store.get_tags(ObjectRef::new(bench.bucket, &target)).await.expect("tags")),
+        sorted(tags())
+    );
     assert_eq!(bench.get(&target).await, body);
 }
 
@@ -38,10 +42,10 @@ pub(super) async fn copies_are_pinned(bench: &Bench<'_>) {
     let body = bench.put(&source).await;
     let pinned = PinnedObject { if_match: Some(md5_of(&body)), ..bench.source(&source) };
 
-    bench.store.copy(&pinned, bench.bucket, &target, None, None).await.expect("the pin holds");
+    bench.store.copy(&pinned, CopyTarget::new(bench.bucket, &target)).await.expect("the pin holds");
 
     bench.put_bytes(&source, Bytes::from_static(b"another")).await;
-    let answer = bench.store.copy(&pinned, bench.bucket, &target, None, None).await;
+    let answer = bench.store.copy(&pinned, CopyTarget::new(bench.bucket, &target)).await;
     refused(answer, ErrorClass::Precondition, "a copy of what has changed");
     assert_eq!(bench.get(&target).await, body, "the copy made before is untouched");
 }
@@ -65,8 +69,15 @@ pub(super) async fn storage_classes_are_set(bench: &Bench<'_>) {
     let (source, target) = (bench.key("source"), bench.key("target"));
     bench.put(&source).await;
 
-    bench.store.copy(&bench.source(&source), bench.bucket, &target, Some(class), None).await.expect("copied");
-    let meta = bench.store.head(bench.bucket, &target, None, None).await.expect("the copy");
+    bench
+        .store
+        .copy(
+            &bench.source(&source),
+            CopyTarget { storage_class: Some(class), ..CopyTarget::new(bench.bucket, &target) },
+        )
+        .await
+        .expect("copied");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, &target), None).await.expect("the copy");
     assert_eq!(meta.storage_class.as_deref(), Some(class));
     let listed = bench.list_all(crate::ListRequest { prefix: target.clone(), ..Default::default() }).await.0;
     assert_eq!(listed[0].storage_class.as_deref(), Some(class));
@@ -77,7 +88,7 @@ pub(super) async fn storage_classes_are_set(bench: &Bench<'_>) {
     // It does not travel: a copy is of the default class unless told otherwise.
     let again = bench.key("again");
     copy(bench, &target, &again).await;
-    let meta = bench.store.head(bench.bucket, &again, None, None).await.expect("the copy");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, &again), None).await.expect("the copy");
     assert!(meta.storage_class.as_deref().is_none_or(|class| class == "STANDARD"), "{meta:?}");
 }
 
@@ -85,11 +96,11 @@ pub(super) async fn a_copy_replaces_what_was_there(bench: &Bench<'_>) {
     let (source, target) = (bench.key("source"), bench.key("target"));
     let body = bench.put(&source).await;
     bench.store.put(bench.bucket, &target, bench.bytes("old", 9000), &attributes(bench.quirks)).await.expect("written");
-    bench.store.put_tags(bench.bucket, &target, &tags()).await.expect("tagged");
+    bench.store.put_tags(ObjectRef::new(bench.bucket, &target), &tags()).await.expect("tagged");
 
     copy(bench, &source, &target).await;
 
-    let meta = bench.store.head(bench.bucket, &target, None, None).await.expect("the copy");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, &target), None).await.expect("the copy");
     assert_eq!((meta.size, meta.tag_count.unwrap_or_default()), (100, 0));
     assert!(meta.attributes.metadata.is_empty(), "{:?}", meta.attributes);
     assert_eq!(bench.get(&target).await, body);
@@ -101,11 +112,11 @@ pub(super) async fn a_copy_of_parts_has_their_bytes(bench: &Bench<'_>) {
     let made = uploads::upload(bench, &source, &parts).await;
 
     let pinned = PinnedObject { if_match: Some(made.etag.clone()), ..bench.source(&source) };
-    let written = bench.store.copy(&pinned, bench.bucket, &target, None, None).await.expect("copied");
+    let written = bench.store.copy(&pinned, CopyTarget::new(bench.bucket, &target)).await.expect("copied");
 
     let body = parts.concat();
     let etag = if bench.quirks.copy_is_one_part { md5_of(&body) } else { made.etag };
-    let meta = bench.store.head(bench.bucket, &target, None, None).await.expect("the copy");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, &target), None).await.expect("the copy");
     assert_eq!((written.etag.as_str(), meta.etag.as_str()), (etag.as_str(), etag.as_str()));
     assert_eq!(bench.get(&target).await, body);
 }
@@ -115,9 +126,13 @@ pub(super) async fn a_checksum_can_be_asked_for(bench: &Bench<'_>) {
     let body = bench.put(&source).await;
 
     let algorithm = Some(ChecksumAlgorithm::Crc64Nvme);
-    bench.store.copy(&bench.source(&source), bench.bucket, &target, None, algorithm).await.expect("copied");
+    bench
+        .store
+        .copy(&bench.source(&source), CopyTarget { checksum: algorithm, ..CopyTarget::new(bench.bucket, &target) })
+        .await
+        .expect("copied");
 
-    let meta = bench.store.head(bench.bucket, &target, None, None).await.expect("the copy");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, &target), None).await.expect("the copy");
     assert_eq!(
         meta.checksum.map(|sum| (sum.algorithm, sum.value)),
         Some((ChecksumAlgorithm::Crc64Nvme, crc64nvme(&body)))

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::{Bench, refused, refused_job_wide};
 use crate::error::{ErrorClass, Scope};
-use crate::types::{Attributes, CreateUpload, ListRequest, PinnedObject, Range};
+use crate::store::ObjectWriteExt as _;
+use crate::types::{Attributes, CopyTarget, CreateUpload, ListRequest, ObjectRef, PinnedObject, Range, UploadRef};
 
 pub(super) async fn absent_keys_are_not_found(bench: &Bench<'_>) {
     let (store, bucket, absent) = (bench.store, bench.bucket, bench.key("absent"));
@@ -20,19 +21,19 @@ pub(super) async fn absent_keys_are_not_found(bench: &Bench<'_>) {
     let errors = [
         refused(bench.read(&source, None).await, gone, "get"),
         refused(bench.read(&source, Some(range)).await, gone, "get a range"),
-        refused(store.copy(&source, bucket, &there, None, None).await, gone, "copy"),
-        refused(store.copy_part(&source, range, bucket, &there, &id, 1).await, gone, "copy a part"),
-        refused(store.get_tags(bucket, &absent, None).await, gone, "get tags"),
-        refused(store.put_tags(bucket, &absent, &[]).await, gone, "put tags"),
+        refused(store.copy(&source, CopyTarget::new(bucket, &there)).await, gone, "copy"),
+        refused(store.copy_part(&source, range, UploadRef::new(bucket, &there, &id), 1).await, gone, "copy a part"),
+        refused(store.get_tags(ObjectRef::new(bucket, &absent)).await, gone, "get tags"),
+        refused(store.put_tags(ObjectRef::new(bucket, &absent), &[]).await, gone, "put tags"),
     ];
     for error in errors {
         assert_eq!((error.code.as_str(), error.status), ("NoSuchKey", bench.status(404)), "{error:?}");
         assert!(error.key.is_some(), "{error:?}");
     }
     // HEAD has no body to tell a code in.
-    let error = refused(store.head(bucket, &absent, None, None).await, gone, "head");
+    let error = refused(store.head(ObjectRef::new(bucket, &absent), None).await, gone, "head");
     assert_eq!((error.status, error.operation, error.key), (bench.status(404), "HeadObject", Some(absent)));
-    store.abort_upload(bucket, &there, &id).await.expect("aborted");
+    store.abort_upload(UploadRef::new(bucket, &there, &id)).await.expect("aborted");
 }
 
 pub(super) async fn absent_buckets_stop_the_job(bench: &Bench<'_>) {
@@ -49,11 +50,11 @@ pub(super) async fn absent_buckets_stop_the_job(bench: &Bench<'_>) {
         refused_job_wide(store.list(&list).await, "list"),
         refused_job_wide(bench.read(&source, None).await, "get"),
         refused_job_wide(store.put(&bucket, key, body, &Attributes::default()).await, "put"),
-        refused_job_wide(store.copy(&source, bench.bucket, key, None, None).await, "copy from it"),
+        refused_job_wide(store.copy(&source, CopyTarget::new(bench.bucket, key)).await, "copy from it"),
         refused_job_wide(store.create_upload(&create).await, "create an upload"),
         refused_job_wide(store.list_uploads(&bucket, "").await, "list uploads"),
     ];
-    let to_it = store.copy(&bench.source(&there), &bucket, key, None, None).await.expect_err("a copy to it");
+    let to_it = store.copy(&bench.source(&there), CopyTarget::new(&bucket, key)).await.expect_err("a copy to it");
     for error in errors.into_iter().chain(bench.quirks.copy_tells_absent_bucket.then_some(to_it)) {
         assert_eq!(error.scope, Scope::Job, "{error:?}");
         assert_eq!((error.code.as_str(), error.status), ("NoSuchBucket", Some(404)), "{error:?}");

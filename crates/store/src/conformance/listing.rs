@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Bench, sorted};
-use crate::types::ListRequest;
+use crate::types::{ListRequest, ObjectRef};
 
 /// A small tree whose byte order differs from that of a directory walk: `a-` < `a/` < `a0`. Keys that not every service
 /// keeps, such as one that ends in a slash, are a matter of `ServiceQuirks::keys`.
@@ -111,7 +111,7 @@ pub(super) async fn listed_facts_are_those_of_head(bench: &Bench<'_>) {
 
     assert_eq!(objects.len(), 3);
     for object in objects {
-        let meta = bench.store.head(bench.bucket, &object.key, None, None).await.expect("listed, so there");
+        let meta = bench.store.head(ObjectRef::new(bench.bucket, &object.key), None).await.expect("listed, so there");
         assert_eq!((object.size, &object.etag), (meta.size, &meta.etag), "{}", object.key);
         // HEAD tells whole seconds.
         assert!((object.last_modified - meta.last_modified).abs() <= 1.0, "{object:?} {meta:?}");

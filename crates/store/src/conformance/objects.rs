@@ -5,10 +5,15 @@ use bytes::Bytes;
 use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
 use crate::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::error::ErrorClass;
-use crate::types::{Attributes, Digests, Kind, ObjectMeta, PinnedObject, PutObject, Range};
+use crate::store::{ObjectReadExt as _, ObjectWriteExt as _};
+use crate::types::{Attributes, Digests, ObjectMeta, ObjectRef, PinnedObject, PutObject, Range};
 
 async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
-    bench.store.head(bench.bucket, key, None, None).await.unwrap_or_else(|error| panic!("head {key:?}: {error}"))
+    bench
+        .store
+        .head(ObjectRef::new(bench.bucket, key), None)
+        .await
+        .unwrap_or_else(|error| panic!("head {key:?}: {error}"))
 }
 
 pub(super) async fn what_is_put_is_read_back(bench: &Bench<'_>) {
@@ -43,7 +48,7 @@ pub(super) async fn a_write_that_is_to_replace_nothing_replaces_nothing(bench: &
 }
 
 pub(super) async fn a_write_that_is_to_replace_one_object_replaces_no_other(bench: &Bench<'_>) {
-    if bench.store.kind() == Kind::Disk {
+    if !bench.store.capabilities().conditions {
         return; // files have no condition like this
     }
     let (key, body) = (bench.key("object"), bench.bytes("body", 100));
@@ -64,7 +69,7 @@ pub(super) async fn a_write_that_is_to_replace_one_object_replaces_no_other(benc
     assert_eq!(error.class, ErrorClass::Precondition);
     assert_eq!(bench.get(&key).await, body);
 
-    bench.store.delete(bench.bucket, &key).await.expect("removed");
+    bench.store.delete(ObjectRef::new(bench.bucket, &key)).await.expect("removed");
     let error = bench.store.put_object(&late, other).await.expect_err("nothing is there");
     assert!(matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound), "{error}");
 }
@@ -85,7 +90,11 @@ pub(super) async fn facts_are_told_by_head(bench: &Bench<'_>) {
     assert_eq!((meta.version_id, meta.parts_count, meta.missing_metadata), (None, None, 0));
     assert!(!meta.opaque_etag && !meta.archived);
 
-    let first = bench.store.head(bench.bucket, &key, None, Some(1)).await.expect("an object at once is its first part");
+    let first = bench
+        .store
+        .head(ObjectRef::new(bench.bucket, &key), Some(1))
+        .await
+        .expect("an object at once is its first part");
     assert_eq!(first.size, 100);
 }
 
@@ -144,7 +153,7 @@ pub(super) async fn reads_are_pinned(bench: &Bench<'_>) {
 pub(super) async fn an_overwrite_replaces_all(bench: &Bench<'_>) {
     let key = bench.key("object");
     bench.store.put(bench.bucket, &key, bench.bytes("old", 5000), &attributes(bench.quirks)).await.expect("written");
-    bench.store.put_tags(bench.bucket, &key, &tags()).await.expect("tagged");
+    bench.store.put_tags(ObjectRef::new(bench.bucket, &key), &tags()).await.expect("tagged");
 
     let body = bench.put(&key).await;
 
@@ -159,22 +168,33 @@ pub(super) async fn deletion_is_repeatable(bench: &Bench<'_>) {
     bench.put(&key).await;
 
     for _ in 0..2 {
-        bench.store.delete(bench.bucket, &key).await.expect("deleted, or not there");
-        refused(bench.store.head(bench.bucket, &key, None, None).await, ErrorClass::NotFound, "a deleted object");
+        bench.store.delete(ObjectRef::new(bench.bucket, &key)).await.expect("deleted, or not there");
+        refused(
+            bench.store.head(ObjectRef::new(bench.bucket, &key), None).await,
+            ErrorClass::NotFound,
+            "a deleted object",
+        );
     }
-    bench.store.delete(bench.bucket, &bench.key("never-was")).await.expect("an absent object counts as deleted");
+    bench
+        .store
+        .delete(ObjectRef::new(bench.bucket, &bench.key("never-was")))
+        .await
+        .expect("an absent object counts as deleted");
 }
 
 pub(super) async fn tags_are_replaced(bench: &Bench<'_>) {
     let key = bench.key("object");
     bench.put(&key).await;
-    assert_eq!(bench.store.get_tags(bench.bucket, &key, None).await.expect("no tags"), []);
+    assert_eq!(bench.store.get_tags(ObjectRef::new(bench.bucket, &key)).await.expect("no tags"), []);
 
     let other = vec![("only".to_owned(), "one".to_owned())];
     for set in [tags(), other, Vec::new()] {
-        bench.store.put_tags(bench.bucket, &key, &set).await.expect("tagged");
+        bench.store.put_tags(ObjectRef::new(bench.bucket, &key), &set).await.expect("tagged");
 
-        assert_eq!(sorted(bench.store.get_tags(bench.bucket, &key, None).await.expect("tags")), sorted(set.clone()));
+        assert_eq!(
+            sorted(bench.store.get_tags(ObjectRef::new(bench.bucket, &key)).await.expect("tags")),
+            sorted(set.clone())
+        );
         assert_eq!(head(bench, &key).await.tag_count.unwrap_or_default() as usize, set.len());
     }
 }
@@ -190,13 +210,21 @@ pub(super) async fn odd_keys_are_kept(bench: &Bench<'_>) {
         assert_eq!(head(bench, key).await.size, 100, "{key:?}");
         bench
             .store
-            .put_tags(bench.bucket, key, &tags()[..1])
+            .put_tags(ObjectRef::new(bench.bucket, key), &tags()[..1])
             .await
             .unwrap_or_else(|error| panic!("tags of {key:?}: {error}"));
-        assert_eq!(bench.store.get_tags(bench.bucket, key, None).await.expect("tags"), tags()[..1], "{key:?}");
+        assert_eq!(
+            bench.store.get_tags(ObjectRef::new(bench.bucket, key)).await.expect("tags"),
+            tags()[..1],
+            "{key:?}"
+        );
     }
     for key in &keys {
-        bench.store.delete(bench.bucket, key).await.unwrap_or_else(|error| panic!("delete {key:?}: {error}"));
-        refused(bench.store.head(bench.bucket, key, None, None).await, ErrorClass::NotFound, key);
+        bench
+            .store
+            .delete(ObjectRef::new(bench.bucket, key))
+            .await
+            .unwrap_or_else(|error| panic!("delete {key:?}: {error}"));
+        refused(bench.store.head(ObjectRef::new(bench.bucket, key), None).await, ErrorClass::NotFound, key);
     }
 }

@@ -9,7 +9,8 @@ use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 use crate::store::Result;
 use crate::types::{
-    CompleteUpload, CompletedPart, Copied, CreateUpload, Digests, Kind, PartInfo, PinnedObject, Range, Written,
+    CompleteUpload, CompletedPart, Copied, CreateUpload, Digests, ObjectRef, PartInfo, PinnedObject, Range, UploadRef,
+    Written,
 };
 
 const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
@@ -39,7 +40,7 @@ async fn create(bench: &Bench<'_>, key: &str) -> String {
 async fn send(bench: &Bench<'_>, key: &str, id: &str, number: u32, body: &Bytes) -> CompletedPart {
     let Copied { etag, checksum, .. } = bench
         .store
-        .put_part(bench.bucket, key, id, number, body.clone(), &Digests::crc64nvme(body))
+        .put_part(UploadRef::new(bench.bucket, key, id), number, body.clone(), &Digests::crc64nvme(body))
         .await
         .expect("a part");
     bench.check_etag(&etag, &md5_of(body), key);
@@ -83,12 +84,12 @@ pub(super) async fn a_completion_that_is_to_replace_nothing_replaces_nothing(ben
 }
 
 pub(super) async fn a_completion_that_is_to_replace_one_object_replaces_no_other(bench: &Bench<'_>) {
-    if bench.store.kind() == Kind::Disk {
+    if !bench.store.capabilities().conditions {
         return; // files have no condition like this
     }
     let (key, body) = (bench.key("object"), [bench.bytes("part", 100)]);
     bench.put(&key).await;
-    let seen = bench.store.head(bench.bucket, &key, None, None).await.expect("there").etag;
+    let seen = bench.store.head(ObjectRef::new(bench.bucket, &key), None).await.expect("there").etag;
     for changed in [true, false] {
         let id = create(bench, &key).await;
         let part = send(bench, &key, &id, 1, &body[0]).await;
@@ -118,7 +119,7 @@ pub(super) async fn upload(bench: &Bench<'_>, key: &str, body: &[Bytes]) -> Writ
 }
 
 async fn abort(bench: &Bench<'_>, key: &str, id: &str) {
-    bench.store.abort_upload(bench.bucket, key, id).await.expect("aborted");
+    bench.store.abort_upload(UploadRef::new(bench.bucket, key, id)).await.expect("aborted");
 }
 
 /// The ids of open uploads of a key or prefix.
@@ -130,7 +131,7 @@ async fn open_uploads(bench: &Bench<'_>, prefix: &str) -> Vec<(String, String)> 
 async fn listed_parts(bench: &Bench<'_>, key: &str, id: &str, mut after: Option<u32>) -> Vec<PartInfo> {
     let mut parts = Vec::new();
     for _ in 0..100 {
-        let page = bench.store.list_parts(bench.bucket, key, id, after).await.expect("a page of parts");
+        let page = bench.store.list_parts(UploadRef::new(bench.bucket, key, id), after).await.expect("a page of parts");
         parts.extend(page.parts);
         if page.next.is_none() {
             return parts;
@@ -143,7 +144,7 @@ async fn listed_parts(bench: &Bench<'_>, key: &str, id: &str, mut after: Option<
 /// An object of parts with all that is known of it.
 async fn check_object(bench: &Bench<'_>, key: &str, written: &Written, body: &[Bytes]) {
     let whole: Bytes = body.concat().into();
-    let meta = bench.store.head(bench.bucket, key, None, None).await.expect("the object");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, key), None).await.expect("the object");
     bench.check_etag(&meta.etag, &composite_etag(body), key);
     assert_eq!(written.etag, meta.etag);
     assert_eq!(meta.size, whole.len() as u64);
@@ -154,7 +155,7 @@ async fn check_object(bench: &Bench<'_>, key: &str, written: &Written, body: &[B
     let sum = meta.checksum.expect("a checksum over the object");
     assert_eq!((sum.algorithm, sum.kind, sum.value), (ALGORITHM, ChecksumKind::FullObject, crc64nvme(&whole)));
     for (number, part) in (1..).zip(body) {
-        let meta = bench.store.head(bench.bucket, key, None, Some(number)).await.expect("a part");
+        let meta = bench.store.head(ObjectRef::new(bench.bucket, key), Some(number)).await.expect("a part");
         assert_eq!(meta.size, part.len() as u64, "part {number}");
         assert_eq!(meta.parts_count.map(|count| count as usize), Some(body.len()), "part {number}");
     }
@@ -179,7 +180,7 @@ pub(super) async fn parts_come_in_pieces(bench: &Bench<'_>) {
     let id = create(bench, &key).await;
     let stream = async |number: u32, size: usize, pieces: Vec<Result<Bytes>>| {
         let pieces = crate::body::Body::of_chunks(futures::stream::iter(pieces).boxed());
-        bench.store.stream_part(bench.bucket, &key, &id, number, size as u64, pieces).await
+        bench.store.stream_part(UploadRef::new(bench.bucket, &key, &id), number, size as u64, pieces).await
     };
     let whole = |part: &Bytes| -> Vec<Result<Bytes>> {
         let pieces: Vec<Bytes> = part.chunks(300_001).map(Bytes::copy_from_slice).collect();
@@ -223,8 +224,11 @@ pub(super) async fn parts_are_copied(bench: &Bench<'_>) {
     for (number, part) in (1..).zip(&body) {
         let range = Range { first, last: first + part.len() as u64 - 1 };
         first += part.len() as u64;
-        let copied =
-            bench.store.copy_part(&pinned, range, bench.bucket, &target, &id, number).await.expect("a copied part");
+        let copied = bench
+            .store
+            .copy_part(&pinned, range, UploadRef::new(bench.bucket, &target, &id), number)
+            .await
+            .expect("a copied part");
         assert_eq!(copied.etag, md5_of(part), "with a checksum to compute, the service reads the bytes");
         if bench.quirks.copied_part_checksums == CopiedPartChecksums::Right {
             assert_eq!(copied.checksum, Some(crc64nvme(part)), "part {number}");
@@ -254,10 +258,10 @@ pub(super) async fn what_was_asked_for_at_creation_is_kept(bench: &Bench<'_>) {
 
     bench.store.complete_upload(&completion(bench, &key, &id, vec![part], &body)).await.expect("completed");
 
-    let meta = bench.store.head(bench.bucket, &key, None, None).await.expect("the object");
+    let meta = bench.store.head(ObjectRef::new(bench.bucket, &key), None).await.expect("the object");
     assert_eq!(meta.attributes, creation.attributes);
     assert_eq!(meta.tag_count.unwrap_or_default() as usize, tags().len());
-    assert_eq!(sorted(bench.store.get_tags(bench.bucket, &key, None).await.expect("tags")), sorted(tags()));
+    assert_eq!(sorted(bench.store.get_tags(ObjectRef::new(bench.bucket, &key)).await.expect("tags")), sorted(tags()));
     if bench.quirks.storage_class.is_some() {
         assert_eq!(meta.storage_class.as_deref(), bench.quirks.storage_class);
     }
@@ -333,11 +337,11 @@ pub(super) async fn part_copies_are_pinned(bench: &Bench<'_>) {
     let pinned = PinnedObject { if_match: Some(md5_of(&body)), ..bench.source(&source) };
     let id = create(bench, &target).await;
     let range = Range { first: 0, last: 99 };
-    bench.store.copy_part(&pinned, range, bench.bucket, &target, &id, 1).await.expect("the pin holds");
+    bench.store.copy_part(&pinned, range, UploadRef::new(bench.bucket, &target, &id), 1).await.expect("the pin holds");
 
     bench.put_bytes(&source, bench.bytes("another", bench.quirks.minimum_part + 10)).await;
 
-    let answer = bench.store.copy_part(&pinned, range, bench.bucket, &target, &id, 2).await;
+    let answer = bench.store.copy_part(&pinned, range, UploadRef::new(bench.bucket, &target, &id), 2).await;
     refused(answer, ErrorClass::Precondition, "a part copy of what has changed");
     abort(bench, &target, &id).await;
 }
@@ -351,7 +355,7 @@ pub(super) async fn small_parts_are_refused(bench: &Bench<'_>) {
 
     assert_eq!(refused(answer, ErrorClass::Object, "a small part").code, "EntityTooSmall");
     refused(
-        bench.store.head(bench.bucket, &key, None, None).await,
+        bench.store.head(ObjectRef::new(bench.bucket, &key), None).await,
         ErrorClass::NotFound,
         "an object that was not made",
     );
@@ -369,7 +373,7 @@ pub(super) async fn unknown_parts_are_refused(bench: &Bench<'_>) {
         refused(answer, ErrorClass::Object, "a part that is not there");
     }
     refused(
-        bench.store.head(bench.bucket, &key, None, None).await,
+        bench.store.head(ObjectRef::new(bench.bucket, &key), None).await,
         ErrorClass::NotFound,
         "an object that was not made",
     );
@@ -386,7 +390,7 @@ pub(super) async fn a_wrong_size_is_refused(bench: &Bench<'_>) {
 
     if bench.quirks.checks_size {
         refused(answer, ErrorClass::Object, "another size");
-        let absent = bench.store.head(bench.bucket, &key, None, None).await;
+        let absent = bench.store.head(ObjectRef::new(bench.bucket, &key), None).await;
         refused(absent, ErrorClass::NotFound, "an object that was not made");
         abort(bench, &key, &id).await;
     }
@@ -404,7 +408,7 @@ pub(super) async fn a_wrong_whole_checksum_is_refused(bench: &Bench<'_>) {
     if bench.quirks.checks_whole {
         // Another try could not make the parts add up.
         refused(answer, ErrorClass::Object, "another checksum");
-        let absent = bench.store.head(bench.bucket, &key, None, None).await;
+        let absent = bench.store.head(ObjectRef::new(bench.bucket, &key), None).await;
         refused(absent, ErrorClass::NotFound, "an object that was not made");
         let right = completion(bench, &key, &id, vec![part], &body);
         bench.store.complete_upload(&right).await.expect("the upload is still there");
@@ -443,12 +447,16 @@ pub(super) async fn an_aborted_upload_is_gone(bench: &Bench<'_>) {
     abort(bench, &key, &id).await;
 
     let (store, bucket, gone) = (bench.store, bench.bucket, ErrorClass::NotFound);
-    refused(store.head(bucket, &key, None, None).await, gone, "an object that was not made");
-    let again = store.abort_upload(bucket, &key, &id).await;
+    refused(store.head(ObjectRef::new(bucket, &key), None).await, gone, "an object that was not made");
+    let again = store.abort_upload(UploadRef::new(bucket, &key, &id)).await;
     let again = bench.quirks.abort_tells_absence.then(|| refused(again, gone, "abort"));
     let errors = [
-        refused(store.list_parts(bucket, &key, &id, None).await, gone, "list parts"),
-        refused(store.put_part(bucket, &key, &id, 2, body[0].clone(), &Digests::default()).await, gone, "send a part"),
+        refused(store.list_parts(UploadRef::new(bucket, &key, &id), None).await, gone, "list parts"),
+        refused(
+            store.put_part(UploadRef::new(bucket, &key, &id), 2, body[0].clone(), &Digests::default()).await,
+            gone,
+            "send a part",
+        ),
         refused(store.complete_upload(&completion(bench, &key, &id, vec![part], &body)).await, gone, "complete"),
     ];
     for error in errors.into_iter().chain(again) {

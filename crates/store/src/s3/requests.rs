@@ -30,10 +30,10 @@ use crate::body::{Body, Source};
 use crate::budget::ByteThrottle;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{Fetched, ObjectStore, Result};
+use crate::store::{Fetched, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, Result};
 use crate::types::{
-    CompleteUpload, Copied, CreateUpload, Digests, ListPage, ListRequest, ListedObject, ObjectMeta, PartInfo,
-    PartsPage, PinnedObject, PutObject, Range, UploadInfo, Written,
+    CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ListedObject, ObjectMeta,
+    ObjectRef, PartInfo, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
 };
 
 /// For requests that move no object bytes.
@@ -148,7 +148,7 @@ impl Source for Watched {
 }
 
 #[async_trait]
-impl ObjectStore for S3Store {
+impl ObjectRead for S3Store {
     async fn head_bucket(&self, bucket: &str) -> Result<()> {
         let answer = self
             .at_home("HeadBucket", bucket, None, SHORT, async |client| {
@@ -223,7 +223,8 @@ impl ObjectStore for S3Store {
         Ok(ListPage { objects, common_prefixes, continuation })
     }
 
-    async fn head(&self, bucket: &str, key: &str, version: Option<&str>, part: Option<u32>) -> Result<ObjectMeta> {
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+        let ObjectRef { bucket, key, version } = object;
         let head = || {
             self.at_home("HeadObject", bucket, Some(key), SHORT, async |client| {
                 client
@@ -304,6 +305,28 @@ impl ObjectStore for S3Store {
         Ok(Fetched { meta, body: Body::of(body) })
     }
 
+    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        let ObjectRef { bucket, key, version } = object;
+        let answer = self
+            .at_home("GetObjectTagging", bucket, Some(key), SHORT, async |client| {
+                client
+                    .get_object_tagging()
+                    .bucket(bucket)
+                    .key(key)
+                    .set_version_id(version.map(str::to_owned))
+                    .customize()
+                    .interceptor(ShortAnswer)
+                    .send()
+                    .await
+                    .map_err(|e| failure("GetObjectTagging", bucket, Some(key), &e))
+            })
+            .await?;
+        Ok(answer.tag_set().iter().map(|tag| (tag.key().to_owned(), tag.value().to_owned())).collect())
+    }
+}
+
+#[async_trait]
+impl ObjectWrite for S3Store {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
         let (bucket, key) = (object.bucket.as_str(), object.key.as_str());
         let about = About { operation: "PutObject", bucket, key };
@@ -322,7 +345,8 @@ impl ObjectStore for S3Store {
         })
     }
 
-    async fn delete(&self, bucket: &str, key: &str) -> Result<()> {
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
             client
                 .delete_object()
@@ -336,7 +360,8 @@ impl ObjectStore for S3Store {
         Ok(())
     }
 
-    async fn delete_if(&self, bucket: &str, key: &str, etag: &str) -> Result<()> {
+    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
             client
                 .delete_object()
@@ -351,25 +376,8 @@ impl ObjectStore for S3Store {
         Ok(())
     }
 
-    async fn get_tags(&self, bucket: &str, key: &str, version: Option<&str>) -> Result<Vec<(String, String)>> {
-        let answer = self
-            .at_home("GetObjectTagging", bucket, Some(key), SHORT, async |client| {
-                client
-                    .get_object_tagging()
-                    .bucket(bucket)
-                    .key(key)
-                    .set_version_id(version.map(str::to_owned))
-                    .customize()
-                    .interceptor(ShortAnswer)
-                    .send()
-                    .await
-                    .map_err(|e| failure("GetObjectTagging", bucket, Some(key), &e))
-            })
-            .await?;
-        Ok(answer.tag_set().iter().map(|tag| (tag.key().to_owned(), tag.value().to_owned())).collect())
-    }
-
-    async fn put_tags(&self, bucket: &str, key: &str, tags: &[(String, String)]) -> Result<()> {
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
         let build = |e: aws_smithy_types::error::operation::BuildError| {
             StoreError::new("PutObjectTagging", bucket, Some(key), "InvalidTag", None).with_message(e.to_string())
         };
@@ -393,14 +401,8 @@ impl ObjectStore for S3Store {
         Ok(())
     }
 
-    async fn copy(
-        &self,
-        source: &PinnedObject,
-        bucket: &str,
-        key: &str,
-        storage_class: Option<&str>,
-        algorithm: Option<ChecksumAlgorithm>,
-    ) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, checksum: algorithm } = target;
         let about = About { operation: "CopyObject", bucket, key };
         let answer = self
             .in_region("CopyObject", bucket, Some(key), time_limit(source.size), async |regional| {
@@ -420,7 +422,10 @@ impl ObjectStore for S3Store {
             checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
         })
     }
+}
 
+#[async_trait]
+impl MultipartUpload for S3Store {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let attributes = &upload.attributes;
@@ -449,15 +454,8 @@ impl ObjectStore for S3Store {
         upload_id.filter(|id| !id.is_empty()).ok_or_else(|| malformed("CreateMultipartUpload", bucket, key, "UploadId"))
     }
 
-    async fn copy_part(
-        &self,
-        source: &PinnedObject,
-        range: Range,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-    ) -> Result<Copied> {
+    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let about = About { operation: "UploadPartCopy", bucket, key };
         let answer = self
             .in_region("UploadPartCopy", bucket, Some(key), time_limit(range.len()), async |regional| {
@@ -477,15 +475,8 @@ impl ObjectStore for S3Store {
         })
     }
 
-    async fn put_part(
-        &self,
-        bucket: &str,
-        key: &str,
-        upload_id: &str,
-        part: u32,
-        body: Bytes,
-        digests: &Digests,
-    ) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let about = About { operation: "UploadPart", bucket, key };
         let answer = self
             .in_region("UploadPart", bucket, Some(key), Patience::to_send(body.len() as u64), async |regional| {
@@ -503,7 +494,8 @@ impl ObjectStore for S3Store {
         })
     }
 
-    async fn list_parts(&self, bucket: &str, key: &str, upload_id: &str, after: Option<u32>) -> Result<PartsPage> {
+    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
+        let UploadRef { bucket, key, upload_id } = upload;
         let answer = self
             .at_home("ListParts", bucket, Some(key), SHORT, async |client| {
                 let answer = client
@@ -582,7 +574,8 @@ impl ObjectStore for S3Store {
         })
     }
 
-    async fn abort_upload(&self, bucket: &str, key: &str, upload_id: &str) -> Result<()> {
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
+        let UploadRef { bucket, key, upload_id } = upload;
         self.at_home("AbortMultipartUpload", bucket, Some(key), SHORT, async |client| {
             client
                 .abort_multipart_upload()
@@ -636,7 +629,10 @@ impl ObjectStore for S3Store {
             (key_marker, id_marker) = markers;
         }
     }
+}
 
+#[async_trait]
+impl ObjectStore for S3Store {
     fn max_attempts(&self) -> Option<u32> {
         self.max_attempts
     }

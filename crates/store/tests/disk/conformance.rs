@@ -2,7 +2,8 @@
 
 use seqferry_store::conformance::{ServiceQuirks, conformance};
 use seqferry_store::fault::FaultStore;
-use seqferry_store::{DiskOptions, DiskStore, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{DiskOptions, DiskStore};
 
 use super::Scratch;
 
@@ -66,6 +67,6 @@ async fn a_fault_store_over_a_disk() {
     let scratch = Scratch::new();
     let store = FaultStore::new(std::sync::Arc::new(super::store()));
 
-    assert_eq!(store.kind(), seqferry_store::Kind::Disk);
+    assert_eq!(store.capabilities(), seqferry_store::Capabilities::DISK);
     conformance(&store, scratch.bucket(), &quirks("faults over a disk")).await;
 }

@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
-use seqferry_store::{DiskOptions, DiskStore, ListRequest, ListedObject, ObjectStore as _, Symlinks};
+use seqferry_store::prelude::*;
+use seqferry_store::{DiskOptions, DiskStore, ListRequest, ListedObject, ObjectRef, Symlinks};
 
 use super::{Scratch, everything, list, store};
 
@@ -118,7 +119,7 @@ async fn listed_facts_are_those_of_head() {
     scratch.file("a/b", b"12345");
 
     let [object] = &list(&store, everything(&scratch)).await[..] else { panic!("one object") };
-    let meta = store.head(scratch.bucket(), "a/b", None, None).await.unwrap();
+    let meta = store.head(ObjectRef::new(scratch.bucket(), "a/b"), None).await.unwrap();
     assert_eq!((object.size, &object.etag), (5, &meta.etag));
     assert!((object.last_modified - meta.last_modified).abs() < 1e-6);
 }
@@ -191,7 +192,7 @@ async fn empty_folders_are_listed_when_that_is_wished() {
     for max_keys in [None, Some(1)] {
         let listed = list(&wishing, ListRequest { max_keys, ..everything(&scratch) }).await;
         assert_eq!(keys(&listed), ["a/file", "b/empty/", "ours/"]);
-        let folder = wishing.head(scratch.bucket(), "b/empty/", None, None).await.unwrap();
+        let folder = wishing.head(ObjectRef::new(scratch.bucket(), "b/empty/"), None).await.unwrap();
         assert_eq!((listed[1].size, &listed[1].etag), (0, &folder.etag));
     }
     let below = ListRequest { prefix: "b/empty/".to_owned(), ..everything(&scratch) };

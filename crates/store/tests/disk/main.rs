@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
+use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, CompleteUpload, CompletedPart, CreateUpload, DiskOptions, DiskStore, ListRequest, ListedObject,
-    ObjectStore as _, PinnedObject, Range, Result, StoreError,
+    PinnedObject, Range, Result, StoreError,
 };
 
 /// A folder that goes away with the test.

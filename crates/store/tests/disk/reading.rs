@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 
 use futures::StreamExt as _;
-use seqferry_store::{DiskOptions, DiskStore, ErrorClass, Kind, ObjectStore as _, PinnedObject, Range, Symlinks};
+use seqferry_store::prelude::*;
+use seqferry_store::{Capabilities, DiskOptions, DiskStore, ErrorClass, ObjectRef, PinnedObject, Range, Symlinks};
 
 use super::{Scratch, code, failure, mtime, pattern, read, store};
 
@@ -15,11 +16,11 @@ async fn facts_are_those_of_the_file() {
     let path = scratch.path("a/b.fastq.gz");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
 
-    let meta = store.head(scratch.bucket(), "a/b.fastq.gz", None, None).await.unwrap();
+    let meta = store.head(ObjectRef::new(scratch.bucket(), "a/b.fastq.gz"), None).await.unwrap();
 
     let (seconds, nanoseconds) = mtime(&path);
     let text = format!("{seconds}.{nanoseconds:09}");
-    assert_eq!(store.kind(), Kind::Disk);
+    assert_eq!(store.capabilities(), Capabilities::DISK);
     assert_eq!((meta.size, meta.opaque_etag, meta.tag_count), (5, true, Some(0)));
     assert_eq!(meta.attributes.metadata["mtime"], text.trim_end_matches('0').trim_end_matches('.'));
     assert_eq!(meta.attributes.metadata["mode"], "0100640");
@@ -65,7 +66,7 @@ async fn holes_are_read_as_zeros() {
 async fn reads_are_pinned_to_the_file_that_was_listed() {
     let (scratch, store) = (Scratch::new(), store());
     scratch.file("a", b"first");
-    let etag = store.head(scratch.bucket(), "a", None, None).await.unwrap().etag;
+    let etag = store.head(ObjectRef::new(scratch.bucket(), "a"), None).await.unwrap().etag;
     let pinned = PinnedObject { if_match: Some(etag), ..scratch.source("a") };
     assert_eq!(read(&store, &pinned, None).await.unwrap(), b"first");
 
@@ -116,7 +117,7 @@ async fn what_is_no_object_is_not_there() {
 
     for key in ["absent", "folder", "folder/file/below", "folder/file/", "../x", "/folder/file", "folder//file", "a\0b"]
     {
-        let head = failure(store.head(scratch.bucket(), key, None, None).await);
+        let head = failure(store.head(ObjectRef::new(scratch.bucket(), key), None).await);
         assert_eq!((head.class, head.code.as_str()), (ErrorClass::NotFound, "NoSuchKey"), "{key:?}");
         let get = failure(read(&store, &scratch.source(key), None).await);
         assert_eq!((get.class, get.code.as_str()), (ErrorClass::NotFound, "NoSuchKey"), "{key:?}");
@@ -144,7 +145,7 @@ async fn what_has_a_name_and_is_no_object_is_told_apart_from_nothing() {
         (&keep, "dangling", None),
         (&keep, "pipe", Some("SpecialFile")),
     ] {
-        let head = store.head(scratch.bucket(), key, None, None).await;
+        let head = store.head(ObjectRef::new(scratch.bucket(), key), None).await;
         let Some(code) = wanted else {
             head.unwrap();
             continue;
@@ -156,7 +157,7 @@ async fn what_has_a_name_and_is_no_object_is_told_apart_from_nothing() {
             "{key}"
         );
     }
-    assert!(!failure(follow.head(scratch.bucket(), "absent", None, None).await).is_of_no_object());
+    assert!(!failure(follow.head(ObjectRef::new(scratch.bucket(), "absent"), None).await).is_of_no_object());
 }
 
 #[tokio::test]
@@ -185,7 +186,7 @@ async fn links_are_read_as_was_chosen() {
     for key in ["file", "folder/file"] {
         assert_eq!(read(&follow, &scratch.source(key), None).await.unwrap(), b"far away");
         assert_eq!(
-            follow.head(scratch.bucket(), key, None, None).await.unwrap().attributes.metadata["mode"],
+            follow.head(ObjectRef::new(scratch.bucket(), key), None).await.unwrap().attributes.metadata["mode"],
             "0100644"
         );
     }
@@ -195,7 +196,7 @@ async fn links_are_read_as_was_chosen() {
     assert_eq!(code(read(&with(Symlinks::Skip), &scratch.source("file"), None).await), "NoSuchKey");
     let keep = with(Symlinks::Keep);
     let text = elsewhere.path("far/file").to_str().unwrap().to_owned();
-    let meta = keep.head(scratch.bucket(), "file", None, None).await.unwrap();
+    let meta = keep.head(ObjectRef::new(scratch.bucket(), "file"), None).await.unwrap();
     assert_eq!((meta.size, meta.attributes.metadata["mode"].as_str()), (text.len() as u64, "0120777"));
     assert_eq!(read(&keep, &scratch.source("file"), None).await.unwrap(), text.as_bytes());
     let some = Some(Range { first: 1, last: 3 });

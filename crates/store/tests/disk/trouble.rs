@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use seqferry_store::{Attributes, CompletedPart, Digests, ErrorClass, ObjectStore as _, Scope, checksum};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, CompletedPart, Digests, ErrorClass, ObjectRef, Scope, UploadRef, checksum};
 
 use super::{Scratch, code, completion, creation, failure, pattern, put, read, store};
 
@@ -91,7 +92,12 @@ async fn an_upload_goes_on_when_there_is_room_again() {
     let error = loop {
         let part = Bytes::copy_from_slice(&body[sent * 100_000..(sent + 1) * 100_000]);
         match first
-            .put_part(scratch.bucket(), "k", &id, u32::try_from(sent + 1).unwrap(), part, &Digests::default())
+            .put_part(
+                UploadRef::new(scratch.bucket(), "k", &id),
+                u32::try_from(sent + 1).unwrap(),
+                part,
+                &Digests::default(),
+            )
             .await
         {
             Ok(_) => sent += 1,
@@ -104,14 +110,17 @@ async fn an_upload_goes_on_when_there_is_room_again() {
     std::fs::remove_file(scratch.path("ballast")).unwrap();
 
     let second = store();
-    let there = second.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts;
+    let there = second.list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await.unwrap().parts;
     assert_eq!(there.len(), sent);
     let mut parts: Vec<CompletedPart> =
         there.into_iter().map(|part| CompletedPart { number: part.number, etag: part.etag, checksum: None }).collect();
     for number in sent + 1..=7 {
         let part = Bytes::copy_from_slice(&body[(number - 1) * 100_000..number * 100_000]);
         let number = u32::try_from(number).unwrap();
-        let copied = second.put_part(scratch.bucket(), "k", &id, number, part, &Digests::default()).await.unwrap();
+        let copied = second
+            .put_part(UploadRef::new(scratch.bucket(), "k", &id), number, part, &Digests::default())
+            .await
+            .unwrap();
         parts.push(CompletedPart { number, etag: copied.etag, checksum: None });
     }
     second.complete_upload(&completion(scratch, "k", &id, parts, 700_000)).await.unwrap();
@@ -130,7 +139,7 @@ async fn a_disk_mounted_for_reading_stops_the_job() {
         failure(put(&store, scratch, "f/b", b"x").await),
         failure(put(&store, scratch, "g/b", b"x").await),
         failure(store.create_upload(&creation(scratch, "f/c", 10, 10)).await),
-        failure(store.delete(scratch.bucket(), "f/a").await),
+        failure(store.delete(ObjectRef::new(scratch.bucket(), "f/a")).await),
     ] {
         assert_eq!(
             (error.code.as_str(), error.class, error.scope),
@@ -228,7 +237,7 @@ async fn write_until_killed() {
 
 /// Send what is missing of an upload, and complete it. Returns how many parts were there already.
 async fn finish(store: &seqferry_store::DiskStore, bucket: &str, id: &str, body: &[u8]) -> usize {
-    let mut parts = store.list_parts(bucket, "large", id, None).await.unwrap().parts;
+    let mut parts = store.list_parts(UploadRef::new(bucket, "large", id), None).await.unwrap().parts;
     let there = parts.len();
     for part in &parts {
         let at = (part.number as usize - 1) * PART;
@@ -238,7 +247,10 @@ async fn finish(store: &seqferry_store::DiskStore, bucket: &str, id: &str, body:
     for (number, piece) in (1_u32..).zip(body.chunks(PART)) {
         if !parts.iter().any(|part| part.number == number) {
             let piece = Bytes::copy_from_slice(piece);
-            let copied = store.put_part(bucket, "large", id, number, piece.clone(), &Digests::default()).await.unwrap();
+            let copied = store
+                .put_part(UploadRef::new(bucket, "large", id), number, piece.clone(), &Digests::default())
+                .await
+                .unwrap();
             let (etag, checksum) = (copied.etag, copied.checksum);
             parts.push(seqferry_store::PartInfo { number, size: piece.len() as u64, etag, checksum });
         }
@@ -301,5 +313,8 @@ async fn processes_killed_at_any_moment_leave_what_can_be_resumed() {
         std::fs::remove_dir(scratch.path("small")).unwrap();
     }
     println!("{resumed} parts did not have to be sent again");
-    assert_eq!(code(store().list_parts(scratch.bucket(), "large", &"0".repeat(32), None).await), "NoSuchUpload");
+    assert_eq!(
+        code(store().list_parts(UploadRef::new(scratch.bucket(), "large", &"0".repeat(32)), None).await),
+        "NoSuchUpload"
+    );
 }

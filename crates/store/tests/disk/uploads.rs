@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use proptest::prelude::*;
+use seqferry_store::prelude::*;
 use seqferry_store::{
     Body, Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, Digests, DiskOptions, DiskStore, ErrorClass,
-    ObjectStore as _, PageCache, checksum,
+    ObjectRef, PageCache, UploadRef, checksum,
 };
 
 use super::{Scratch, cached, code, completion, creation, failure, mode, mtime, pattern, store, with};
@@ -16,7 +17,7 @@ const PART: usize = 1000;
 
 async fn send(store: &DiskStore, scratch: &Scratch, key: &str, id: &str, number: u32, body: &[u8]) -> CompletedPart {
     let copied = store
-        .put_part(scratch.bucket(), key, id, number, Bytes::copy_from_slice(body), &Digests::default())
+        .put_part(UploadRef::new(scratch.bucket(), key, id), number, Bytes::copy_from_slice(body), &Digests::default())
         .await
         .unwrap();
     assert_eq!(copied.checksum, Some(checksum::crc64nvme(body)));
@@ -54,7 +55,7 @@ async fn parts_in_any_order_make_the_file_with_its_time_and_permissions() {
     assert_eq!(scratch.files(), [("a/b".to_owned(), body)].into());
     assert_eq!((mtime(&scratch.path("a/b")), mode(&scratch.path("a/b"))), ((1_500_000_000, 250_000_000), 0o640));
     assert_eq!(written.checksum, Some(whole));
-    assert_eq!(written.etag, store.head(scratch.bucket(), "a/b", None, None).await.unwrap().etag);
+    assert_eq!(written.etag, store.head(ObjectRef::new(scratch.bucket(), "a/b"), None).await.unwrap().etag);
 }
 
 #[tokio::test]
@@ -89,13 +90,14 @@ async fn parts_that_do_not_make_the_file_are_refused_and_it_can_still_be_made() 
         assert_eq!((error.code.as_str(), error.class), (wanted, ErrorClass::Object));
     }
     for number in [0, 10_001] {
-        let answer =
-            store.put_part(scratch.bucket(), "k", &id, number, Bytes::from_static(b"x"), &Digests::default()).await;
+        let answer = store
+            .put_part(UploadRef::new(scratch.bucket(), "k", &id), number, Bytes::from_static(b"x"), &Digests::default())
+            .await;
         assert_eq!(code(answer), "InvalidArgument");
     }
     let large = Bytes::from(vec![0; PART + 1]);
     assert_eq!(
-        code(store.put_part(scratch.bucket(), "k", &id, 1, large, &Digests::default()).await),
+        code(store.put_part(UploadRef::new(scratch.bucket(), "k", &id), 1, large, &Digests::default()).await),
         "InvalidArgument"
     );
 
@@ -111,7 +113,7 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     let id = store.create_upload(&creation(&scratch, "k", LARGE as u64, LARGE as u64)).await.unwrap();
     let send = |body: Bytes| {
         let (store, bucket, id) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
-        async move { store.put_part(&bucket, "k", &id, 1, body, &Digests::default()).await.unwrap() }
+        async move { store.put_part(UploadRef::new(&bucket, "k", &id), 1, body, &Digests::default()).await.unwrap() }
     };
     send(old).await;
 
@@ -120,9 +122,9 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     more.unbounded_send(Ok(half.slice(..LARGE / 3 * 2))).unwrap();
     let (writer, bucket, upload) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
     let slow = tokio::spawn(async move {
-        writer.stream_part(&bucket, "k", &upload, 1, LARGE as u64, Body::of_chunks(rest.boxed())).await
+        writer.stream_part(UploadRef::new(&bucket, "k", &upload), 1, LARGE as u64, Body::of_chunks(rest.boxed())).await
     });
-    while !store.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts.is_empty() {
+    while !store.list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await.unwrap().parts.is_empty() {
         tokio::task::yield_now().await;
     }
     let next = tokio::spawn(send(new.clone()));
@@ -178,7 +180,7 @@ async fn parts_of_another_process_are_read_back_before_they_count() {
         tampered(with, &scratch);
 
         let second = store();
-        let listed = second.list_parts(scratch.bucket(), "k", &id, None).await;
+        let listed = second.list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await;
         let Some(still) = still else {
             assert_eq!(code(listed), "NoSuchUpload", "{with}");
             assert!(scratch.keys().iter().all(|key| key == "other"), "{with}: nothing is left behind");
@@ -222,8 +224,16 @@ async fn an_upload_belongs_to_its_key_and_ends_once() {
 
     for (key, id) in [("f/other", id.as_str()), ("k", &id), ("f/k", "../../etc"), ("f/k", ""), ("f/k", &"0".repeat(32))]
     {
-        assert_eq!(code(store.list_parts(scratch.bucket(), key, id, None).await), "NoSuchUpload", "{key} {id}");
-        assert_eq!(code(store.abort_upload(scratch.bucket(), key, id).await), "NoSuchUpload", "{key} {id}");
+        assert_eq!(
+            code(store.list_parts(UploadRef::new(scratch.bucket(), key, id), None).await),
+            "NoSuchUpload",
+            "{key} {id}"
+        );
+        assert_eq!(
+            code(store.abort_upload(UploadRef::new(scratch.bucket(), key, id)).await),
+            "NoSuchUpload",
+            "{key} {id}"
+        );
     }
     let uploads = store.list_uploads(scratch.bucket(), "f/k").await.unwrap();
     assert_eq!(
@@ -234,12 +244,21 @@ async fn an_upload_belongs_to_its_key_and_ends_once() {
         assert_eq!(store.list_uploads(scratch.bucket(), prefix).await.unwrap().len(), found, "{prefix}");
     }
 
-    store.abort_upload(scratch.bucket(), "f/k", &id).await.unwrap();
+    store.abort_upload(UploadRef::new(scratch.bucket(), "f/k", &id)).await.unwrap();
 
     assert!(scratch.keys().is_empty());
-    assert_eq!(code(store.abort_upload(scratch.bucket(), "f/k", &id).await), "NoSuchUpload");
+    assert_eq!(code(store.abort_upload(UploadRef::new(scratch.bucket(), "f/k", &id)).await), "NoSuchUpload");
     assert_eq!(
-        code(store.put_part(scratch.bucket(), "f/k", &id, 1, Bytes::from_static(b"x"), &Digests::default()).await),
+        code(
+            store
+                .put_part(
+                    UploadRef::new(scratch.bucket(), "f/k", &id),
+                    1,
+                    Bytes::from_static(b"x"),
+                    &Digests::default()
+                )
+                .await
+        ),
         "NoSuchUpload"
     );
     let request = completion(&scratch, "f/k", &id, vec![part], 10);
@@ -260,7 +279,7 @@ async fn completing_again_after_the_rename_says_the_same() {
     std::fs::rename(&keep, scratch.path(&record)).unwrap();
 
     let second = store();
-    assert_eq!(second.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts.len(), 1);
+    assert_eq!(second.list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await.unwrap().parts.len(), 1);
     let again = second.complete_upload(&request).await.unwrap();
 
     assert_eq!((again.etag, again.checksum), (written.etag, written.checksum));
@@ -296,7 +315,7 @@ async fn an_upload_that_is_aborted_while_it_is_completed_is_one_or_the_other() {
         });
         let aborting = tokio::spawn({
             let (store, bucket) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned());
-            async move { store.abort_upload(&bucket, "k", &id).await }
+            async move { store.abort_upload(UploadRef::new(&bucket, "k", &id)).await }
         });
 
         let (completed, aborted) = (completing.await.unwrap(), aborting.await.unwrap());
@@ -325,11 +344,11 @@ async fn a_line_that_lost_only_its_end_does_not_come_back() {
     send(&first, &scratch, "k", &id, 1, b"0123456789").await;
     lose_one_byte();
     let second = store();
-    assert!(second.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts.is_empty());
+    assert!(second.list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await.unwrap().parts.is_empty());
     send(&second, &scratch, "k", &id, 1, b"9876543210").await;
     lose_one_byte();
 
-    let listed = store().list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts;
+    let listed = store().list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await.unwrap().parts;
 
     assert!(listed.is_empty(), "neither what was written over nor what was not recorded: {listed:?}");
 }
@@ -400,7 +419,7 @@ proptest! {
                     }
                 }
             }
-            let listed = store.list_parts(scratch.bucket(), "k", &id, None).await.unwrap().parts;
+            let listed = store.list_parts(UploadRef::new(scratch.bucket(), "k", &id), None).await.unwrap().parts;
             let file = std::fs::read(scratch.path(&scratch.unfinished("part"))).unwrap();
             for part in &listed {
                 let at = (part.number as usize - 1) * PART;
@@ -457,7 +476,10 @@ async fn parts_that_share_blocks_are_written_side_by_side() {
             let pieces = in_pieces(part, &mut rng);
             let (store, bucket, id) = (&store, scratch.bucket(), &id);
             async move {
-                let copied = store.stream_part(bucket, "k", id, number, part.len() as u64, pieces).await.unwrap();
+                let copied = store
+                    .stream_part(UploadRef::new(bucket, "k", id), number, part.len() as u64, pieces)
+                    .await
+                    .unwrap();
                 assert_eq!(copied.checksum, Some(checksum::crc64nvme(part)));
                 CompletedPart { number, etag: copied.etag, checksum: copied.checksum }
             }
@@ -481,7 +503,8 @@ async fn large_parts_pass_the_cache_unless_they_are_wanted_there() {
         for (number, part) in (1..).zip(body.chunks(LARGE)) {
             let pieces = in_pieces(&body.slice_ref(part), &mut fastrand::Rng::with_seed(2));
             let size = part.len() as u64;
-            let copied = store.stream_part(scratch.bucket(), "k", &id, number, size, pieces).await.unwrap();
+            let copied =
+                store.stream_part(UploadRef::new(scratch.bucket(), "k", &id), number, size, pieces).await.unwrap();
             done.push(CompletedPart { number, etag: copied.etag, checksum: copied.checksum });
         }
         store.complete_upload(&completion(&scratch, "k", &id, done, body.len() as u64)).await.unwrap();

@@ -4,8 +4,10 @@ use std::os::unix::fs::{FileTypeExt as _, symlink};
 
 use bytes::Bytes;
 use rustix::fs::FlockOperation;
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, DiskOptions, DiskStore, ErrorClass, ObjectStore as _, PageCache, Permissions, Scope, Symlinks, checksum,
+    Attributes, DiskOptions, DiskStore, ErrorClass, ObjectRef, PageCache, Permissions, Scope, Symlinks, UploadRef,
+    checksum,
 };
 
 use super::{Scratch, cached, code, failure, mode, mtime, pattern, put, read, store, with};
@@ -22,7 +24,7 @@ async fn a_file_is_written_with_its_folders_time_and_permissions() {
     assert_eq!(mtime(&path), (1_600_000_000, 123_456_789));
     assert_eq!(mode(&path), 0o640, "no rights beyond permissions");
     assert_eq!(written.checksum.unwrap().value, checksum::crc64nvme(b"body"));
-    assert_eq!(written.etag, store.head(scratch.bucket(), "a/b/c", None, None).await.unwrap().etag);
+    assert_eq!(written.etag, store.head(ObjectRef::new(scratch.bucket(), "a/b/c"), None).await.unwrap().etag);
 }
 
 /// Permissions of a new file that asks for all, by the umask of this process.
@@ -55,7 +57,8 @@ async fn permissions_of_an_object_stay_within_the_umask_unless_they_are_to_be_pr
             let id = store.create_upload(&upload).await.unwrap();
             let body = Bytes::from_static(b"body");
             let digests = seqferry_store::Digests::default();
-            let part = store.put_part(scratch.bucket(), &upload.key, &id, 1, body, &digests).await.unwrap();
+            let part =
+                store.put_part(UploadRef::new(scratch.bucket(), &upload.key, &id), 1, body, &digests).await.unwrap();
             let parts = vec![seqferry_store::CompletedPart { number: 1, etag: part.etag, checksum: part.checksum }];
             store.complete_upload(&super::completion(&scratch, &upload.key, &id, parts, 4)).await.unwrap();
 
@@ -191,7 +194,7 @@ async fn nothing_is_written_made_or_removed_through_links() {
             assert_eq!(code(put(&store, &scratch, key, b"x").await), "SymlinkInTheWay", "{key}");
             let request = super::creation(&scratch, key, 10, 10);
             assert_eq!(code(store.create_upload(&request).await), "SymlinkInTheWay", "{key}");
-            assert_eq!(code(store.delete(scratch.bucket(), key).await), "SymlinkInTheWay", "{key}");
+            assert_eq!(code(store.delete(ObjectRef::new(scratch.bucket(), key)).await), "SymlinkInTheWay", "{key}");
         }
         assert_eq!(code(put(&store, &scratch, "folder/", b"").await), "SymlinkInTheWay");
     }
@@ -217,7 +220,7 @@ async fn folders_are_made_and_kept_links_are_made_again() {
     assert!(scratch.path("a/empty").is_dir());
     assert_eq!(std::fs::read_link(scratch.path("a/link")).unwrap().to_str(), Some("../b"));
     assert_eq!(mtime(&scratch.path("a/link")), (1_500_000_000, 500_000_000));
-    assert_eq!(written.etag, store.head(scratch.bucket(), "a/link", None, None).await.unwrap().etag);
+    assert_eq!(written.etag, store.head(ObjectRef::new(scratch.bucket(), "a/link"), None).await.unwrap().etag);
     assert_eq!(code(store.put(scratch.bucket(), "bad", Bytes::new(), &attributes).await), "NameNotAllowed");
     // Others write the text as a file.
     let follow = super::store();
@@ -281,13 +284,13 @@ async fn deletion_is_repeatable_and_spares_folders_that_hold_something() {
     std::fs::create_dir(scratch.path("empty")).unwrap();
 
     for key in ["a", "a/", "absent", "absent/below", "a/b/below", "empty"] {
-        store.delete(scratch.bucket(), key).await.unwrap_or_else(|error| panic!("{key}: {error}"));
+        store.delete(ObjectRef::new(scratch.bucket(), key)).await.unwrap_or_else(|error| panic!("{key}: {error}"));
     }
     assert_eq!(scratch.keys(), ["a/b"]);
     assert!(scratch.path("empty").is_dir(), "only the key with a slash is the folder's");
     for _ in 0..2 {
-        store.delete(scratch.bucket(), "a/b").await.unwrap();
-        store.delete(scratch.bucket(), "empty/").await.unwrap();
+        store.delete(ObjectRef::new(scratch.bucket(), "a/b")).await.unwrap();
+        store.delete(ObjectRef::new(scratch.bucket(), "empty/")).await.unwrap();
     }
     assert!(scratch.keys().is_empty() && !scratch.path("empty").exists());
 }
@@ -390,7 +393,7 @@ async fn of_many_at_a_time_each_is_told_what_became_of_its_own() {
             (7, Err(error)) => assert_eq!(error.code, "DotSegment"),
             (_, Ok(told)) => {
                 written += 1;
-                let meta = store.head(scratch.bucket(), &key, None, None).await.unwrap();
+                let meta = store.head(ObjectRef::new(scratch.bucket(), &key), None).await.unwrap();
                 assert_eq!(told.etag, meta.etag, "{key}");
                 assert_eq!(std::fs::read_to_string(scratch.path(&key)).unwrap(), number.to_string());
             }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{Attributes, CreateUpload, Digests, ErrorClass, ListRequest, ObjectStore as _, Range};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, CreateUpload, Digests, ErrorClass, ListRequest, ObjectRef, Range, UploadRef};
 
 use crate::server::{Reply, Wire, error_body};
 use crate::{Write, get, object, store_at};
@@ -95,7 +96,7 @@ async fn an_answer_to_another_request_says_that_the_operation_is_not_offered() {
         let server = Wire::always(Reply::new(200, &[("content-type", "application/octet-stream")], body));
         let store = store_at(&server.url()).await;
 
-        let tags = store.get_tags("bucket", "key", None).await.expect_err("an error");
+        let tags = store.get_tags(ObjectRef::new("bucket", "key")).await.expect_err("an error");
         let uploads = store.list_uploads("bucket", "key").await.expect_err("an error");
 
         for error in [tags, uploads] {
@@ -125,7 +126,7 @@ async fn documents_whose_root_has_another_name_are_read() {
     let upload = CreateUpload { bucket: "bucket".to_owned(), key: "key".to_owned(), ..CreateUpload::default() };
 
     assert_eq!(store.create_upload(&upload).await.unwrap(), "id");
-    let page = store.list_parts("bucket", "key", "id", None).await.unwrap();
+    let page = store.list_parts(UploadRef::new("bucket", "key", "id"), None).await.unwrap();
     let part = &page.parts[0];
     assert_eq!((part.number, part.size, part.etag.as_str(), page.next), (1, 7, "0a", Some(1)));
 }
@@ -142,7 +143,7 @@ async fn a_checksum_of_several_parts_counts_only_when_it_says_what_it_spans() {
         headers.extend(kind.map(|kind| ("x-amz-checksum-type", kind)));
         let server = Wire::always(Reply::head(200, &headers));
 
-        let meta = store_at(&server.url()).await.head("bucket", "key", None, None).await.unwrap();
+        let meta = store_at(&server.url()).await.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
 
         assert_eq!(meta.checksum.is_some(), counts, "{etag} {value} {kind:?}");
     }
@@ -172,8 +173,10 @@ async fn a_part_without_an_etag_is_malformed() {
     let server = Wire::always(Reply::new(200, &[], ""));
     let store = store_at(&server.url()).await;
 
-    let part =
-        store.put_part("bucket", "key", "upload", 1, "body".into(), &Digests::default()).await.expect_err("an error");
+    let part = store
+        .put_part(UploadRef::new("bucket", "key", "upload"), 1, "body".into(), &Digests::default())
+        .await
+        .expect_err("an error");
     let whole = store.put("bucket", "key", "body".into(), &Attributes::default()).await.expect_err("an error");
 
     assert_eq!((part.code.as_str(), whole.code.as_str()), (code::MALFORMED, code::MALFORMED));
@@ -226,7 +229,8 @@ async fn a_head_that_is_refused_without_a_word_learns_why_from_a_get_of_one_byte
             "HEAD" => Reply::head(status, &[]),
             _ => Reply::error(status, code),
         });
-        let error = store_at(&server.url()).await.head("bucket", "key", None, None).await.expect_err("an error");
+        let error =
+            store_at(&server.url()).await.head(ObjectRef::new("bucket", "key"), None).await.expect_err("an error");
 
         assert_eq!((error.code.as_str(), error.class), (code, class), "{error:?}");
         let requests = server.requests();
@@ -241,7 +245,7 @@ async fn a_head_that_only_head_is_refused_stays_an_error() {
         "HEAD" => Reply::head(403, &[]),
         _ => Reply::new(206, &[("etag", "\"e\""), ("content-range", "bytes 0-0/5")], "x"),
     });
-    let error = store_at(&server.url()).await.head("bucket", "key", None, None).await.expect_err("an error");
+    let error = store_at(&server.url()).await.head(ObjectRef::new("bucket", "key"), None).await.expect_err("an error");
 
     assert_eq!((error.status, error.class), (Some(403), ErrorClass::Person));
 }
@@ -249,7 +253,7 @@ async fn a_head_that_only_head_is_refused_stays_an_error() {
 #[tokio::test]
 async fn a_head_of_an_absent_key_is_not_found_at_once() {
     let server = Wire::always(Reply::head(404, &[]));
-    let error = store_at(&server.url()).await.head("bucket", "key", None, None).await.expect_err("an error");
+    let error = store_at(&server.url()).await.head(ObjectRef::new("bucket", "key"), None).await.expect_err("an error");
 
     assert_eq!((error.class, error.status), (ErrorClass::NotFound, Some(404)));
     assert_eq!(server.only_request().method, "HEAD");

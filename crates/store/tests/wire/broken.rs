@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use seqferry_store::error::classify::code;
-use seqferry_store::{ErrorClass, ObjectStore as _, Range, Scope, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{ErrorClass, Range, Scope, StoreError};
 
 use crate::server::{Reply, Then, Wire};
 use crate::{Write, get, object, store_at};

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use seqferry_store::error::classify::{TABLE, classify, code};
-use seqferry_store::{ErrorClass, ObjectStore as _, Scope, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{CopyTarget, ErrorClass, Scope, StoreError};
 
 use crate::server::{Reply, Request, Wire};
 use crate::{get, object, store_at};
@@ -197,7 +198,7 @@ async fn every_code_has_its_class_when_answered_to_a_copy() {
     for &expectation in EXPECTED {
         let (code, status, ..) = expectation;
         let key = format!("{code}@{status}");
-        let error = store.copy(&object("source"), "bucket", &key, None, None).await.expect_err("an error");
+        let error = store.copy(&object("source"), CopyTarget::new("bucket", &key)).await.expect_err("an error");
 
         check(&error, "CopyObject", expectation);
         if status != 304 {

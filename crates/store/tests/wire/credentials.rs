@@ -8,7 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{EndpointOptions, ErrorClass, ListRequest, ObjectStore as _, S3Store, Scope};
+use seqferry_store::prelude::*;
+use seqferry_store::{EndpointOptions, ErrorClass, ListRequest, S3Store, Scope};
 
 use crate::server::{Reply, Request, Wire, error_body};
 use crate::{Write, get};

@@ -7,7 +7,8 @@ use aws_sdk_s3::config::{
 };
 use aws_sdk_s3::types::{ChecksumAlgorithm as SdkAlgorithm, StorageClass};
 use seqferry_store::error::classify::code;
-use seqferry_store::{ChecksumAlgorithm, ErrorClass, ObjectStore as _, PinnedObject, Range};
+use seqferry_store::prelude::*;
+use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectRef, PinnedObject, Range, UploadRef};
 use seqferry_testkit::signed;
 
 use crate::server::{Reply, Request, Wire};
@@ -72,7 +73,13 @@ async fn copies_are_what_the_sdk_would_send() {
         for chosen in [false, true] {
             let class = chosen.then_some("STANDARD_IA");
             let sum = chosen.then_some(ChecksumAlgorithm::Crc64Nvme);
-            store.copy(&source, "bucket", &source.key, class, sum).await.unwrap();
+            store
+                .copy(
+                    &source,
+                    CopyTarget { storage_class: class, checksum: sum, ..CopyTarget::new("bucket", &source.key) },
+                )
+                .await
+                .unwrap();
             let header = server.requests().pop().unwrap().header("x-amz-copy-source").unwrap().to_owned();
             sdk.copy_object()
                 .bucket("bucket")
@@ -99,7 +106,7 @@ async fn part_copies_are_what_the_sdk_would_send() {
     for source in sources() {
         for upload in ["upload", "up load+1/=&?%"] {
             let range = Range { first: 5, last: 1 << 40 };
-            store.copy_part(&source, range, "bucket", &source.key, upload, 9_999).await.unwrap();
+            store.copy_part(&source, range, UploadRef::new("bucket", &source.key, upload), 9_999).await.unwrap();
             let header = server.requests().pop().unwrap().header("x-amz-copy-source").unwrap().to_owned();
             sdk.upload_part_copy()
                 .bucket("bucket")
@@ -126,9 +133,12 @@ async fn copies_are_signed_over_all_that_matters() {
     let store = store_at(&server.url()).await;
 
     for source in sources() {
-        store.copy(&source, "bucket", &source.key, Some("STANDARD_IA"), None).await.unwrap();
+        store
+            .copy(&source, CopyTarget { storage_class: Some("STANDARD_IA"), ..CopyTarget::new("bucket", &source.key) })
+            .await
+            .unwrap();
         let range = Range { first: 0, last: 9 };
-        store.copy_part(&source, range, "bucket", &source.key, "up load+1", 7).await.unwrap();
+        store.copy_part(&source, range, UploadRef::new("bucket", &source.key, "up load+1"), 7).await.unwrap();
     }
 
     server.requests().iter().for_each(assert_signed);
@@ -160,7 +170,7 @@ async fn copies_share_the_connections_of_other_requests() {
     let store = store_at(&server.url()).await;
 
     for _ in 0..5 {
-        store.head("bucket", "key", None, None).await.unwrap();
+        store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
         Write::Copy.send(&store).await.unwrap();
         Write::CopyPart.send(&store).await.unwrap();
     }
@@ -184,7 +194,7 @@ async fn the_strongest_checksum_of_an_answer_counts() {
                   </CopyObjectResult>";
     let headers = [("x-amz-version-id", "v1"), ("content-type", "application/xml")];
     let server = Wire::always(Reply::new(200, &headers, answer));
-    let copied = store_at(&server.url()).await.copy(&object("source"), "bucket", "key", None, None).await.unwrap();
+    let copied = store_at(&server.url()).await.copy(&object("source"), CopyTarget::new("bucket", "key")).await.unwrap();
 
     let checksum = copied.checksum.unwrap();
     assert_eq!((checksum.algorithm, checksum.value.as_str()), (ChecksumAlgorithm::Crc64Nvme, "c64"));
@@ -204,7 +214,8 @@ async fn a_part_says_whether_its_etag_is_a_digest() {
         let server = Wire::always(Reply::new(200, &[(header, value)], body));
         let range = Range { first: 0, last: 9 };
         let store = store_at(&server.url()).await;
-        let part = store.copy_part(&object("source"), range, "bucket", "key", "upload", 1).await.unwrap();
+        let part =
+            store.copy_part(&object("source"), range, UploadRef::new("bucket", "key", "upload"), 1).await.unwrap();
 
         assert_eq!((part.opaque_etag, part.checksum.as_deref()), (opaque, Some("c64")), "{header}: {value}");
     }
@@ -214,7 +225,13 @@ async fn a_part_says_whether_its_etag_is_a_digest() {
 async fn what_no_header_can_hold_is_refused_before_anything_is_sent() {
     let server = Wire::serve(|request, _| copied(request));
     let store = store_at(&server.url()).await;
-    let error = store.copy(&object("source"), "bucket", "key", Some("STANDARD\r\nx-evil: 1"), None).await.unwrap_err();
+    let error = store
+        .copy(
+            &object("source"),
+            CopyTarget { storage_class: Some("STANDARD\r\nx-evil: 1"), ..CopyTarget::new("bucket", "key") },
+        )
+        .await
+        .unwrap_err();
 
     assert_eq!((error.code.as_str(), error.class), ("InvalidRequest", ErrorClass::Object), "{error:?}");
     assert!(error.message.contains("x-amz-storage-class"), "{error}");

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{ErrorClass, ObjectStore as _, PinnedObject, Range, S3Store, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, S3Store, StoreError};
 
 use crate::direct::{assert_signed, essence, sdk_at, sources};
 use crate::server::{Reply, Then, Wire, error_body};
@@ -115,7 +116,7 @@ async fn a_get_tells_the_facts_that_a_head_tells() {
 
     for facts in answers {
         now.lock().unwrap().clone_from(&facts);
-        let told = store.head("bucket", "key", None, None).await.unwrap();
+        let told = store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
         let fetched = store.fetch(&object("key"), None).await.unwrap().meta;
 
         assert_eq!(format!("{fetched:?}"), format!("{told:?}"), "{facts:?}");

@@ -18,8 +18,10 @@ mod strict;
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    CompleteUpload, CompletedPart, Credentials, EndpointOptions, ObjectStore as _, PinnedObject, Range, Result, S3Store,
+    CompleteUpload, CompletedPart, CopyTarget, Credentials, EndpointOptions, PinnedObject, Range, Result, S3Store,
+    UploadRef,
 };
 
 /// Access key id of [`store_at`]; not a secret.
@@ -76,10 +78,13 @@ impl Write {
     async fn send(self, store: &S3Store) -> Result<String> {
         let source = object("source");
         match self {
-            Self::Copy => store.copy(&source, "bucket", "target", None, None).await.map(|written| written.etag),
+            Self::Copy => store.copy(&source, CopyTarget::new("bucket", "target")).await.map(|written| written.etag),
             Self::CopyPart => {
                 let range = Range { first: 0, last: 9 };
-                store.copy_part(&source, range, "bucket", "target", "upload", 1).await.map(|copied| copied.etag)
+                store
+                    .copy_part(&source, range, UploadRef::new("bucket", "target", "upload"), 1)
+                    .await
+                    .map(|copied| copied.etag)
             }
             Self::Complete => {
                 let part = CompletedPart { number: 1, etag: "0".repeat(32), checksum: None };

@@ -1,7 +1,8 @@
 //! Proxies that the environment names, on the way to a service.
 
 use seqferry_store::error::classify::code;
-use seqferry_store::{EndpointOptions, ObjectStore as _, ResolvedSettings, S3Store};
+use seqferry_store::prelude::*;
+use seqferry_store::{CopyTarget, EndpointOptions, ResolvedSettings, S3Store};
 
 use super::credentials::{Folder, in_own_process};
 use super::server::{Reply, Wire};
@@ -67,7 +68,7 @@ fn access_points_are_reached_by_the_rules_of_the_sdk() {
 async fn copy_to_an_access_point_inner() {
     let store = S3Store::connect(EndpointOptions::default()).await;
     let access_point = "arn:aws:s3:eu-west-1:123456789012:accesspoint/lab";
-    let error = store.copy(&object("source"), access_point, "target", None, None).await.unwrap_err();
+    let error = store.copy(&object("source"), CopyTarget::new(access_point, "target")).await.unwrap_err();
 
     assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, Digests, ErrorClass, ObjectStore as _, Priority, PutObject,
-    S3Store,
+    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, Digests, ErrorClass, Priority, PutObject, S3Store, UploadRef,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -114,7 +114,7 @@ async fn parts_are_sent_as_the_sdk_would_send_them() {
     for (source, digests) in sources().into_iter().zip(digests().into_iter().cycle()) {
         for upload in ["upload", "up load+1/=&?%"] {
             let body = Bytes::from_static(b"body");
-            store.put_part("bucket", &source.key, upload, 9_999, body, &digests).await.unwrap();
+            store.put_part(UploadRef::new("bucket", &source.key, upload), 9_999, body, &digests).await.unwrap();
             let of = |wanted| digests.checksum.clone().filter(|(known, _)| *known == wanted).map(|(_, value)| value);
             sdk.upload_part()
                 .bucket("bucket")
@@ -159,7 +159,10 @@ async fn answers_to_puts_tell_what_was_written() {
     let checksum = written.checksum.unwrap();
     assert_eq!((checksum.algorithm, checksum.value.as_str()), (ChecksumAlgorithm::Crc64Nvme, "rosUhgp5mIE="));
 
-    let copied = store.put_part("bucket", "key", "upload", 1, Bytes::from("body"), &Digests::default()).await.unwrap();
+    let copied = store
+        .put_part(UploadRef::new("bucket", "key", "upload"), 1, Bytes::from("body"), &Digests::default())
+        .await
+        .unwrap();
     assert_eq!((copied.etag.as_str(), copied.checksum.as_deref()), ("e", Some("rosUhgp5mIE=")));
     assert!(copied.opaque_etag);
 

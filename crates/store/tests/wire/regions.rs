@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use aws_sdk_s3::primitives::{DateTime, DateTimeFormat};
-use seqferry_store::{ErrorClass, ObjectStore as _, Scope};
+use seqferry_store::prelude::*;
+use seqferry_store::{ErrorClass, ObjectRef, Scope};
 
 use crate::server::{Reply, Request, Wire, error_body};
 use crate::{Write, get, store_at};
@@ -77,7 +78,7 @@ async fn a_head_learns_the_region_without_a_body() {
         let store = store_at(&server.url()).await;
 
         store.head_bucket("bucket").await.unwrap();
-        store.head("bucket", "key", None, None).await.unwrap();
+        store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
 
         assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME]);
     }
@@ -91,7 +92,7 @@ async fn a_head_that_is_told_nothing_learns_the_region_from_a_get() {
     });
     let store = store_at(&server.url()).await;
 
-    assert_eq!(store.head("bucket", "key", None, None).await.unwrap().etag, "e");
+    assert_eq!(store.head(ObjectRef::new("bucket", "key"), None).await.unwrap().etag, "e");
     // Refused, asked for one byte in vain and with success, then at home.
     assert_eq!(signed_for(&server), ["us-east-1", "us-east-1", HOME, HOME]);
 }
@@ -101,9 +102,9 @@ async fn regions_are_remembered_by_bucket() {
     let server = at_home_in_frankfurt(moved);
     let store = store_at(&server.url()).await;
 
-    store.head("one", "key", None, None).await.unwrap();
-    store.head("two", "key", None, None).await.unwrap();
-    store.head("one", "key", None, None).await.unwrap();
+    store.head(ObjectRef::new("one", "key"), None).await.unwrap();
+    store.head(ObjectRef::new("two", "key"), None).await.unwrap();
+    store.head(ObjectRef::new("one", "key"), None).await.unwrap();
 
     assert_eq!(signed_for(&server), ["us-east-1", HOME, "us-east-1", HOME, HOME]);
 }

@@ -2,7 +2,8 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use seqferry_store::{EndpointOptions, ObjectStore as _, S3Store, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{EndpointOptions, ObjectRef, S3Store, StoreError};
 
 use crate::credentials::{Folder, in_own_process};
 use crate::server::{Reply, Wire, error_body};
@@ -95,7 +96,7 @@ fn credentials_of_the_environment_are_not_shown() {
 #[ignore = "run in a process of its own"]
 async fn credentials_of_the_environment_are_not_shown_inner() {
     let store = S3Store::connect(EndpointOptions::default()).await;
-    let error = store.head("bucket", "key", None, None).await.unwrap_err();
+    let error = store.head(ObjectRef::new("bucket", "key"), None).await.unwrap_err();
     println!("{}\n{store:?}\n{store:#?}", texts(&error));
 }
 

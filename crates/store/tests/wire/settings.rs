@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use seqferry_store::error::classify::code;
-use seqferry_store::{Attributes, EndpointOptions, ObjectStore as _, S3Store};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, EndpointOptions, ObjectRef, S3Store};
 
 use crate::credentials::{Folder, in_own_process};
 use crate::get;
@@ -35,7 +36,7 @@ fn host(config: &str, environment: &[(&str, &str)]) -> String {
 #[ignore = "run in a process of its own"]
 async fn one_get_and_one_head_inner() {
     let store = S3Store::connect(EndpointOptions::default()).await;
-    let head = store.head("bucket", "key", None, None).await.map(|_| ());
+    let head = store.head(ObjectRef::new("bucket", "key"), None).await.map(|_| ());
 
     for error in [get(&store, "key").await.unwrap_err(), head.unwrap_err()] {
         assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
@@ -147,7 +148,7 @@ fn fips_is_not_promised_for_an_address_that_was_given() {
 #[ignore = "run in a process of its own"]
 async fn fips_inner() {
     let store = S3Store::connect(EndpointOptions::default()).await;
-    let head = store.head("bucket", "key", None, None).await.map(|_| ());
+    let head = store.head(ObjectRef::new("bucket", "key"), None).await.map(|_| ());
 
     for error in [get(&store, "key").await.unwrap_err(), head.unwrap_err()] {
         assert!(error.to_string().contains("FIPS"), "{error:?}");

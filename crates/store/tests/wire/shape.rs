@@ -4,9 +4,10 @@ use bytes::Bytes;
 use proptest::prelude::{Strategy as _, any, proptest};
 use proptest::test_runner::{Config, FileFailurePersistence};
 use seqferry_store::checksum::crc64nvme;
+use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, Digests,
-    ErrorClass, ListRequest, ObjectStore as _, PinnedObject, Range, S3Store, Scope,
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CopyTarget, CreateUpload,
+    Digests, ErrorClass, ListRequest, ObjectRef, PinnedObject, Range, S3Store, Scope, UploadRef,
 };
 
 use crate::server::{Reply, Request, Wire};
@@ -125,16 +126,19 @@ async fn keys_go_out_byte_for_byte() {
             ..CompleteUpload::default()
         };
         let before = server.requests().len();
-        store.head("bucket", &key, None, None).await.unwrap();
+        store.head(ObjectRef::new("bucket", &key), None).await.unwrap();
         get(&store, &key).await.unwrap();
         store.put("bucket", &key, Bytes::from("body"), &Attributes::default()).await.unwrap();
-        store.delete("bucket", &key).await.unwrap();
-        store.copy(&object("source"), "bucket", &key, None, None).await.unwrap();
+        store.delete(ObjectRef::new("bucket", &key)).await.unwrap();
+        store.copy(&object("source"), CopyTarget::new("bucket", &key)).await.unwrap();
         store.create_upload(&create).await.unwrap();
-        store.copy_part(&object("source"), part, "bucket", &key, "upload", 1).await.unwrap();
-        store.put_part("bucket", &key, "upload", 1, Bytes::from("body"), &Digests::default()).await.unwrap();
+        store.copy_part(&object("source"), part, UploadRef::new("bucket", &key, "upload"), 1).await.unwrap();
+        store
+            .put_part(UploadRef::new("bucket", &key, "upload"), 1, Bytes::from("body"), &Digests::default())
+            .await
+            .unwrap();
         store.complete_upload(&complete).await.unwrap();
-        store.abort_upload("bucket", &key, "upload").await.unwrap();
+        store.abort_upload(UploadRef::new("bucket", &key, "upload")).await.unwrap();
 
         let requests = server.requests();
         assert_eq!(requests.len(), before + 10);
@@ -149,9 +153,12 @@ async fn copy_sources_go_out_byte_for_byte() {
     let (server, store) = obliging_server().await;
 
     for key in keys() {
-        store.copy(&object(&key), "bucket", "target", None, None).await.unwrap();
+        store.copy(&object(&key), CopyTarget::new("bucket", "target")).await.unwrap();
         let whole = last(&server).header("x-amz-copy-source").unwrap().to_owned();
-        store.copy_part(&object(&key), Range { first: 5, last: 9 }, "bucket", "target", "upload", 1).await.unwrap();
+        store
+            .copy_part(&object(&key), Range { first: 5, last: 9 }, UploadRef::new("bucket", "target", "upload"), 1)
+            .await
+            .unwrap();
         let part = last(&server);
 
         assert_eq!(whole, format!("bucket/{}", encoded(&key)), "{key:?}");
@@ -171,7 +178,17 @@ async fn reads_and_copies_are_pinned() {
     assert_eq!((read.header("if-match"), read.header("range")), (Some("\"abc-3\""), Some("bytes=0-3")));
     assert!(read.query().contains("versionId=3-L4kqtJl.v_1~"), "{}", read.query());
 
-    store.copy(&source, "bucket", "target", Some("STANDARD_IA"), Some(ChecksumAlgorithm::Crc64Nvme)).await.unwrap();
+    store
+        .copy(
+            &source,
+            CopyTarget {
+                storage_class: Some("STANDARD_IA"),
+                checksum: Some(ChecksumAlgorithm::Crc64Nvme),
+                ..CopyTarget::new("bucket", "target")
+            },
+        )
+        .await
+        .unwrap();
     let copy = last(&server);
     assert_eq!(copy.header("x-amz-copy-source-if-match"), Some("\"abc-3\""));
     assert_eq!(copy.header("x-amz-copy-source"), Some("bucket/key?versionId=3-L4kqtJl.v_1~"));
@@ -180,7 +197,10 @@ async fn reads_and_copies_are_pinned() {
     // Nothing said: the service copies metadata and tags.
     assert_eq!((copy.header("x-amz-metadata-directive"), copy.header("x-amz-tagging-directive")), (None, None));
 
-    store.copy_part(&source, Range { first: 0, last: 9 }, "bucket", "target", "upload", 7).await.unwrap();
+    store
+        .copy_part(&source, Range { first: 0, last: 9 }, UploadRef::new("bucket", "target", "upload"), 7)
+        .await
+        .unwrap();
     let part = last(&server);
     assert_eq!(part.header("x-amz-copy-source-if-match"), Some("\"abc-3\""));
     assert!(part.query().contains("partNumber=7") && part.query().contains("uploadId=upload"), "{}", part.query());
@@ -195,7 +215,7 @@ async fn bodies_are_checksummed_instead_of_hashed() {
         store.put("bucket", "key", body.clone(), &Attributes::default()).await.unwrap();
         let whole = last(&server);
         let digests = Digests::crc64nvme(&body);
-        store.put_part("bucket", "key", "upload", 1, body.clone(), &digests).await.unwrap();
+        store.put_part(UploadRef::new("bucket", "key", "upload"), 1, body.clone(), &digests).await.unwrap();
         let part = last(&server);
 
         for request in [whole, part] {
@@ -213,8 +233,8 @@ async fn bodies_are_checksummed_instead_of_hashed() {
 async fn requests_without_an_object_body_carry_no_checksum_that_nobody_asked_for() {
     let (server, store) = obliging_server().await;
 
-    store.head("bucket", "key", None, None).await.unwrap();
-    store.copy(&object("source"), "bucket", "key", None, None).await.unwrap();
+    store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
+    store.copy(&object("source"), CopyTarget::new("bucket", "key")).await.unwrap();
     store
         .create_upload(&CreateUpload { bucket: "bucket".into(), key: "key".into(), ..CreateUpload::default() })
         .await
@@ -237,7 +257,7 @@ async fn keys_of_blanks_alone_are_refused_for_what_they_are() {
     for key in [" ", "\n", "\u{2003} "] {
         for error in [
             get(&store, key).await.unwrap_err(),
-            store.copy(&object("source"), "bucket", key, None, None).await.unwrap_err(),
+            store.copy(&object("source"), CopyTarget::new("bucket", key)).await.unwrap_err(),
         ] {
             assert_eq!((error.class, error.scope), (ErrorClass::Object, Scope::Object), "{error:?}");
             assert!(!error.message.is_empty());
@@ -414,11 +434,11 @@ async fn keys_listed_without_an_encoding_are_taken_as_they_are() {
 async fn tags_survive_the_way_as_xml() {
     let (server, store) = obliging_server().await;
     let tags = [("a&b".to_owned(), "<c> \"d\" + %20 \u{fc}".to_owned()), ("empty".to_owned(), String::new())];
-    store.put_tags("bucket", "key", &tags).await.unwrap();
+    store.put_tags(ObjectRef::new("bucket", "key"), &tags).await.unwrap();
     let sent = String::from_utf8(last(&server).body).unwrap();
 
     let echo = Wire::always(Reply::xml(&sent));
-    assert_eq!(store_at(&echo.url()).await.get_tags("bucket", "key", None).await.unwrap(), tags);
+    assert_eq!(store_at(&echo.url()).await.get_tags(ObjectRef::new("bucket", "key")).await.unwrap(), tags);
 }
 
 proptest! {
@@ -442,7 +462,7 @@ proptest! {
             let store = store_at(&server.url()).await;
 
             for key in &keys {
-                store.copy(&object(key), "bucket", key, None, None).await.unwrap();
+                store.copy(&object(key), CopyTarget::new("bucket", key)).await.unwrap();
                 let request = last(&server);
                 let source = request.header("x-amz-copy-source").unwrap();
                 assert_eq!(decoded(source.strip_prefix("bucket/").unwrap()), key.as_bytes());

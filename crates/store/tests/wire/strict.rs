@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use seqferry_store::error::classify::code;
-use seqferry_store::{ErrorClass, ObjectStore as _, Scope, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{ErrorClass, ObjectRef, Scope, StoreError};
 
 use crate::server::{Reply, Then, Wire};
 use crate::{get, store_at};
@@ -28,7 +29,7 @@ async fn as_much_metadata_as_s3_takes_is_read() {
         let server = Wire::always(with_metadata(entries));
         let store = store_at(&server.url()).await;
 
-        assert_eq!(store.head("bucket", "key", None, None).await.unwrap().attributes.metadata.len(), entries);
+        assert_eq!(store.head(ObjectRef::new("bucket", "key"), None).await.unwrap().attributes.metadata.len(), entries);
         assert_eq!(get(&store, "key").await.unwrap(), "body");
     }
 }
@@ -44,7 +45,7 @@ async fn a_head_that_is_too_large_is_a_fault_of_its_object_and_is_not_asked_for_
             assert_eq!(facts, (code::HEAD_TOO_LARGE, ErrorClass::Object, Scope::Object), "{:.200}", error.to_string());
         };
 
-        is_final(&store.head("bucket", "key", None, None).await.map(|_| ()).unwrap_err());
+        is_final(&store.head(ObjectRef::new("bucket", "key"), None).await.map(|_| ()).unwrap_err());
         is_final(&get(&store, "key").await.unwrap_err());
 
         assert_eq!(server.requests().len(), 2);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{ChecksumAlgorithm, ErrorClass, ObjectMeta};
+use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
 use super::{CopyResult, Journal, Object, Trouble};
 use crate::evidence::{self, Route};
@@ -50,7 +50,7 @@ impl<J: Journal> Object<'_, J> {
         let written = self
             .target
             .call(RequestSpec::write("CopyObject", bucket).bytes(self.item.size), &self.tries, async |store| {
-                store.copy(&pinned, bucket, key, class, checksum).await
+                store.copy(&pinned, CopyTarget { storage_class: class, checksum, ..CopyTarget::new(bucket, key) }).await
             })
             .await;
         let written = match written {

@@ -2,7 +2,7 @@
 
 use futures::TryStreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
-use seqferry_store::{ErrorClass, MTIME, ObjectMeta, PinnedObject, Range, StoreError, read_mtime};
+use seqferry_store::{ErrorClass, MTIME, ObjectMeta, ObjectReadExt as _, PinnedObject, Range, StoreError, read_mtime};
 
 use super::{Journal, Object, Trouble};
 use crate::evidence::{Reference, Side, Stretches, Verdict, compare};
@@ -15,8 +15,8 @@ const RANGE: u64 = 8 << 20;
 const SETTLED: f64 = 2.0;
 
 impl<J: Journal> Object<'_, J> {
-    pub(super) fn has_disk(&self) -> bool {
-        self.source.connection().is_disk() || self.target.connection().is_disk()
+    pub(super) fn has_files(&self) -> bool {
+        self.source.capabilities().files || self.target.capabilities().files
     }
 
     /// What both sides say about each other. Never reads what lies at a service.
@@ -30,7 +30,7 @@ impl<J: Journal> Object<'_, J> {
         trust_times: bool,
     ) -> Result<Verdict, Trouble> {
         let plain = compare(Side::from(source), Side::from(target), same_boundaries);
-        if !self.has_disk() || matches!(plain, Verdict::Differs(_)) {
+        if !self.has_files() || matches!(plain, Verdict::Differs(_)) {
             return Ok(plain);
         }
         if trust_times && self.have_one_time(source, target) {
@@ -39,7 +39,7 @@ impl<J: Journal> Object<'_, J> {
         let (source_key, target_key) = (self.item.source_key.as_str(), self.item.target_key.as_str());
         let (source_bucket, target_bucket) = (self.policy.source_bucket.as_str(), self.policy.target_bucket.as_str());
         let version = self.item.version_id.as_deref();
-        if self.source.connection().is_disk() {
+        if self.source.capabilities().files {
             let first_part = self.first_part_of(self.target, target_bucket, target_key, None, target).await?;
             let file = pinned(source_bucket, source_key, source);
             self.compare_file(self.source, &file, source.size, Reference::of(target, first_part, &self.policy.limits))
@@ -58,7 +58,7 @@ impl<J: Journal> Object<'_, J> {
         // What was downloaded without a time of its own got the object's.
         let ours = kept(source).or_else(|| {
             // A service tells it in seconds: what was downloaded within the same second may have been overwritten after that.
-            let made = self.target.connection().is_disk()
+            let made = self.target.capabilities().files
                 && source.last_modified > 0.0
                 && target.changed >= source.last_modified + SETTLED;
             made.then(|| read_mtime(&time_text(source.last_modified))).flatten()

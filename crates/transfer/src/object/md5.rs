@@ -9,7 +9,8 @@ use futures::TryStreamExt as _;
 use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::checksum::base64;
 use seqferry_store::{
-    Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ErrorClass, Range, StoreError,
+    Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ErrorClass, ObjectReadExt as _, Range,
+    StoreError,
 };
 use tokio::task::JoinHandle;
 
@@ -45,7 +46,7 @@ impl Sums {
 impl<J: Journal> Object<'_, J> {
     /// Whether the object gets the MD5 of its file.
     pub(super) fn keeps_md5(&self) -> bool {
-        self.policy.md5 && self.source.connection().is_disk()
+        self.policy.md5 && self.source.capabilities().files
     }
 
     /// Reads the whole file: its MD5, Base64. One range is read while the one before it is hashed, and no more are held.

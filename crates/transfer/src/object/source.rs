@@ -1,7 +1,7 @@
 //! The source of one object: its facts, its pin, and what it means when it is not what was listed.
 
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
-use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, PinnedObject, StoreError};
+use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 
 use super::{Journal, Object, Stopped, Trouble};
 use crate::outcome::{FailureClass, ObjectFailure};
@@ -19,7 +19,7 @@ impl<J: Journal> Object<'_, J> {
         let head = self
             .source
             .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
-                store.head(bucket, key, version, None).await
+                store.head(ObjectRef::new(bucket, key).at_version(version), None).await
             })
             .await;
         match head {
@@ -57,7 +57,7 @@ impl<J: Journal> Object<'_, J> {
         let head = self
             .source
             .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
-                store.head(bucket, key, version, None).await
+                store.head(ObjectRef::new(bucket, key).at_version(version), None).await
             })
             .await;
         match head {
@@ -107,7 +107,7 @@ impl<J: Journal> Object<'_, J> {
         }
         let part = side
             .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
-                store.head(bucket, key, version, Some(1)).await
+                store.head(ObjectRef::new(bucket, key).at_version(version), Some(1)).await
             })
             .await;
         match part {

@@ -71,7 +71,7 @@ impl<J: Journal> Object<'_, J> {
         let wishes = self.policy.wishes;
         wishes.part_size.is_none()
             && wishes.copy_threshold.is_none()
-            && !self.has_disk()
+            && !self.has_files()
             && etag_parts(&self.item.etag).is_some_and(|parts| parts > 1)
     }
 
@@ -84,7 +84,9 @@ impl<J: Journal> Object<'_, J> {
         let wanted = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => true,
             // A late write of this process must not replace what came after its work was done by another.
-            IfExists::Same | IfExists::Overwrite => self.there == There::Nothing && !self.target.connection().is_disk(),
+            IfExists::Same | IfExists::Overwrite => {
+                self.there == There::Nothing && self.target.capabilities().conditions
+            }
         };
         wanted && !self.target.quirks().refuses_conditions()
     }
@@ -94,7 +96,7 @@ impl<J: Journal> Object<'_, J> {
         match (&self.there, self.policy.if_exists) {
             (There::Object(etag), IfExists::Same | IfExists::Overwrite)
                 if !etag.is_empty()
-                    && !self.target.connection().is_disk()
+                    && self.target.capabilities().conditions
                     && !self.target.quirks().refuses_matches() =>
             {
                 Some(etag.clone())
@@ -166,7 +168,7 @@ impl<J: Journal> Object<'_, J> {
 
     /// What may be sent with bytes for the target to check and keep; `own` is the source's algorithm.
     fn sum_to_send(&self, own: Option<ChecksumAlgorithm>) -> Option<ChecksumAlgorithm> {
-        if self.target.connection().is_disk() {
+        if !self.target.capabilities().digests {
             // The one that records of uploads have.
             return Some(ChecksumAlgorithm::Crc64Nvme);
         }
@@ -193,7 +195,7 @@ impl<J: Journal> Object<'_, J> {
         }
         let about_sums = error.class == ErrorClass::Capability || error.is_about_checksums();
         match sent {
-            Some(algorithm) if about_sums && !self.target.connection().is_disk() => Trouble::UnknownChecksum(algorithm),
+            Some(algorithm) if about_sums && self.target.capabilities().digests => Trouble::UnknownChecksum(algorithm),
             _ => Trouble::Failed(error.into()),
         }
     }
@@ -201,7 +203,7 @@ impl<J: Journal> Object<'_, J> {
     /// What the target carries besides the bytes.
     pub(super) fn carried(&self, source: &ObjectMeta) -> Attributes {
         let mut attributes = source.attributes.clone();
-        if self.target.connection().is_disk() && source.last_modified > 0.0 {
+        if self.target.capabilities().files && source.last_modified > 0.0 {
             attributes.metadata.entry(MTIME.to_owned()).or_insert_with(|| time_text(source.last_modified));
         }
         attributes
@@ -222,7 +224,7 @@ impl<J: Journal> Object<'_, J> {
         let (meta, piece) = self.read_all().await?;
         let reference = self.reference(&meta).await?;
         let read = match &reference {
-            None if self.source.connection().is_disk() => Verdict::Proven(Verified::Checksum),
+            None if !self.source.capabilities().digests => Verdict::Proven(Verified::Checksum),
             None => Verdict::Unknown,
             Some(reference) => reference.verdict(&computed(reference, &piece)),
         };
@@ -289,7 +291,7 @@ impl<J: Journal> Object<'_, J> {
             value,
             kind: ChecksumKind::FullObject,
         });
-        if written.checksum.is_none() && !self.target.connection().is_disk() {
+        if written.checksum.is_none() && self.target.capabilities().digests {
             self.target.quirks().learn_silent_sums();
         }
         // Only where no checksum will tell.
@@ -306,7 +308,7 @@ impl<J: Journal> Object<'_, J> {
         let to_send = |meta: &ObjectMeta| {
             let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
             let reference =
-                Reference::of(meta, None, &self.policy.limits).filter(|_| !self.source.connection().is_disk());
+                Reference::of(meta, None, &self.policy.limits).filter(|_| self.source.capabilities().digests);
             let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
             algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
             algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
@@ -334,7 +336,7 @@ impl<J: Journal> Object<'_, J> {
 
     /// What the source promises; asks for the boundaries of its parts where the promise rests on them.
     pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<Reference>, Trouble> {
-        if self.source.connection().is_disk() {
+        if !self.source.capabilities().digests {
             return Ok(None);
         }
         let first_part = self.first_part(source).await?;
@@ -368,16 +370,7 @@ impl<J: Journal> Object<'_, J> {
             opaque_etag: etag.is_none(),
             checksum: sum.as_ref(),
         };
-        let kept = if self.target.connection().is_disk() {
-            if matches!(read, Verdict::Unknown) {
-                // Parts of an earlier run have left gaps in what is known, and a file is cheap to read.
-                let LookBack::Found(target) = self.look_back().await? else {
-                    return Err(self.target_changed("is gone"));
-                };
-                read = self.compare_sides(source, &target, same_boundaries, false).await?;
-            }
-            Verdict::Proven(Verified::Checksum)
-        } else {
+        let kept = if self.target.capabilities().digests {
             let answered =
                 Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
             let mut kept = compare(sent, answered, true);
@@ -392,7 +385,7 @@ impl<J: Journal> Object<'_, J> {
                         kept = compare(sent, Side::from(&*target), true);
                         // Parts of an earlier run may have left gaps in what is known: both sides may still speak for themselves.
                         let direct = compare(Side::from(source), Side::from(&*target), same_boundaries);
-                        if !self.source.connection().is_disk() && matches!(direct, Verdict::Proven(_)) {
+                        if self.source.capabilities().digests && matches!(direct, Verdict::Proven(_)) {
                             (read, kept) = (direct.clone(), direct);
                         }
                         written.checksum = target.checksum.or(written.checksum);
@@ -404,6 +397,15 @@ impl<J: Journal> Object<'_, J> {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
                 (kept, _) => kept,
             }
+        } else {
+            if matches!(read, Verdict::Unknown) {
+                // Parts of an earlier run have left gaps in what is known, and a file is cheap to read.
+                let LookBack::Found(target) = self.look_back().await? else {
+                    return Err(self.target_changed("is gone"));
+                };
+                read = self.compare_sides(source, &target, same_boundaries, false).await?;
+            }
+            Verdict::Proven(Verified::Checksum)
         };
         written.checksum = written.checksum.or(sum);
         self.conclude(Method::Stream, weaker(read, kept), written).await

@@ -2,7 +2,7 @@
 
 use seqferry_client::upload::CLOCK_SLACK;
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{Address, ErrorClass, ObjectMeta, Written};
+use seqferry_store::{Address, ErrorClass, ObjectMeta, ObjectRef, Written};
 
 use super::content::Compared;
 use super::{CopyResult, IfExists, Journal, LookBack, Object, There, Trouble, Verify};
@@ -61,7 +61,7 @@ impl<J: Journal> Object<'_, J> {
         if self.policy.if_exists == IfExists::Skip {
             return Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, Verified::No)));
         }
-        let opaque_etag = self.has_disk();
+        let opaque_etag = self.has_files();
         let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
         let mut verdict = compare(listed, Side::from(&target), false);
         // What the listing tells is not enough to compare checksums, nor times.
@@ -151,7 +151,7 @@ impl<J: Journal> Object<'_, J> {
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
         self.target
             .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
-                store.head(bucket, key, None, None).await
+                store.head(ObjectRef::new(bucket, key), None).await
             })
             .await
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use seqferry_client::upload::Completion;
 use seqferry_client::{RecordedUpload, RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{
-    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, PartInfo, StoreError, Written,
+    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo, StoreError, Written,
 };
 
 use super::md5::MD5;
@@ -95,10 +95,10 @@ impl<J: Journal> Object<'_, J> {
                 .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
         }
         // Files have no tags.
-        if source.tag_count == Some(0) || self.source.connection().is_disk() {
+        if source.tag_count == Some(0) || !self.source.capabilities().tags {
             return Ok(Vec::new());
         }
-        if self.target.connection().is_disk() {
+        if !self.target.capabilities().tags {
             self.not_carried.extend(source.tag_count.map(|count| format!("{count} tags, which files do not have")));
             return Ok(Vec::new());
         }
@@ -110,7 +110,7 @@ impl<J: Journal> Object<'_, J> {
         match self
             .source
             .call(RequestSpec::read("GetObjectTagging", bucket), &self.tries, async |store| {
-                store.get_tags(bucket, key, version).await
+                store.get_tags(ObjectRef::new(bucket, key).at_version(version)).await
             })
             .await
         {

@@ -1,7 +1,7 @@
 //! Proving the target that was written. What is proven wrong is removed: it must not look whole.
 
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{ErrorClass, ObjectMeta, StoreError, Written};
+use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, Written};
 
 use super::content::Compared;
 use super::{CopyResult, Journal, LookBack, Object, Trouble, Verify};
@@ -130,14 +130,14 @@ impl<J: Journal> Object<'_, J> {
         let target = self.target.uncancelled();
         let there = target
             .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
-                store.head(bucket, key, None, None).await
+                store.head(ObjectRef::new(bucket, key), None).await
             })
             .await;
         match there {
             Ok(now) if now.etag == etag => {
                 let removed = target
                     .call(RequestSpec::write("DeleteObject", bucket), &self.tries, async |store| {
-                        store.delete(bucket, key).await
+                        store.delete(ObjectRef::new(bucket, key)).await
                     })
                     .await;
                 match removed {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqferry_client::{Connection, RetryPolicy};
 use seqferry_store::fault::FaultStore;
-use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectMeta, ObjectStore, PinnedObject};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectMeta, ObjectRef, PinnedObject};
 use seqferry_transfer::{Event, Item, Job, Limits, Outcome, Policy, Way};
 use tokio::runtime::Handle;
 
@@ -118,7 +119,7 @@ impl World {
     }
 
     pub async fn head(&self, key: &str) -> ObjectMeta {
-        self.memory.head(TARGET, key, None, None).await.unwrap()
+        self.memory.head(ObjectRef::new(TARGET, key), None).await.unwrap()
     }
 
     pub async fn open_uploads(&self) -> usize {

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqferry_store::{Attributes, MemoryStore, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, MemoryStore, ObjectRef};
 
 use super::*;
 use crate::pool::SMALLEST_POOL;
@@ -203,7 +204,7 @@ async fn versions_are_never_mixed_in_one_handle() {
     assert!(matches!(later, Err(VfsError::Stale)), "{later:?}");
     let handle = setting.reader.open(newer);
     assert!(setting.read(&handle, 0, 1000).await == other[..1000]);
-    setting.store.delete("b", "k").await.unwrap();
+    setting.store.delete(ObjectRef::new("b", "k")).await.unwrap();
     assert!(matches!(setting.reader.read(&handle, 6 * MIB as u64, 10).await, Err(VfsError::Stale)));
 }
 

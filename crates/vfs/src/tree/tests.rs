@@ -1,5 +1,6 @@
 use bytes::Bytes;
-use seqferry_store::{Attributes as Stored, MemoryStore, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes as Stored, MemoryStore, ObjectRef};
 
 use super::*;
 use crate::testing::StoreSource;
@@ -154,8 +155,8 @@ async fn reading_a_directory_goes_on_where_it_was_under_change() {
     let (store, _, tree) = tree(&["a", "b", "c/x", "d", "e"], TreeOptions::bucket("b")).await;
     let first = tree.read_directory(ROOT, 0, 4).await.unwrap();
     assert_eq!(first.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), [".", "..", "a", "b"]);
-    store.delete("b", "a").await.unwrap();
-    store.delete("b", "d").await.unwrap();
+    store.delete(ObjectRef::new("b", "a")).await.unwrap();
+    store.delete(ObjectRef::new("b", "d")).await.unwrap();
     put(&store, &["aa", "z"]).await;
     tokio::time::advance(Duration::from_secs(61)).await;
     inode(&tree, "aa").await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seqferry_store::{Attributes, MemoryStore, ObjectStore as _};
+use seqferry_store::{Attributes, MemoryStore, ObjectWriteExt as _};
 use seqferry_testkit::data;
 use seqferry_vfs::disk_cache::{DiskCache, WarmProgress, WarmReport, WarmRequest, warm};
 use seqferry_vfs::testing::StoreSource;

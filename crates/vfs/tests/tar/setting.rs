@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seqferry_store::{Attributes, MemoryStore, ObjectStore as _};
+use seqferry_store::{Attributes, MemoryStore, ObjectWriteExt as _};
 use seqferry_vfs::disk_cache::DiskCache;
 use seqferry_vfs::tar::{Contents, MemberNode, MemberPiece, NodeKind, TarFolder, TarFolders, TarOptions};
 use seqferry_vfs::testing::StoreSource;

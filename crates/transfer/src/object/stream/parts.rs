@@ -78,7 +78,7 @@ impl<J: Journal> Object<'_, J> {
         let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);
         let mut sending =
             Sending { route: &route, algorithms: sum.into_iter().map(DigestAlgorithm::Checksum).collect(), sum };
-        let md5 = (!self.target.connection().is_disk() && (sum.is_none() || self.target.quirks().silent_sums()))
+        let md5 = (self.target.capabilities().digests && (sum.is_none() || self.target.quirks().silent_sums()))
             .then_some(DigestAlgorithm::Md5);
         for wanted in [sending.route.by_parts().map(|reference| reference.algorithm), md5].into_iter().flatten() {
             if !sending.algorithms.contains(&wanted) {
@@ -123,8 +123,8 @@ impl<J: Journal> Object<'_, J> {
         let reference = self.reference(source).await?;
         let memory = self.source.budget().memory_limit();
         let (wishes, limits) = (self.policy.wishes, &self.policy.limits);
-        let to_disk = self.target.connection().is_disk();
-        let held = if to_disk { u64::MAX } else { memory };
+        let target = self.target.capabilities();
+        let held = if target.streamed_parts { u64::MAX } else { memory };
         let mut route = evidence::choose_stream(source.size, reference, wishes, limits, held)
             .map_err(|error| self.too_large(&error))?;
         let part_size = route.parts.plan.part_size;
@@ -143,7 +143,7 @@ impl<J: Journal> Object<'_, J> {
             )));
         }
         match self.target.quirks().sums() {
-            Sums::Any if to_disk => {
+            Sums::Any if !target.digests => {
                 // The one that records of uploads have.
                 route.parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
             }
@@ -166,7 +166,7 @@ impl<J: Journal> Object<'_, J> {
         let plan = sending.plan();
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !sent.contains_key(number)).collect();
         let mut missing = missing.into_iter().filter_map(|number| Some((number, plan.range(number)?))).peekable();
-        if !self.source.connection().is_disk()
+        if !self.source.capabilities().sure_ranges
             && plan.count() > 1
             && let Some((number, range)) = missing.peek().copied()
         {
@@ -222,7 +222,7 @@ impl<J: Journal> Object<'_, J> {
 
     /// Whether whole parts are in memory.
     fn holds(&self, route: &StreamRoute) -> bool {
-        !self.target.connection().is_disk() || route.in_order().is_some()
+        !self.target.capabilities().streamed_parts || route.in_order().is_some()
     }
 
     /// Wait until a part may be read.
@@ -234,7 +234,7 @@ impl<J: Journal> Object<'_, J> {
     /// Whether parts are written while they are read: a disk takes bytes in any number. What has to wait for its turn to be
     /// computed is held meanwhile.
     fn writes_as_it_reads(&self, order: Option<&InOrder>) -> bool {
-        self.target.connection().is_disk() && order.is_none()
+        self.target.capabilities().streamed_parts && order.is_none()
     }
 
     /// Read a part, and send it.
@@ -452,8 +452,8 @@ impl<J: Journal> Object<'_, J> {
         memory: Option<MemoryPermit>,
     ) -> Result<Sent, Trouble> {
         let sum = sending.sum.map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm)))));
-        let to_service = !self.target.connection().is_disk();
-        let md5 = to_service && (sum.is_none() || self.target.quirks().silent_sums());
+        let keeps_digests = self.target.capabilities().digests;
+        let md5 = keeps_digests && (sum.is_none() || self.target.quirks().silent_sums());
         let md5 = md5.then(|| piece.digest(DigestAlgorithm::Md5));
         let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
         let len = piece.bytes.len() as u64;
@@ -475,7 +475,7 @@ impl<J: Journal> Object<'_, J> {
         copied: Copied,
         digest: impl Fn(DigestAlgorithm) -> Option<Vec<u8>>,
     ) -> Result<Sent, Trouble> {
-        let to_service = !self.target.connection().is_disk();
+        let keeps_digests = self.target.capabilities().digests;
         let sum = sending.sum.and_then(|algorithm| digest(DigestAlgorithm::Checksum(algorithm))).as_deref().map(base64);
         if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
             && ours != theirs
@@ -492,11 +492,11 @@ impl<J: Journal> Object<'_, J> {
             )));
         }
         self.active.add(len);
-        if to_service && sum.is_some() && copied.checksum.is_none() {
+        if keeps_digests && sum.is_some() && copied.checksum.is_none() {
             self.target.quirks().learn_silent_sums();
         }
         // Only where no checksum has told.
-        let plain = (to_service && copied.checksum.is_none() && !copied.opaque_etag && is_digest(&copied.etag))
+        let plain = (keeps_digests && copied.checksum.is_none() && !copied.opaque_etag && is_digest(&copied.etag))
             .then(|| digest(DigestAlgorithm::Md5).as_deref().map(hex).as_ref() == Some(&copied.etag));
         let stretch = sending.route.by_parts().filter(|reference| {
             reference.cut.is_some() || Some(reference.algorithm) != sending.sum.map(DigestAlgorithm::Checksum)
@@ -512,7 +512,7 @@ impl<J: Journal> Object<'_, J> {
 
     /// What the source's promise makes of what was read.
     fn what_was_read(&self, sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>, in_order: Option<String>) -> Verdict {
-        if self.source.connection().is_disk() {
+        if !self.source.capabilities().digests {
             return Verdict::Proven(Verified::Checksum);
         }
         let Some(reference) = &sending.route.reference else { return Verdict::Unknown };
