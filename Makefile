@@ -166,6 +166,11 @@ check: $(VENV)/.stamp-packages ## the quick loop while working: format, clippy, 
 	$(CARGO) test --release --locked --quiet --lib $(RUST_PACKAGES)
 	$(BIN)/python -m pytest -q tests/unit
 
+CASES ?= 20000
+.PHONY: fuzz
+fuzz: ## feed mutations of recorded answers to the readers of the S3 client, CASES=20000 of each kind
+	PROPTEST_CASES=$(CASES) $(CARGO) test --release --locked --package seqferry-store --lib --test wire fuzz::
+
 .PHONY: compat
 compat: build $(if $(ENDPOINT),,compat-tools) ## the round trip on every S3 server there is, or ENDPOINT=https://... BUCKET=... (docs/compatibility.md)
 	PYTHONPATH=tests $(BIN)/python -m compat $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(BUCKET),--bucket '$(BUCKET)') $(ARGS)

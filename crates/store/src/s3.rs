@@ -9,6 +9,8 @@ mod connect;
 mod convert;
 mod credentials;
 mod direct;
+#[cfg(test)]
+mod fuzz;
 mod http1;
 mod requests;
 mod settings;

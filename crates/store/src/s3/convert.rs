@@ -287,7 +287,7 @@ const SUB_RESOURCES: [(&str, &str); 2] =
     [("GetObjectTagging", "Tagging"), ("ListMultipartUploads", "ListMultipartUploadsResult")];
 
 /// What came instead of the answer to a request of [`SUB_RESOURCES`], when it came whole and is something else.
-fn other_answer(operation: &str, body: &[u8]) -> Option<String> {
+pub(super) fn other_answer(operation: &str, body: &[u8]) -> Option<String> {
     let (_, element) = SUB_RESOURCES.into_iter().find(|(known, _)| *known == operation)?;
     let mut document = Document::try_from(body).ok();
     let root = document.as_mut().and_then(|document| document.root_element().ok());

@@ -445,7 +445,7 @@ impl Answer {
                 .failed(code::MALFORMED, Some(self.status))
                 .with_message(format!("the answer has no {element}")));
         }
-        match Told::read(&self.body) {
+        match XmlReply::read(&self.body) {
             // S3Proxy answers copies of parts as copies of objects. What it has done shows at Complete.
             Ok(told) if told.root == element || told.root == "CopyObjectResult" && told.etag.is_some() => {
                 let header = |name| self.headers.get(name);
@@ -470,10 +470,10 @@ impl Answer {
 
     /// What the body of a refusal says. What is no XML has no code.
     fn refused(&self, about: About<'_>) -> StoreError {
-        self.failed(about, Told::read(&self.body).unwrap_or_default())
+        self.failed(about, XmlReply::read(&self.body).unwrap_or_default())
     }
 
-    fn failed(&self, about: About<'_>, told: Told) -> StoreError {
+    fn failed(&self, about: About<'_>, told: XmlReply) -> StoreError {
         let mut failed = match &told.code {
             Some(code) if !code.is_empty() => about.failed(code, Some(self.status)),
             _ if self.status < 300 => about.failed(code::MALFORMED, Some(self.status)),
@@ -489,18 +489,18 @@ impl Answer {
 
 /// What a body says, be it a result or an error.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
-    root: String,
-    etag: Option<String>,
-    checksum: Option<(ChecksumAlgorithm, String)>,
-    checksum_kind: Option<ChecksumType>,
-    code: Option<String>,
-    message: Option<String>,
-    request_id: Option<String>,
+pub(super) struct XmlReply {
+    pub(super) root: String,
+    pub(super) etag: Option<String>,
+    pub(super) checksum: Option<(ChecksumAlgorithm, String)>,
+    pub(super) checksum_kind: Option<ChecksumType>,
+    pub(super) code: Option<String>,
+    pub(super) message: Option<String>,
+    pub(super) request_id: Option<String>,
 }
 
-impl Told {
-    fn read(body: &[u8]) -> std::result::Result<Self, XmlDecodeError> {
+impl XmlReply {
+    pub(super) fn read(body: &[u8]) -> std::result::Result<Self, XmlDecodeError> {
         let mut document = Document::try_from(body)?;
         let mut root = document.root_element()?;
         let mut told = Self { root: root.start_el().local().to_owned(), ..Self::default() };

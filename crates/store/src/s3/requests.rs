@@ -40,6 +40,8 @@ use crate::types::{
 const SHORT: Duration = Duration::from_mins(1);
 /// Complete may take minutes while the service sends white space.
 const COMPLETE: Duration = Duration::from_mins(15);
+/// Pages of open uploads: a million of them. A service whose markers go in a circle would be asked for ever.
+const UPLOAD_PAGES: usize = 1000;
 /// A body from which nothing comes for so long is given up.
 const STALLED: Duration = Duration::from_secs(30);
 /// In so much time spent waiting so many bytes must come: else it is not worth going on, and another connection may be better.
@@ -593,7 +595,7 @@ impl MultipartUpload for S3Store {
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
         let mut uploads = Vec::new();
         let (mut key_marker, mut id_marker) = (None, None);
-        loop {
+        for _ in 0..UPLOAD_PAGES {
             let page = self
                 .at_home("ListMultipartUploads", bucket, Some(prefix), SHORT, async |client| {
                     client
@@ -628,6 +630,8 @@ impl MultipartUpload for S3Store {
             }
             (key_marker, id_marker) = markers;
         }
+        Err(StoreError::new("ListMultipartUploads", bucket, Some(prefix), code::MALFORMED, Some(200))
+            .with_message(format!("the listing of open uploads has no end: {UPLOAD_PAGES} pages were read")))
     }
 }
 

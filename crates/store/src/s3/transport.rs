@@ -28,6 +28,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use bytes::{Buf as _, BytesMut};
+use http_body_util::Limited;
 use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
@@ -54,6 +55,8 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub(super) const CONNECTING: Duration = Duration::from_secs(5);
 /// Bytes that are asked for at once: four records of TLS.
 const WIDE: usize = 64 << 10;
+/// A listing of 1,000 keys of 1 KiB, each byte encoded as three, has 3 MiB; some services send larger pages.
+const LONGEST_DOCUMENT: usize = 32 << 20;
 /// Who asks for as much as this reads with few calls as it is.
 const WIDE_ENOUGH: usize = 8 << 10;
 
@@ -131,8 +134,13 @@ impl Ours {
 
 impl HttpConnector for Ours {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let bounded = !is_for_object_bytes(&request);
         if request.uri().parse::<Uri>().is_ok_and(|uri| self.proxies.intercept(&uri).is_some()) {
-            return self.by_proxy.call(request);
+            let response = self.by_proxy.call(request);
+            return HttpConnectorFuture::new(async move {
+                let response = response.await?;
+                Ok(if bounded { response.map(without_excess) } else { response })
+            });
         }
         let mut request = match request.try_into_http1x() {
             Ok(request) => request,
@@ -145,10 +153,21 @@ impl HttpConnector for Ours {
         let response = self.client.request(request);
         HttpConnectorFuture::new(async move {
             let response = response.await.map_err(failed)?;
-            HttpResponse::try_from(response.map(SdkBody::from_body_1_x))
-                .map_err(|error| ConnectorError::other(error.into(), None))
+            let response = HttpResponse::try_from(response.map(SdkBody::from_body_1_x))
+                .map_err(|error| ConnectorError::other(error.into(), None))?;
+            Ok(if bounded { response.map(without_excess) } else { response })
         })
     }
+}
+
+/// Whether the body of the answer is an object's, which its caller reads piece by piece.
+fn is_for_object_bytes(request: &HttpRequest) -> bool {
+    request.method() == "GET" && request.uri().contains("x-id=GetObject")
+}
+
+/// The SDK reads documents as a whole: one that is longer than any is an error before it fills the memory.
+fn without_excess(body: SdkBody) -> SdkBody {
+    SdkBody::from_body_1_x(Limited::new(body, LONGEST_DOCUMENT))
 }
 
 /// What the SDK may do with a connection: give it up.

@@ -6,6 +6,7 @@ mod broken;
 mod classification;
 mod credentials;
 mod direct;
+mod fuzz;
 mod gets;
 mod proxies;
 mod puts;

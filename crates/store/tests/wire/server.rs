@@ -115,7 +115,12 @@ impl Reply {
 
     /// Bytes that need not be HTTP.
     pub(crate) fn raw(bytes: &str, then: Then) -> Self {
-        Self { bytes: bytes.as_bytes().to_vec(), then }
+        Self::of_bytes(bytes.as_bytes(), then)
+    }
+
+    /// Bytes that need not be text.
+    pub(crate) fn of_bytes(bytes: &[u8], then: Then) -> Self {
+        Self { bytes: bytes.to_vec(), then }
     }
 
     /// Nothing at all.

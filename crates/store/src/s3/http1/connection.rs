@@ -1,0 +1,270 @@
+//! One connection: a request is written, the head of its answer read, and the body left for the caller to read.
+//!
+//! Works over any stream, so that it is tested over scripted ones. What it keeps of a server's bytes is bounded: a head, or
+//! a line of a chunked body.
+
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::task::{Poll, ready};
+
+use bytes::{Buf, BufMut as _, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio_util::io::{poll_read_buf, poll_write_buf};
+
+use super::head::{Framing, Head, HeadReader, LONGEST_HEAD, invalid};
+use crate::budget::ByteThrottle;
+
+/// What is read to find the end of a head: more than a head has, little enough that few bytes of a body have to be moved.
+pub(super) const HEAD: usize = 8 << 10;
+/// A line between the chunks of a chunked body.
+pub(super) const LONGEST_LINE: usize = 8 << 10;
+
+#[derive(Debug)]
+pub(super) struct Connection<S> {
+    stream: S,
+    /// Bytes that were read, and not looked at yet.
+    ahead: BytesMut,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, ahead: BytesMut::new() }
+    }
+
+    /// Whether bytes have come that nobody has looked at.
+    pub(super) fn has_bytes_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Bytes of memory that are kept for what comes.
+    #[cfg(test)]
+    pub(super) fn room_ahead(&self) -> usize {
+        self.ahead.capacity()
+    }
+
+    /// Keep no memory: there may be thousands of connections that wait.
+    pub(super) fn shrink(&mut self) {
+        self.ahead = BytesMut::new();
+    }
+
+    /// Send a request. `head` ends before `body`.
+    pub(super) async fn ask(&mut self, head: Bytes, body: Bytes, throttle: &ByteThrottle) -> io::Result<Head> {
+        let mut reader = HeadReader::default();
+        let throttle = (!body.is_empty()).then_some(throttle);
+        let mut rest = head.chain(body);
+        if let Err(error) = self.write(&mut rest, &mut reader, throttle).await {
+            // Whoever refuses a body need not read it to its end, but says why.
+            return match self.head(&mut reader).await {
+                Ok(head) => Ok(Head { goes_on: false, ..head }),
+                Err(_) => Err(error),
+            };
+        }
+        let head = self.head(&mut reader).await?;
+        Ok(Head { goes_on: head.goes_on && !rest.has_remaining(), ..head })
+    }
+
+    /// Write all, or until an answer comes.
+    async fn write(
+        &mut self,
+        rest: &mut impl Buf,
+        reader: &mut HeadReader,
+        throttle: Option<&ByteThrottle>,
+    ) -> io::Result<()> {
+        if let Some(throttle) = throttle {
+            while let Some(piece) = throttle.piece().filter(|piece| *piece < rest.remaining()) {
+                throttle.send(piece).await;
+                let mut piece = (&mut *rest).take(piece);
+                self.write_at_once(&mut piece, reader).await?;
+                if piece.has_remaining() {
+                    return Ok(());
+                }
+            }
+            throttle.send(rest.remaining()).await;
+        }
+        self.write_at_once(rest, reader).await?;
+        self.stream.flush().await
+    }
+
+    /// As fast as the other side takes it.
+    async fn write_at_once(&mut self, rest: &mut impl Buf, reader: &mut HeadReader) -> io::Result<()> {
+        let Self { stream, ahead } = self;
+        poll_fn(|cx| {
+            while rest.has_remaining() {
+                match poll_write_buf(Pin::new(&mut *stream), cx, rest) {
+                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => {
+                        ahead.reserve(HEAD);
+                        if ready!(poll_read_buf(Pin::new(&mut *stream), cx, ahead))? == 0 {
+                            return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
+                        }
+                        if reader.find(ahead)?.is_some() {
+                            return Poll::Ready(Ok(()));
+                        }
+                    }
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    /// The head of the answer.
+    async fn head(&mut self, reader: &mut HeadReader) -> io::Result<Head> {
+        loop {
+            if let Some((head, length)) = reader.find(&mut self.ahead)? {
+                self.ahead.advance(length);
+                return Ok(head);
+            }
+            if self.more().await? == 0 {
+                return Err(io::Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "the connection was closed before there was an answer",
+                ));
+            }
+        }
+    }
+
+    /// Read whatever comes next ahead.
+    async fn more(&mut self) -> io::Result<usize> {
+        self.ahead.reserve(HEAD);
+        let Self { stream, ahead } = self;
+        poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, ahead)).await
+    }
+
+    /// Whether nothing comes, not even an end: what is expected of a connection that nobody uses.
+    pub(super) async fn is_silent(&mut self) -> bool {
+        let Self { stream, ahead } = self;
+        ahead.reserve(1);
+        let read = poll_fn(|cx| Poll::Ready(poll_read_buf(Pin::new(&mut *stream), cx, ahead).is_pending()));
+        read.await
+    }
+
+    pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
+        if !self.ahead.is_empty() {
+            let length = at_most.min(self.ahead.len());
+            into.extend_from_slice(&self.ahead[..length]);
+            self.ahead.advance(length);
+            return Ok(length);
+        }
+        self.ahead = BytesMut::new();
+        into.reserve(at_most);
+        let stream = &mut self.stream;
+        poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, &mut (&mut *into).limit(at_most))).await
+    }
+
+    /// A line of a chunked body, without its end.
+    pub(super) async fn line(&mut self) -> io::Result<BytesMut> {
+        let mut searched = 0;
+        loop {
+            if let Some(end) = self.ahead[searched..].iter().position(|byte| *byte == b'\n') {
+                let end = searched + end;
+                if end > LONGEST_LINE {
+                    return Err(invalid("a chunk's line has no end"));
+                }
+                let mut line = self.ahead.split_to(end + 1);
+                if !line.ends_with(b"\r\n") {
+                    return Err(invalid("a chunk's line does not end as HTTP lines do"));
+                }
+                line.truncate(end - 1);
+                return Ok(line);
+            }
+            searched = self.ahead.len();
+            if searched > LONGEST_LINE {
+                return Err(invalid("a chunk's line has no end"));
+            }
+            if self.more().await? == 0 {
+                return Err(ended_early());
+            }
+        }
+    }
+}
+
+/// The length of a chunk, which its line begins with.
+fn chunk_length(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii_end();
+    let digits =
+        std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+fn ended_early() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "the connection was closed before the end of the body")
+}
+
+/// A body that is still on its connection. Dropped before its end it takes the connection with it.
+#[derive(Debug)]
+pub(super) struct Body<S> {
+    connection: Option<Connection<S>>,
+    framing: Framing,
+    /// Whether another request may follow on the connection.
+    goes_on: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
+    /// The body that follows this head.
+    pub(super) fn new(connection: Connection<S>, head: &Head) -> Self {
+        Self { connection: Some(connection), framing: head.framing, goes_on: head.goes_on }
+    }
+
+    /// The connection, once the body is at its end, if another request may follow: none where further bytes have come.
+    pub(super) fn release(&mut self) -> Option<Connection<S>> {
+        if self.framing != Framing::Length(0) {
+            return None;
+        }
+        self.connection.take().filter(|connection| self.goes_on && !connection.has_bytes_ahead())
+    }
+
+    /// Bytes of memory that are kept for what comes.
+    #[cfg(test)]
+    pub(super) fn room_ahead(&self) -> usize {
+        self.connection.as_ref().map_or(0, Connection::room_ahead)
+    }
+
+    /// Append the next bytes, `at_most` so many. 0: that was all.
+    pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
+        let Some(connection) = self.connection.as_mut().filter(|_| self.framing != Framing::Length(0)) else {
+            return Ok(0);
+        };
+        if self.framing == Framing::Chunks(None) {
+            let line = connection.line().await?;
+            let size = chunk_length(&line).ok_or_else(|| invalid("a chunk has no length"))?;
+            if size == 0 {
+                // What stands after the last chunk are headers, which nobody has asked for.
+                let mut room = LONGEST_HEAD;
+                loop {
+                    let trailer = connection.line().await?;
+                    if trailer.is_empty() {
+                        break;
+                    }
+                    room = room.checked_sub(trailer.len()).ok_or_else(|| invalid("the trailers have no end"))?;
+                }
+                self.framing = Framing::Length(0);
+                return Ok(0);
+            }
+            self.framing = Framing::Chunks(Some(size));
+        }
+        let left = match self.framing {
+            Framing::Length(left) | Framing::Chunks(Some(left)) => left,
+            Framing::Close | Framing::Chunks(None) => u64::MAX,
+        };
+        let came = connection.read(into, at_most.min(usize::try_from(left).unwrap_or(usize::MAX))).await?;
+        let left = left - came as u64;
+        match &mut self.framing {
+            Framing::Close if came == 0 => self.framing = Framing::Length(0),
+            Framing::Close => {}
+            _ if came == 0 => return Err(ended_early()),
+            Framing::Chunks(_) if left == 0 => {
+                if !connection.line().await?.is_empty() {
+                    return Err(invalid("a chunk is longer than was told"));
+                }
+                self.framing = Framing::Chunks(None);
+            }
+            Framing::Chunks(of_this) => *of_this = Some(left),
+            Framing::Length(of_all) => *of_all = left,
+        }
+        Ok(came)
+    }
+}

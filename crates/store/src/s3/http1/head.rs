@@ -1,0 +1,314 @@
+//! Heads of answers: status, headers, and where the body ends.
+//!
+//! A head is found in time linear in its length, in however small pieces it comes, and is at most [`LONGEST_HEAD`] long. At
+//! most [`INTERIM_ANSWERS`] interim answers (1xx) come before the one that counts.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+
+use aws_smithy_runtime_api::http::Headers;
+use bytes::{Buf as _, BytesMut};
+
+/// Bytes and lines that a head may have. S3 sends some twenty lines of its own and 2 KiB of metadata, which is at most some 600 more.
+pub(crate) const LONGEST_HEAD: usize = 64 << 10;
+pub(crate) const HEADERS: usize = 1024;
+/// Lines for which there is room without an allocation.
+const USUAL_HEADERS: usize = 100;
+/// Interim answers to one request. Services send one (100), proxies perhaps a few more.
+pub(super) const INTERIM_ANSWERS: u32 = 16;
+
+/// What stands before a body.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    pub(super) headers: Headers,
+    pub(super) framing: Framing,
+    /// Whether another request may follow on the same connection.
+    pub(super) goes_on: bool,
+}
+
+/// Where a body ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Framing {
+    /// After so many more bytes.
+    Length(u64),
+    /// After a chunk of no bytes; so many are left of this one. None: the line that tells comes next.
+    Chunks(Option<u64>),
+    /// With the connection.
+    Close,
+}
+
+/// Finds the head of the answer to one request in bytes as they come.
+#[derive(Debug, Default)]
+pub(super) struct HeadReader {
+    /// So many bytes hold no end of a head.
+    searched: usize,
+    /// At this length they are parsed without an end as well, so that what is no HTTP is noticed early. Doubles each time.
+    parse_at: usize,
+    interim: u32,
+    /// Bytes that were parsed, the same ones perhaps several times.
+    #[cfg(test)]
+    pub(super) parsed: usize,
+}
+
+impl HeadReader {
+    /// The head that counts, and its length, once it is all there. Interim answers before it are taken out of `bytes`.
+    pub(super) fn find(&mut self, bytes: &mut BytesMut) -> io::Result<Option<(Head, usize)>> {
+        while self.is_worth_parsing(bytes) {
+            #[cfg(test)]
+            (self.parsed += bytes.len());
+            match read_head(bytes)? {
+                None => {
+                    self.searched = bytes.len();
+                    break;
+                }
+                // `searched` stays, so that it is found again.
+                Some((head, length)) if head.status >= 200 => return Ok(Some((head, length))),
+                Some((_, length)) => {
+                    bytes.advance(length);
+                    self.interim += 1;
+                    if self.interim > INTERIM_ANSWERS {
+                        return Err(invalid("one interim answer follows another without an end"));
+                    }
+                    (self.searched, self.parse_at) = (0, 0);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_worth_parsing(&mut self, bytes: &[u8]) -> bool {
+        if bytes.is_empty() {
+            return false;
+        }
+        // An end may have begun before what has come since.
+        let from = self.searched.saturating_sub(2);
+        if has_empty_line(&bytes[from..]) {
+            return true;
+        }
+        self.searched = bytes.len();
+        let due = bytes.len() >= self.parse_at.min(LONGEST_HEAD);
+        if due {
+            self.parse_at = 2 * bytes.len();
+        }
+        due
+    }
+}
+
+/// Whether a line ends and the next one is empty.
+fn has_empty_line(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        rest = &rest[end + 1..];
+        if rest.starts_with(b"\n") || rest.starts_with(b"\r\n") {
+            return true;
+        }
+    }
+    false
+}
+
+/// The head of an answer has more than [`LONGEST_HEAD`] bytes or [`HEADERS`] lines.
+#[derive(Debug)]
+pub(crate) struct HeadTooLarge;
+
+impl fmt::Display for HeadTooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the answer has more than {HEADERS} headers, or more than {} KiB of them", LONGEST_HEAD >> 10)
+    }
+}
+
+impl Error for HeadTooLarge {}
+
+/// A number of decimal digits and nothing else: neither a sign nor blanks.
+pub(super) fn plain_number(text: &str) -> Option<u64> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+pub(super) fn invalid(what: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, what)
+}
+
+/// A head and its length, once it is all there. A head that leaves in doubt what belongs to this answer is refused, so that
+/// no bytes of one answer are taken for another's.
+pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
+    if matches!(bytes.first(), Some(b'\r' | b'\n')) {
+        return Err(invalid("an empty line stands where the answer begins"));
+    }
+    let (mut few, mut many) = ([const { MaybeUninit::uninit() }; USUAL_HEADERS], Vec::new());
+    let mut answer = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    let mut parsed = parser.parse_response_with_uninit_headers(&mut answer, bytes, &mut few);
+    if matches!(parsed, Err(httparse::Error::TooManyHeaders)) {
+        many.resize(HEADERS, MaybeUninit::uninit());
+        answer = httparse::Response::new(&mut []);
+        parsed = parser.parse_response_with_uninit_headers(&mut answer, bytes, &mut many);
+    }
+    let length = match parsed {
+        Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
+        Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(io::Error::new(ErrorKind::InvalidData, HeadTooLarge));
+        }
+        Err(error) => return Err(invalid(&format!("the answer is no HTTP: {error}"))),
+    };
+    let status = answer.code.unwrap_or_default();
+    let mut headers = Headers::new();
+    let (mut told, mut chunked, mut goes_on) = (None, false, answer.version == Some(1));
+    for header in answer.headers.iter() {
+        let value =
+            std::str::from_utf8(header.value).map_err(|_| invalid(&format!("header {} is no text", header.name)))?;
+        if header.name.eq_ignore_ascii_case("content-length") {
+            let length =
+                plain_number(value.trim_matches([' ', '\t'])).ok_or_else(|| invalid("Content-Length is no number"))?;
+            if told.is_some_and(|before| before != length) {
+                return Err(invalid("there are two lengths"));
+            }
+            told = Some(length);
+        } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            if !value.trim().eq_ignore_ascii_case("chunked") {
+                return Err(invalid(&format!("transfer encoding {value:?}, which was not asked for")));
+            }
+            if chunked || answer.version != Some(1) {
+                return Err(invalid("the transfer encoding stands twice, or in an answer of HTTP/1.0"));
+            }
+            chunked = true;
+        } else if header.name.eq_ignore_ascii_case("connection") {
+            let says = |word| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(word));
+            goes_on = !says("close") && (goes_on || says("keep-alive"));
+        }
+        headers
+            .try_append(header.name.to_ascii_lowercase(), value.trim().to_owned())
+            .map_err(|error| invalid(&format!("header {}: {error}", header.name)))?;
+    }
+    if chunked && told.is_some() {
+        return Err(invalid("the answer has a length and chunks, and only one of them can be right"));
+    }
+    if status == 101 {
+        return Err(invalid("another protocol, which was not asked for"));
+    }
+    let has_no_body = matches!(status, 100..=199 | 204 | 304);
+    if has_no_body && (chunked || told.is_some_and(|length| length > 0)) {
+        // A body is announced that cannot come: what comes next would be taken for the next answer.
+        goes_on = false;
+    }
+    let framing = match told {
+        _ if has_no_body => Framing::Length(0),
+        _ if chunked => Framing::Chunks(None),
+        Some(length) => Framing::Length(length),
+        None => Framing::Close,
+    };
+    Ok(Some((Head { status, headers, framing, goes_on: goes_on && framing != Framing::Close }, length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What heads are made of, and what breaks readers of them.
+    const PIECES: &[&str] = &[
+        "HTTP/1.1 200 OK\r\n",
+        "HTTP/1.0 404 \r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "content-length: 5\r\n",
+        "Content-Length: +5\r\n",
+        "transfer-encoding: chunked\r\n",
+        "transfer-encoding: gzip, chunked\r\n",
+        "connection: close\r\n",
+        "etag: \"e\"\r\n",
+        "\r\n",
+        "\n",
+        "\r",
+        ":",
+        " ",
+        "\0",
+        "\u{e9}",
+        "x",
+        "content-length:18446744073709551616\r\n",
+        "x-amz-meta-a: b\r\n c\r\n",
+    ];
+
+    proptest! {
+        #[test]
+        fn a_head_is_read_the_same_however_much_of_it_has_come(
+            pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..12),
+            noise in proptest::collection::vec(any::<u8>(), 0..40),
+            noise_first: bool,
+        ) {
+            let mut bytes = pieces.concat().into_bytes();
+            if noise_first { bytes.splice(0..0, noise); } else { bytes.extend(noise); }
+            let whole = read_head(&bytes);
+            if let Ok(Some((head, length))) = &whole {
+                prop_assert!(*length <= bytes.len());
+                for end in 0..*length {
+                    prop_assert!(!matches!(read_head(&bytes[..end]), Ok(Some(_))), "{end} of {length} bytes are no head");
+                }
+                let again = read_head(&bytes[..*length]).unwrap().unwrap();
+                prop_assert_eq!((again.0.status, again.0.framing, again.1), (head.status, head.framing, *length));
+            }
+        }
+
+        #[test]
+        fn only_plain_numbers_are_lengths(text in "[0-9a-fxX+ \\-_]{0,20}") {
+            let decimal = !text.is_empty() && text.chars().all(|one| one.is_ascii_digit());
+            prop_assert!(plain_number(&text).is_none() || decimal);
+        }
+    }
+
+    #[test]
+    fn a_head_that_drips_is_parsed_a_few_times_and_not_for_each_byte() {
+        let long = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x-amz-meta-a: 0123456789\r\n".repeat(1000));
+        let (mut reader, mut bytes) = (HeadReader::default(), BytesMut::new());
+
+        for (sent, byte) in long.bytes().enumerate() {
+            bytes.extend_from_slice(&[byte]);
+            let found = reader.find(&mut bytes).unwrap();
+            assert_eq!(found.is_some(), sent + 1 == long.len());
+        }
+
+        assert!(reader.parsed <= 4 * long.len(), "{} bytes parsed of {}", reader.parsed, long.len());
+    }
+
+    #[test]
+    fn a_head_without_an_end_is_refused_at_the_longest_length() {
+        for line in ["x-amz-meta-a: 0123456789\r\n", "x"] {
+            let (mut reader, mut bytes) = (HeadReader::default(), BytesMut::from("HTTP/1.1 200 OK\r\na: "));
+            let refused = loop {
+                bytes.extend_from_slice(line.as_bytes());
+                match reader.find(&mut bytes) {
+                    Ok(found) => assert!(found.is_none()),
+                    Err(error) => break error,
+                }
+            };
+            assert!(refused.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<HeadTooLarge>), "{refused}");
+            assert!(bytes.len() <= LONGEST_HEAD + line.len());
+        }
+    }
+
+    #[test]
+    fn interim_answers_without_an_end_are_refused() {
+        for interim in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n"] {
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            for (count, accepted) in [(0, true), (1, true), (INTERIM_ANSWERS, true), (INTERIM_ANSWERS + 1, false)] {
+                let mut reader = HeadReader::default();
+                let mut bytes = BytesMut::from((interim.repeat(count as usize) + answer).as_str());
+                let found = reader.find(&mut bytes);
+                assert_eq!(found.is_ok(), accepted, "{count} times {interim:?}");
+                if let Ok(Some((head, _))) = found {
+                    assert_eq!(head.status, 200);
+                    assert!(reader.find(&mut bytes).unwrap().is_some(), "it is found again");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_http_is_refused_before_its_end() {
+        for text in ["220 mail.example.org ESMTP\r\n", "\r\n", "\n", "SSH-2.0-OpenSSH_9.6\r\n"] {
+            assert!(HeadReader::default().find(&mut BytesMut::from(text)).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Whole requests against mutations of recorded answers: each ends with a result or a classified error, and none is given
+//! the answer to another request.
+
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use seqferry_store::{CreateUpload, ListRequest, ObjectStore as _, S3Store, StoreError};
+
+use crate::server::{Reply, Then, Wire};
+use crate::{Write, get, store_at};
+
+#[path = "../../fuzz/mutate.rs"]
+mod mutate;
+
+use mutate::{Recorded, mutated, mutations};
+
+static CORPUS: LazyLock<Vec<Recorded>> = LazyLock::new(mutate::corpus);
+
+/// Operations whose answers are documents that the SDK reads, by the names of the recorded answers to them.
+const OPERATIONS: [&str; 7] = ["list", "list-parts", "list-uploads", "create", "complete", "copy", "tags"];
+
+/// Make the request. Returns how many entries its answer has.
+async fn ask(store: &S3Store, operation: &str) -> Result<usize, StoreError> {
+    match operation {
+        "list" => {
+            let request = ListRequest { bucket: "bucket".to_owned(), ..ListRequest::default() };
+            store.list(&request).await.map(|page| page.objects.len())
+        }
+        "list-parts" => store.list_parts("bucket", "key", "upload", None).await.map(|page| page.parts.len()),
+        "list-uploads" => store.list_uploads("bucket", "").await.map(|uploads| uploads.len()),
+        "create" => {
+            let upload = CreateUpload { bucket: "bucket".to_owned(), key: "key".to_owned(), ..CreateUpload::default() };
+            store.create_upload(&upload).await.map(|_| 1)
+        }
+        "complete" => Write::Complete.send(store).await.map(|_| 1),
+        "copy" => Write::Copy.send(store).await.map(|_| 1),
+        _ => store.get_tags("bucket", "key", None).await.map(|tags| tags.len()),
+    }
+}
+
+/// A page of a listing with one key.
+fn page(key: &str) -> Reply {
+    Reply::xml(&format!("<ListBucketResult><Contents><Key>{key}</Key><Size>1</Size></Contents></ListBucketResult>"))
+}
+
+#[test]
+fn requests_end_whatever_is_answered_and_none_gets_the_answer_to_another() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let to_send = Arc::clone(&answer);
+    let server = Wire::serve(move |request, _| match request.path() {
+        "/other" | "/other/" => page("other"),
+        "/bucket/second" => Reply::new(200, &[("etag", "\"e\"")], "second"),
+        _ => Reply::of_bytes(&to_send.lock().unwrap_or_else(PoisonError::into_inner), Then::Next),
+    });
+    let store = runtime.block_on(store_at(&server.url()));
+    let cases = ProptestConfig::default().cases / 4;
+    let strategy = (mutations(), proptest::sample::select(OPERATIONS.to_vec()));
+
+    TestRunner::new(ProptestConfig::with_cases(cases))
+        .run(&strategy, |((index, changes), operation)| {
+            let ending = format!("-{operation}");
+            let fitting: Vec<&Recorded> = CORPUS.iter().filter(|recorded| recorded.name.ends_with(&ending)).collect();
+            let recorded = fitting[index.index(fitting.len())];
+            let bytes = mutated(&recorded.bytes, &changes, &CORPUS);
+            answer.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&bytes);
+            runtime.block_on(async {
+                // What is still waited for then never comes.
+                match tokio::time::timeout(Duration::from_millis(200), ask(&store, operation)).await {
+                    Ok(Ok(entries)) => prop_assert!(entries <= bytes.len()),
+                    Ok(Err(error)) => prop_assert!(!error.code.is_empty() && !error.advice().is_empty()),
+                    Err(_) => {}
+                }
+                let other = ListRequest { bucket: "other".to_owned(), ..ListRequest::default() };
+                let listed = store.list(&other).await.unwrap();
+                prop_assert_eq!(listed.objects[0].key.as_str(), "other");
+                prop_assert_eq!(get(&store, "second").await.unwrap(), "second");
+                Ok(())
+            })
+        })
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_document_without_an_end_is_given_up() {
+    let endless = "<ListBucketResult>".to_owned() + &"<Contents><Key>k</Key></Contents>".repeat((33 << 20) / 33);
+    let server = Wire::always(Reply::xml(&endless));
+
+    let error = ask(&store_at(&server.url()).await, "list").await.unwrap_err();
+
+    assert!(error.message.contains("length limit exceeded"), "{error:?}");
+}
+
+#[tokio::test]
+async fn uploads_whose_markers_go_in_a_circle_are_not_listed_for_ever() {
+    let server = Wire::serve(|_, before| {
+        let marker = before % 2;
+        Reply::xml(&format!(
+            "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>{marker}</NextKeyMarker>\
+             <NextUploadIdMarker>u</NextUploadIdMarker></ListMultipartUploadsResult>"
+        ))
+    });
+
+    let error = ask(&store_at(&server.url()).await, "list-uploads").await.unwrap_err();
+
+    assert!(error.message.contains("has no end"), "{error:?}");
+}
