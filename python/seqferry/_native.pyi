@@ -323,6 +323,21 @@ class Engine:
         Raises:
             EngineError: the first that could not be removed; some of the others may have been.
         """
+    def list_page(
+        self,
+        endpoint: Endpoint,
+        bucket: str,
+        prefix: str,
+        *,
+        delimiter: str | None = None,
+        start_after: str | None = None,
+        continuation: str | None = None,
+        max_keys: int | None = None,
+    ) -> tuple[list[ObjectInfo], list[str], str | None]:
+        """One page of a listing in the service's order: objects, common prefixes, and the token of the next page.
+
+        One request, with few retries for a first page: a person may wait for it.
+        """
     @staticmethod
     def lease_clock() -> int:
         """Nanoseconds by the clock of leases, which goes on while the machine is suspended."""
@@ -339,3 +354,9 @@ class Engine:
 
         ``limit`` stops after about so many (one page at least).
         """
+
+def path_refusal(key: str, size: int) -> tuple[str, str] | None:
+    """Why no file below a folder can have this key, as code and cause with advice; None when one can."""
+
+def equal_as_listed(source: tuple[int, str], target: tuple[int, str]) -> str | None:
+    """What proves two objects (size, ETag) equal by their listings alone: ``etag``; None when that is not enough."""

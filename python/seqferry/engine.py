@@ -26,8 +26,22 @@ __all__ = [
     "Job",
     "ObjectInfo",
     "Progress",
+    "equal_as_listed",
+    "path_refusal",
     "version",
 ]
+
+
+def path_refusal(key: str, size: int) -> tuple[str, str] | None:
+    """Why no file below a folder can have this key, as code and cause with advice; None when one can."""
+    try:
+        return _native.path_refusal(key, size)
+    except UnicodeEncodeError:
+        # Halves of characters stand for bytes that are no UTF-8. What is asked for does not depend on them.
+        return _native.path_refusal(key.encode("utf-8", "replace").decode(), size)
+
+
+equal_as_listed: Final = _native.equal_as_listed
 
 
 def version() -> str:
@@ -182,6 +196,34 @@ class Engine:
                     yield page
             finally:
                 listing.close()
+
+    def list_after(self, place: Location, after: str, *, at_most: int | None = None) -> tuple[list[ObjectInfo], bool]:
+        """One page of the objects below ``place`` whose keys follow ``after``, and whether it is the last one.
+
+        One request, in the order of the service, which is that of keys nearly everywhere.
+        """
+        with _translated():
+            found, _, more = self._native.list_page(
+                _endpoint(place), place.container, place.key, start_after=after or None, max_keys=at_most
+            )
+        return found, more is None
+
+    def level(self, place: Location) -> Iterator[tuple[list[ObjectInfo], list[str]]]:
+        """Pages of one level: the objects directly at ``place.key``, and each "folder" below it once, as its prefix."""
+        more: str | None = None
+        seen: set[str | None] = set()
+        while True:
+            with _translated():
+                found, prefixes, more = self._native.list_page(
+                    _endpoint(place), place.container, place.key, delimiter="/", continuation=more
+                )
+            yield found, prefixes
+            if more is None:
+                return
+            if more in seen:
+                why = "the service answers with the same page token again and again"
+                raise StorageError(f"ListObjectsV2 {place.uri}: {why}", "object", "MalformedReply", "ListObjectsV2")
+            seen = {more}
 
     def start(
         self,

@@ -1,4 +1,4 @@
-"""Local paths: what a person wrote becomes a folder and a path below it; and which keys can be the names of files."""
+"""Local paths: what a person wrote becomes a folder and a path below it; folders that are made and looked at."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from seqferry.errors import StorageError, UsageError
-
-_MAX_NAME_BYTES: Final = 255
-"""Of one part of a path, on all file systems that matter here."""
-
-_UNFINISHED: Final = re.compile(r"\.seqferry-[0-9a-f]{32}\.(tmp|part|parts)")
-"""Names of files that hold what has not wholly arrived, as the engine gives them."""
 
 LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder"})
 """Codes of what is met on a disk and that nobody meant to copy: it is left out, which is no failure."""
@@ -89,32 +83,6 @@ def _is_of_the_system(path: str) -> bool:
         places.append(os.readlink(path))
     shared_memory = "/dev/shm/"  # noqa: S108 - an ordinary file system
     return any(place.startswith(("/dev/", "/proc/")) and not place.startswith(shared_memory) for place in places)
-
-
-def refusal(key: str, size: int) -> tuple[str, str] | None:
-    """Why no file below a folder can be called ``key``, as code and advice; None when one can.
-
-    The engine refuses the same, and by looking at the disk also what depends on it (a file where a folder is needed).
-    """
-    if "\0" in key:
-        return "NulInKey", "A NUL byte cannot be in the name of a file."
-    if key.endswith("/") and size > 0:
-        return "FolderWithBytes", "A key with a last slash is a folder, which holds no bytes of its own."
-    segments = key.removesuffix("/").split("/")
-    if "" in segments:
-        return "EmptySegment", "A path has a name between any two slashes, and none of ours begins with one."
-    if "." in segments or ".." in segments:
-        return "DotSegment", "A key with . or .. between its slashes could lead out of the target folder."
-    # Names are looked at one by one only where a key may hold what is looked for: there is a key for each object.
-    if _size(key) > _MAX_NAME_BYTES and any(_size(segment) > _MAX_NAME_BYTES for segment in segments):
-        return "NameTooLong", f"The name of a file or folder has at most {_MAX_NAME_BYTES} bytes."
-    if ".seqferry-" in key and any(_UNFINISHED.fullmatch(segment) for segment in segments):
-        return "ReservedName", "Names of this form are kept for files that have not wholly arrived."
-    return None
-
-
-def _size(name: str) -> int:
-    return len(name.encode("utf-8", "surrogateescape"))
 
 
 @cache

@@ -1,92 +1,172 @@
-"""Forming batches out of a stream of listed objects: pure, so that it is tested without a database or a storage.
+"""What happens to one object: where it goes, whether it is copied, skipped, left out or refused, and why. Decided here.
 
-A batch is the unit that a worker takes, and that is taken up again after a kill. Each costs a workflow (about ten small
-database writes) and a place among the few that a worker runs at once. Small objects go together, and so do giants, of
-``GIANT`` bytes or more, but fewer of them: enough at once to fill S3, since each waits for the slowest of its own
-parts in the end, and few enough for a job to be shared by several workers.
+The transfer, its dry run, the removal of a sync and the doors for Nextflow ask here; so will the mount, the gateway and
+manifests. Which keys can be paths, and what proves two objects equal, is asked of the engine.
+
+What must stay true: no request, no clock and no disk: the same answer for a dry run and for the transfer itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Literal, NamedTuple, Protocol
 
-GIANT: Final = 1024**3
+from seqferry import local
+from seqferry.engine import equal_as_listed, path_refusal
+from seqferry.models import LocalFolder, Location, TransferSpec
+from seqferry.spec import is_same_store, source_key, target_key
 
+Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
+"""``leave_out``: nobody meant to copy it, which is no failure. ``ignore``: the same, and nothing is recorded of it."""
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How much goes into one batch; one object always does."""
-
-    objects: int
-    bytes: int
+_MAX_KEY_BYTES: Final = 1024
 
 
-SMALL: Final = Limit(objects=1000, bytes=8 * 1024**3)
-GIANTS: Final = Limit(objects=16, bytes=512 * 1024**3)
+class Decision(NamedTuple):
+    """What happens to one object of the source.
+
+    Attributes:
+        code, reason: why it is refused or left out, for machines and in words.
+        verified: what the skip rests on.
+    """
+
+    action: Action
+    target_key: str
+    code: str | None = None
+    reason: str | None = None
+    verified: str | None = None
 
 
-class Sized(Protocol):
+class Listed(Protocol):
+    """An object as a listing shows it."""
+
+    @property
+    def key(self) -> str: ...
     @property
     def size(self) -> int: ...
+    @property
+    def etag(self) -> str: ...
+    @property
+    def refusal(self) -> tuple[str, str] | None: ...
 
 
-Item = TypeVar("Item", bound=Sized)
+def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Listed | None = None) -> Decision:
+    """What happens to ``found``, an object of the source. The spec as a whole has been ``checked``.
 
-
-class Batcher(Generic[Item]):
-    """Takes objects in any order and gives batches as soon as they are full. Holds at most one batch of each kind."""
-
-    def __init__(self) -> None:
-        self._small = _Group[Item](SMALL)
-        self._giants = _Group[Item](GIANTS)
-
-    def add(self, items: Sequence[Item]) -> Iterator[list[Item]]:
-        for item in items:
-            group = self._giants if item.size >= GIANT else self._small
-            if not group.has_room(item):
-                yield group.take()
-            group.add(item)
-
-    def rest(self) -> Iterator[list[Item]]:
-        for group in (self._giants, self._small):
-            if group.items:
-                yield group.take()
-
-
-class _Group(Generic[Item]):
-    def __init__(self, limit: Limit) -> None:
-        self.items: list[Item] = []
-        self._limit = limit
-        self._bytes = 0
-
-    def has_room(self, item: Item) -> bool:
-        fits = len(self.items) < self._limit.objects and self._bytes + item.size <= self._limit.bytes
-        return fits or not self.items
-
-    def add(self, item: Item) -> None:
-        self.items.append(item)
-        self._bytes += item.size
-
-    def take(self) -> list[Item]:
-        full, self.items, self._bytes = self.items, [], 0
-        return full
-
-
-def priority(items: Sequence[Sized]) -> int:
-    """Place in the queue, lower is earlier: the biggest object first, so that no giant is left for the end.
-
-    1 for objects of 2^50 bytes and more, one later for each halving.
+    Args:
+        own: the folder of our records.
+        there: what a listing shows under the target key, where ``compares_listings``.
     """
-    return priority_of(biggest(items))
+    to = target_key(spec, found.key)
+    if is_left_out(spec, found.key, found.size):
+        return Decision("ignore", to)
+    refused = refusal(spec, found.key, to, found.size, found.refusal, own)
+    if refused is not None:
+        return Decision("leave_out" if refused[0] in local.LEFT_OUT else "refuse", to, *refused)
+    if there is not None and there.refusal is None:
+        verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
+        if verified is not None:
+            return Decision("skip", to, verified=verified)
+    return Decision("copy", to)
 
 
-def biggest(items: Sequence[Sized]) -> int:
-    """The size of the biggest object; 0 where there is none."""
-    return max((item.size for item in items), default=0)
+def compares_listings(spec: TransferSpec) -> bool:
+    """Whether equal ETags in the listings of both sides are enough to skip an object."""
+    on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
+    return spec.if_exists == "same" and spec.verify == "auto" and not on_disk
 
 
-def priority_of(biggest: int) -> int:
-    """``priority`` of objects of which the biggest has so many bytes."""
-    return 1 + max(0, 50 - biggest.bit_length())
+def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
+    """True for the empty object whose key is the source prefix itself, when the target is the root of a bucket.
+
+    Such markers are made by consoles for "folders". Nothing of the key would be left, and there is nothing to copy.
+    """
+    return size == 0 and source_key == spec.strip and target_key(spec, source_key) == ""
+
+
+def refusal(
+    spec: TransferSpec,
+    source_key: str,
+    target_key: str,
+    size: int,
+    listed: tuple[str, str] | None = None,
+    own: str | None = None,
+) -> tuple[str, str] | None:
+    """Why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
+
+    ``listed`` is why the listing says that it is no object, if so; ``own`` the folder of our records.
+    """
+
+    # Nearly all objects can be copied: what is said of the others is put into words for them only.
+    def source() -> str:
+        return spec.source.at(source_key)
+
+    if listed is not None:
+        return listed[0], f"{source()}: {listed[1]}"
+    if own is not None and (is_own(spec.source, source_key, own) or is_own(spec.target, target_key, own)):
+        return "StateFolder", f"{source()}: records of transfers, which change as this one goes on, are kept in {own}."
+    if isinstance(spec.target, LocalFolder) and target_key != "":
+        if (refused := path_refusal(target_key, size)) is None:
+            return None
+        return refused[0], f"{source()} cannot be a file in {spec.target.path}: {refused[1]}"
+    if target_key == "":
+        why = f"{source()} is the source prefix itself, so that no name is left for it in {spec.target.at('')}."
+        return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
+    # The storage may hold keys that are not UTF-8: they count as many bytes as they have.
+    size = len(target_key.encode("utf-8", "surrogateescape"))
+    if size > _MAX_KEY_BYTES:
+        why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
+        return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
+    if spec.keys is None and not spec.single and target_key.startswith(spec.source.key) and is_same_store(spec):
+        target = spec.target.at(target_key)
+        why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
+        return "TargetInsideSource", f"{why} Choose a target outside of the source."
+    return None
+
+
+def is_own(place: Location, key: str, own: str) -> bool:
+    """Whether a key of this place is in the folder of our records."""
+    within = local.below(place.path, own) if isinstance(place, LocalFolder) else None
+    return within is not None and key.startswith(within)
+
+
+# --- removal ----------------------------------------------------------------------------------------------------------
+
+
+class Kept(NamedTuple):
+    """Why nothing is removed at the target. ``is_failure``: the transfer ends as failed for it."""
+
+    code: str
+    reason: str
+    is_failure: bool
+
+
+def why_kept(spec: TransferSpec, objects: int, failed: int) -> Kept | None:
+    """Why nothing may be removed after so many objects of the source, of which so many do not arrive; None when it may.
+
+    A source that could not be read, or is empty, is no reason to remove anything.
+    """
+    if failed:
+        return Kept("NotAllArrived", f"Nothing is removed when not all can arrive. {failed} objects failed.", False)
+    if objects == 0:
+        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}."
+        return Kept("EmptySource", f"{why} Check the source; to empty a target, remove it yourself.", True)
+    return None
+
+
+def too_many(spec: TransferSpec, found: int) -> Kept | None:
+    """Why nothing is removed when so many objects would be; None when they are within ``max_delete``."""
+    if spec.max_delete is None or found <= spec.max_delete:
+        return None
+    why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source."
+    advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
+    return Kept("TooManyToDelete", f"{why} {advice}", True)
+
+
+def removable(spec: TransferSpec, there: Listed, own: str) -> str | None:
+    """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
+
+    None for what is never removed: what is no object, and records of ours.
+    """
+    if there.refusal is not None or is_own(spec.target, there.key, own):
+        return None
+    return source_key(spec, there.key)

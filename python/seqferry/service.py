@@ -288,14 +288,14 @@ class Service:
 
     # --- the storage ---
 
-    def check(self, spec: TransferSpec) -> None:
+    def check(self, spec: TransferSpec) -> sources.Preflight:
         """See that both buckets can be used and that the objects which were named are there.
 
         Raises:
             UsageError: the spec makes no sense, or a named object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
-        sources.check(self.engine, access.resolved(spec))
+        return sources.check(self.engine, access.resolved(spec))
 
     def check_folders(self, status: Status) -> None:
         """See that the folders of a transfer that has begun are there, before going on ends it for want of them.
@@ -350,14 +350,10 @@ class Service:
         def refuse(missing: list[str]) -> None:
             raise sources.missing_error(self.engine, spec, missing)
 
-        for page in sources.objects(self.engine, spec, refuse):
-            for info in page:
-                target_key = specs.target_key(spec, info.key)
-                refused = specs.refusal(
-                    spec, info.key, target_key, info.size, info.refusal, str(self.settings.state_dir)
-                )
-                left_out = refused is not None and refused[0] in local.LEFT_OUT
-                yield PlannedCopy(info.key, target_key, info.size, refused and refused[1], left_out)
+        for page in sources.decided(self.engine, spec, refuse, str(self.settings.state_dir)):
+            for info, decision in page:
+                left_out = decision.action == "leave_out"
+                yield PlannedCopy(info.key, decision.target_key, info.size, decision.reason, left_out)
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""

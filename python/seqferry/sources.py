@@ -4,35 +4,85 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from seqferry import local
+from seqferry import local, planning
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.models import LocalFolder, Location, TransferSpec
-from seqferry.spec import checked, is_left_out, is_own, source_key
+from seqferry.planning import Decision
+from seqferry.spec import checked, target_key
 
 log: Final = logging.getLogger("seqferry.sources")
 
 _LOOKED_UP_AT_ONCE: Final = 1000
 _NAMED_AT_MOST: Final = 20
+_TARGET_PAGES: Final = 4
+"""Requests for what is at the target of one page. Where more lies in between, looking each object up is no dearer."""
 
 
-def check(engine: Engine, spec: TransferSpec) -> None:
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What a look before the start has found, so that a transfer which begins at once asks for nothing twice.
+
+    Attributes:
+        found: all objects that were named; None when none were, or too many to keep.
+        target_absent: nothing is at the target; None when that was not asked.
+        at_target: what is at the target of a single object.
+    """
+
+    found: tuple[ObjectInfo, ...] | None = None
+    target_absent: bool | None = None
+    at_target: ObjectInfo | None = None
+
+
+def check(engine: Engine, spec: TransferSpec) -> Preflight:
     """See that both buckets can be used and that objects which were named are there.
 
     Raises:
         UsageError: the spec makes no sense, or a named object is not there.
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
-    check_buckets(engine, checked(spec))
-    if spec.keys is not None or spec.single:
-        missing: list[str] = []
-        for _ in objects(engine, spec, missing.extend):
-            pass
-        if missing:
-            raise missing_error(engine, spec, missing)
+    checked(spec)
+    if spec.single:
+        return _check_single(engine, spec)
+    check_buckets(engine, spec)
+    if spec.keys is None:
+        return Preflight()
+    missing: list[str] = []
+    found: list[ObjectInfo] = []
+    for page in objects(engine, spec, missing.extend):
+        if len(found) <= _LOOKED_UP_AT_ONCE:
+            found += page
+    if missing:
+        raise missing_error(engine, spec, missing)
+    return Preflight(found=tuple(found) if len(found) <= _LOOKED_UP_AT_ONCE else None)
+
+
+def _check_single(engine: Engine, spec: TransferSpec) -> Preflight:
+    """The object itself shows whether its bucket can be used, and a look at the target whether that one can.
+
+    The buckets are asked for only when something is wrong, to say what.
+    """
+    try:
+        found = engine.head(spec.source, [spec.source.key])[0]
+    except StorageError:
+        check_buckets(engine, spec)
+        raise
+    if found is None:
+        check_buckets(engine, spec)
+        raise missing_error(engine, spec, [spec.source.key])
+    if isinstance(spec.target, LocalFolder):
+        local.check_target(spec.target.path)
+        return Preflight(found=(found,))
+    try:
+        listed, _ = engine.list_after(spec.target, "", at_most=1)
+    except StorageError:
+        check_buckets(engine, spec)
+        return Preflight(found=(found,))
+    there = next((info for info in listed if info.key == spec.target.key), None)
+    return Preflight((found,), not listed, there)
 
 
 def check_buckets(engine: Engine, spec: TransferSpec) -> None:
@@ -65,22 +115,85 @@ def _is_denied(why: StorageError) -> bool:
     return why.error_class == "person" and why.error_code in ("AccessDenied", "Forbidden")
 
 
+def decided(
+    engine: Engine,
+    spec: TransferSpec,
+    missing: Callable[[list[str]], None],
+    own: str | None = None,
+    *,
+    compare: bool = False,
+    known: Preflight | None = None,
+) -> Iterator[list[tuple[ObjectInfo, Decision]]]:
+    """Pages of the objects that the spec asks for, each with what happens to it; as ``objects``.
+
+    With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
+    """
+    compare = compare and planning.compares_listings(spec)
+    known_there = None if known is None else known.at_target
+    pages = objects(engine, spec, missing) if known is None or known.found is None else iter([[*known.found]])
+    for page in pages:
+        if known_there is not None:
+            there = {known_there.key: known_there} if compare else {}
+        else:
+            there = _at_target(engine, spec, page) if compare and page else {}
+        found = [
+            (info, planning.decide(spec, info, own, there.get(target_key(spec, info.key)) if there else None))
+            for info in page
+        ]
+        kept = [one for one in found if one[1].action != "ignore"]
+        if len(kept) < len(found):
+            log.info("left out %s: it is empty, and no name is left for it in %s", spec.source.uri, spec.target.at(""))
+        yield kept
+
+
+def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:
+    """What listings show of the targets of a page, by key, in a few requests.
+
+    Whatever the order of the service, or when it may not be listed: what is not found is looked up when it is copied.
+    """
+    keys = sorted((target_key(spec, info.key) for info in page), key=_in_bytes)
+    wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
+    found: dict[str, ObjectInfo] = {}
+    for _ in range(_TARGET_PAGES):
+        try:
+            listed, ended = engine.list_after(spec.target, after)
+        except StorageError as why:
+            log.info("objects at %s are looked up one by one: %s", spec.target.uri, why)
+            break
+        found |= {info.key: info for info in listed if info.key in wanted}
+        if ended or not listed or _in_bytes(listed[-1].key) >= last or listed[-1].key == after:
+            break
+        after = listed[-1].key
+    return found
+
+
+def _before(key: str, prefix: str) -> str:
+    """A text shortly before ``key`` in the order of keys, and not before all with the prefix; empty for the first."""
+    if len(key) <= len(prefix):
+        return ""
+    head, end = key[:-1], ord(key[-1])
+    # Printable ASCII, so that it is valid wherever keys are.
+    return f"{head}{chr(end - 1)}~" if 0x21 <= end <= 0x7E else head
+
+
+def _in_bytes(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
+
+
 def objects(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None]) -> Iterator[list[ObjectInfo]]:
     """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
 
-    What ``spec.is_left_out`` is not among them, and the log says so. ``missing`` is called with named keys that are not
-    there.
+    ``missing`` is called with named keys that are not there.
 
     Raises:
         StorageError: the listing failed.
     """
     if spec.keys is None and not spec.single:
-        for page in engine.list(spec.source):
-            yield _wanted(spec, page)
+        yield from engine.list(spec.source)
         return
     for keys in _chunks(_named(spec)):
         found = engine.head(spec.source, keys)
-        yield _wanted(spec, [info for info in found if info is not None])
+        yield [info for info in found if info is not None]
         absent = [key for key, info in zip(keys, found, strict=True) if info is None]
         if absent:
             missing(absent)
@@ -128,9 +241,7 @@ def extras(
         target = replace(target, symlinks="skip")
     for page in engine.list(target):
         there = {
-            source_key(spec, info.key): (info.key, info.etag)
-            for info in page
-            if info.refusal is None and not is_own(spec.target, info.key, own)
+            key: (info.key, info.etag) for info in page if (key := planning.removable(spec, info, own)) is not None
         }
         if refused is not None and len(refused) < _NAMED_AT_MOST:
             refused += [
@@ -140,13 +251,6 @@ def extras(
         for keys in _chunks(unknown(list(there))):
             found = engine.head(spec.source, keys)
             yield dict(there[key] for key, info in zip(keys, found, strict=True) if info is None)
-
-
-def _wanted(spec: TransferSpec, page: list[ObjectInfo]) -> list[ObjectInfo]:
-    kept = [info for info in page if not is_left_out(spec, info.key, info.size)]
-    if len(kept) < len(page):
-        log.info("left out %s: it is empty, and no name is left for it in %s", spec.source.uri, spec.target.at(""))
-    return kept
 
 
 def _named(spec: TransferSpec) -> list[str]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from seqferry import endpoints, local
 from seqferry.errors import UsageError
-from seqferry.models import IfExists, LocalFolder, Location, S3Location, Symlinks, TransferSpec, Verify, Way
+from seqferry.models import IfExists, LocalFolder, S3Location, Symlinks, TransferSpec, Verify, Way
 
 MIB: Final = 1024 * 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -252,12 +252,6 @@ def checked(spec: TransferSpec) -> TransferSpec:
     return spec
 
 
-def is_own(place: Location, key: str, own: str) -> bool:
-    """Whether a key of this place is in the folder of our records."""
-    within = local.below(place.path, own) if isinstance(place, LocalFolder) else None
-    return within is not None and key.startswith(within)
-
-
 def is_same_store(spec: TransferSpec) -> bool:
     """True when source and target are in the same bucket of the same endpoint."""
     return not is_local(spec) and spec.source.container == spec.target.container and _on_one_endpoint(spec)
@@ -293,55 +287,6 @@ def target_key(spec: TransferSpec, source_key: str) -> str:
 def source_key(spec: TransferSpec, target_key: str) -> str:
     """Where what is at ``target_key`` would come from: the other way round of ``target_key`` for all of a prefix."""
     return spec.strip + target_key.removeprefix(spec.target.key)
-
-
-def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
-    """True for the empty object whose key is the source prefix itself, when the target is the root of a bucket.
-
-    Such markers are made by consoles for "folders". Nothing of the key would be left, and there is nothing to copy.
-    """
-    return size == 0 and source_key == spec.strip and target_key(spec, source_key) == ""
-
-
-def refusal(
-    spec: TransferSpec,
-    source_key: str,
-    target_key: str,
-    size: int,
-    listed: tuple[str, str] | None = None,
-    own: str | None = None,
-) -> tuple[str, str] | None:
-    """Why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
-
-    What depends on the single key only: the spec as a whole has been ``checked``, and what ``is_left_out`` not listed.
-    ``listed`` is why the listing says that it is no object, if so; ``own`` the folder of our records.
-    """
-
-    # Nearly all objects can be copied: what is said of the others is put into words for them only.
-    def source() -> str:
-        return spec.source.at(source_key)
-
-    if listed is not None:
-        return listed[0], f"{source()}: {listed[1]}"
-    if own is not None and (is_own(spec.source, source_key, own) or is_own(spec.target, target_key, own)):
-        return "StateFolder", f"{source()}: records of transfers, which change as this one goes on, are kept in {own}."
-    if isinstance(spec.target, LocalFolder) and target_key != "":
-        if (refused := local.refusal(target_key, size)) is None:
-            return None
-        return refused[0], f"{source()} cannot be a file in {spec.target.path}. {refused[1]}"
-    if target_key == "":
-        why = f"{source()} is the source prefix itself, so that no name is left for it in {spec.target.at('')}."
-        return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
-    # The storage may hold keys that are not UTF-8: they count as many bytes as they have.
-    size = len(target_key.encode("utf-8", "surrogateescape"))
-    if size > _MAX_KEY_BYTES:
-        why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
-        return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
-    if spec.keys is None and not spec.single and target_key.startswith(spec.source.key) and is_same_store(spec):
-        target = spec.target.at(target_key)
-        why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
-        return "TargetInsideSource", f"{why} Choose a target outside of the source."
-    return None
 
 
 def _check_key(key: str) -> None:

@@ -30,13 +30,14 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 import sqlalchemy as sa
 
-from seqferry import names, planning, private
+from seqferry import batching, names, private
 from seqferry.config import Settings
 from seqferry.db import live, objects, outage, samples, transfers
 from seqferry.db.quiet import quieten_dbos
 from seqferry.errors import ConfigError, WorkerBusyError
 from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
+from seqferry.sources import Preflight
 from seqferry.workflows import direct, liveness
 from seqferry.workflows import transfer as of_transfer
 from seqferry.workflows.lanes import Lanes
@@ -144,8 +145,12 @@ class Worker:
         """``submission``, of which only the id is wanted."""
         return self.submission(spec, actor=actor).id
 
-    def submission(self, spec: TransferSpec, *, actor: str, new: bool = False) -> Submission:
+    def submission(
+        self, spec: TransferSpec, *, actor: str, new: bool = False, known: Preflight | None = None
+    ) -> Submission:
         """Record a transfer as ``Service.submission`` does; do it here, without the queue as long as it is small.
+
+        ``known`` was found out by ``Service.check`` just now: it is not asked for again.
 
         Raises:
             UsageError: the spec makes no sense.
@@ -155,6 +160,8 @@ class Worker:
         with self._lock:  # else *control* could take it for somebody else's before it is known to be ours
             submission = self._service.submission(spec, actor=actor, queued=False, new=new)
             if not (submission.goes_on or submission.blocked):
+                if known is not None:
+                    self._runtime.keep_preflight(submission.id, known)
                 thread = threading.Thread(
                     target=self._do_directly, args=(submission.id,), name="seqferry-direct", daemon=True
                 )
@@ -287,7 +294,7 @@ class Worker:
             for transfer_id, lane in left.items():
                 self._runtime.queue.enqueue_transfer(connection, transfer_id, lane)
                 for number, biggest in objects.open_batch_sizes(connection, transfer_id):
-                    priority = planning.priority_of(biggest)
+                    priority = batching.priority_of(biggest)
                     self._runtime.queue.enqueue_batch(connection, transfer_id, lane, number, priority)
 
     def _unfinished(self, after: str, limit: int) -> dict[str, str | None]:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from control import counters_fit_rows, spec_on, until_ended
 from mirror import MULTIPART, SMALL, digests, fill, open_uploads
 
-from seqferry import planning, stored_spec
+from seqferry import batching, stored_spec
 from seqferry.config import Settings
 from seqferry.db.tables import object_
 from seqferry.models import TransferSpec
@@ -157,7 +157,7 @@ def test_a_worker_that_stops_leaves_uploads_open_and_the_next_one_goes_on_with_t
 @pytest.fixture
 def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of one object, of which four are done without the queue."""
-    monkeypatch.setattr(planning, "SMALL", planning.Limit(objects=1, bytes=planning.SMALL.bytes))
+    monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=1, bytes=batching.SMALL.bytes))
     monkeypatch.setattr(direct, "BATCHES", 4)
 
 
@@ -199,9 +199,9 @@ def test_when_there_are_more_the_queue_takes_over_what_is_under_way(
 
 
 _CP_MANY = """
-from seqferry import planning
+from seqferry import batching
 from seqferry.workflows import direct
-planning.SMALL = planning.Limit(objects=1, bytes=planning.SMALL.bytes)
+batching.SMALL = batching.Limit(objects=1, bytes=batching.SMALL.bytes)
 direct.BATCHES = 4
 """
 
@@ -243,7 +243,7 @@ def test_copying_begins_while_the_source_is_still_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fill(s3server, buckets[0], {f"run/{number:04}": 0 for number in range(1100)}, rng)
-    monkeypatch.setattr(planning, "SMALL", planning.Limit(objects=500, bytes=planning.SMALL.bytes))
+    monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=500, bytes=batching.SMALL.bytes))
 
     with Worker.start(own.settings, own, queue=False) as worker:
         with held(proxy, "ListObjectsV2", bucket=buckets[0], after=1):

@@ -13,7 +13,7 @@ from control import counters_fit_rows, settings_for, until_ended
 from ferry import Ferry
 from mirror import MULTIPART, SMALL, keys
 
-from seqferry import planning
+from seqferry import batching
 from seqferry.config import Settings
 from seqferry.errors import StorageError, UsageError, WorkerBusyError
 from seqferry.models import S3Location, TransferSpec
@@ -362,7 +362,7 @@ def test_an_object_for_which_the_target_leaves_no_key_fails_and_the_rest_arrives
 
 def test_a_big_source_is_planned_while_the_first_batches_run(proxied: Ferry, proxy: Proxy) -> None:
     """The storage does not tell of the last object before one of the first batch has arrived."""
-    names = [f"{number:05d}" for number in range(2 * planning.SMALL.objects + 1)]
+    names = [f"{number:05d}" for number in range(2 * batching.SMALL.objects + 1)]
     proxied.fill({f"run/{name}": 1 for name in names})
     proxied.work()
     spec = replace(proxied.spec("run/", ""), keys=tuple(names))

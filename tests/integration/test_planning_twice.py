@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seqferry import names
+from seqferry.batching import GIANT, GIANTS
 from seqferry.db import transfers
 from seqferry.db.objects import Planned
 from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
-from seqferry.planning import GIANT, GIANTS
 from seqferry.service import Service
 from seqferry.workflows.runtime import Runtime
 from seqferry.workflows.transfer import Planner

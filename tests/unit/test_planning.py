@@ -1,70 +1,106 @@
-"""Batches out of a stream of objects."""
+"""What happens to one object is decided in one place, without a storage."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from seqferry.planning import GIANT, GIANTS, SMALL, Batcher, priority
+from seqferry import planning
+from seqferry.models import LocalFolder, S3Location, TransferSpec
+
+SPEC = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
+PLAIN = "d41d8cd98f00b204e9800998ecf8427e"
+OTHER = "900150983cd24fb0d6963f7d28e17f72"
 
 
 @dataclass(frozen=True)
-class Thing:
-    number: int
-    size: int
+class Found:
+    key: str
+    size: int = 3
+    etag: str = PLAIN
+    refusal: tuple[str, str] | None = None
 
 
-_SIZES = st.one_of(st.integers(0, 1000), st.integers(GIANT - 2, GIANT + 2), st.integers(0, 50 * 1000**4))
+def test_an_object_goes_below_the_target() -> None:
+    assert planning.decide(SPEC, Found("run/a")) == planning.Decision("copy", "in/a")
 
 
-def _batches(pages: list[list[Thing]]) -> list[list[Thing]]:
-    batcher = Batcher[Thing]()
-    return [batch for page in pages for batch in batcher.add(page)] + list(batcher.rest())
+@pytest.mark.parametrize(
+    ("etag", "there", "action"),
+    [
+        (PLAIN, Found("in/a"), "skip"),
+        (PLAIN, Found("in/a", size=4), "copy"),
+        (PLAIN, Found("in/a", etag=OTHER), "copy"),
+        (PLAIN, None, "copy"),
+        (f"{PLAIN}-3", Found("in/a", etag=f"{PLAIN}-3"), "skip"),
+        (f"{PLAIN}-3", Found("in/a", etag=f"{PLAIN}-4"), "copy"),
+        ("opaque", Found("in/a", etag="opaque"), "copy"),
+        ("", Found("in/a", etag=""), "copy"),
+        (PLAIN, Found("in/a", refusal=("SymlinkSkipped", "it is a link")), "copy"),
+    ],
+)
+def test_equal_digests_in_both_listings_are_enough_to_skip(etag: str, there: Found | None, action: str) -> None:
+    decision = planning.decide(SPEC, Found("run/a", etag=etag), there=there)
+
+    assert (decision.action, decision.verified) == (action, "etag" if action == "skip" else None)
 
 
-@given(st.lists(_SIZES, max_size=300), st.integers(1, 50))
-def test_each_object_is_in_exactly_one_batch(sizes: list[int], page: int) -> None:
-    things = [Thing(number, size) for number, size in enumerate(sizes)]
-
-    batches = _batches([things[start : start + page] for start in range(0, len(things), page)])
-
-    assert sorted(thing.number for batch in batches for thing in batch) == list(range(len(sizes)))
-    for batch in batches:
-        [limit] = {GIANTS if thing.size >= GIANT else SMALL for thing in batch}
-        assert 0 < len(batch) <= limit.objects
-        assert len(batch) == 1 or sum(thing.size for thing in batch) <= limit.bytes
-
-
-def test_many_small_ones_fill_whole_batches() -> None:
-    batches = _batches([[Thing(number, 1) for number in range(2500)]])
-
-    assert [len(batch) for batch in batches] == [1000, 1000, 500]
+@pytest.mark.parametrize(
+    ("spec", "compares"),
+    [
+        (SPEC, True),
+        (replace(SPEC, if_exists="overwrite"), False),
+        (replace(SPEC, if_exists="skip"), False),
+        (replace(SPEC, if_exists="fail"), False),
+        (replace(SPEC, verify="checksum"), False),
+        (replace(SPEC, verify="content"), False),
+        (replace(SPEC, source=LocalFolder("/data/run")), False),
+        (replace(SPEC, target=LocalFolder("/data/run")), False),
+    ],
+)
+def test_listings_are_compared_only_where_that_is_what_was_asked_for(spec: TransferSpec, compares: bool) -> None:
+    assert planning.compares_listings(spec) == compares
 
 
-def test_giants_go_together_but_fewer_of_them() -> None:
-    things = [Thing(number, GIANT if number % 2 else 1) for number in range(2 * GIANTS.objects + 2)]
-    batcher = Batcher[Thing]()
+@pytest.mark.parametrize(
+    ("target", "found", "action", "code"),
+    [
+        (S3Location("to", "in/"), Found("run/a", refusal=("SpecialFile", "a pipe")), "leave_out", "SpecialFile"),
+        (S3Location("to", "in/"), Found("run/a", refusal=("Unreadable", "no")), "refuse", "Unreadable"),
+        (S3Location("to", ""), Found("run/", size=0), "ignore", None),
+        (S3Location("to", ""), Found("run/", size=1), "refuse", "EmptyTargetKey"),
+        (S3Location("to", "x" * 1020), Found("run/abcde"), "refuse", "TargetKeyTooLong"),
+        (LocalFolder("/data"), Found("run/a/../b"), "refuse", "DotSegment"),
+        (LocalFolder("/data"), Found("run/\udcff" + "a" * 255), "refuse", "NameTooLong"),
+        (LocalFolder("/state"), Found("run/records.db"), "leave_out", "StateFolder"),
+    ],
+)
+def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
+    target: S3Location | LocalFolder, found: Found, action: str, code: str | None
+) -> None:
+    decision = planning.decide(replace(SPEC, target=target), found, own="/state")
 
-    assert list(batcher.add(things)) == [things[1 : 2 * GIANTS.objects : 2]]
-    assert list(batcher.rest()) == [[things[-1]], things[::2]]
-    assert list(batcher.rest()) == []
+    assert (decision.action, decision.code) == (action, code)
+    assert (decision.reason is None) == (code is None)
 
 
-def test_an_object_larger_than_any_batch_is_one_by_itself() -> None:
-    batches = _batches([[Thing(0, GIANT), Thing(1, GIANTS.bytes + 1), Thing(2, GIANT)]])
+def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> None:
+    spec = replace(SPEC, delete=True, max_delete=2)
 
-    assert [[thing.number for thing in batch] for batch in batches] == [[0], [1], [2]]
+    empty, failed = planning.why_kept(spec, 0, 0), planning.why_kept(spec, 5, 1)
+    assert empty is not None
+    assert failed is not None
+    assert (empty.code, empty.is_failure) == ("EmptySource", True)
+    assert (failed.code, failed.is_failure) == ("NotAllArrived", False)
+    assert planning.why_kept(spec, 5, 0) is None
+    assert [planning.too_many(spec, found) is None for found in (0, 2, 3)] == [True, True, False]
+    assert planning.too_many(replace(spec, max_delete=None), 10**6) is None
 
 
-@given(st.integers(0, 50 * 1000**4), st.integers(0, 50 * 1000**4))
-def test_bigger_objects_never_come_later(one: int, other: int) -> None:
-    small, big = sorted((one, other))
+def test_only_objects_of_the_target_are_removed() -> None:
+    disk = replace(SPEC, target=LocalFolder("/state/.."), strip="run/")
 
-    assert 1 <= priority([Thing(0, big)]) <= priority([Thing(0, small)])
-
-
-def test_a_batch_counts_as_its_biggest_object() -> None:
-    assert priority([Thing(0, 1), Thing(1, 10**9)]) == priority([Thing(0, 10**9)]) < priority([Thing(0, 10**6)])
-    assert priority([]) == priority([Thing(0, 0)])
+    assert planning.removable(SPEC, Found("in/d/f"), "/state") == "run/d/f"
+    assert planning.removable(SPEC, Found("in/d/f", refusal=("SpecialFile", "a pipe")), "/state") is None
+    assert planning.removable(replace(disk, target=LocalFolder("/")), Found("state/records.db"), "/state") is None

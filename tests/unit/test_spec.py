@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seqferry import planning, stored_spec
 from seqferry import spec as specs
-from seqferry import stored_spec
 from seqferry.errors import UsageError
 from seqferry.models import LocalFolder, S3Location
 from seqferry.spec import build_mirror_spec, build_spec, parse_uri, target_key
@@ -378,7 +378,7 @@ def test_bytes_pass_through_us_only_where_no_storage_can_copy_them(
 def test_a_key_that_cannot_be_a_file_is_refused_by_itself(here: Path, key: str, size: int, code: str | None) -> None:
     spec = build_spec("s3://b/x/", "new", allow_local=True)
 
-    refused = specs.refusal(spec, key, target_key(spec, key), size)
+    refused = planning.refusal(spec, key, target_key(spec, key), size)
 
     assert (refused and refused[0]) == code
     assert refused is None or f"s3://b/{key}" in refused[1]
@@ -467,7 +467,7 @@ def test_a_list_of_too_many_keys_is_refused_with_the_limit() -> None:
 def test_only_an_empty_marker_of_which_no_name_is_left_is_left_out(
     source: str, target: str, key: str, size: int, left_out: bool
 ) -> None:
-    assert specs.is_left_out(build_spec(source, target), key, size) == left_out
+    assert planning.is_left_out(build_spec(source, target), key, size) == left_out
 
 
 @pytest.mark.parametrize(
@@ -490,7 +490,7 @@ def test_an_object_that_cannot_go_where_it_should_is_refused_by_itself(
 ) -> None:
     spec = build_spec(source, target)
 
-    refused = specs.refusal(spec, key, target_key(spec, key), 1)
+    refused = planning.refusal(spec, key, target_key(spec, key), 1)
 
     assert (refused and refused[0]) == code
     assert refused is None or "Choose a" in refused[1]

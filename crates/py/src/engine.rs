@@ -4,7 +4,7 @@ use std::process;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use seqferry_store::BudgetLimits;
+use seqferry_store::{BudgetLimits, ListRequest};
 use seqferry_transfer as transfer;
 
 use crate::job::Job;
@@ -88,6 +88,26 @@ impl Engine {
     ) -> PyResult<Listing> {
         let engine = self.here()?;
         Ok(Listing(py.detach(|| engine.list(&endpoint.0, bucket, prefix, limit))))
+    }
+
+    #[pyo3(signature = (endpoint, bucket, prefix, *, delimiter=None, start_after=None, continuation=None, max_keys=None))]
+    #[allow(clippy::too_many_arguments, clippy::type_complexity)] // keyword arguments, one fact each
+    fn list_page(
+        &self,
+        py: Python<'_>,
+        endpoint: &Endpoint,
+        bucket: String,
+        prefix: String,
+        delimiter: Option<String>,
+        start_after: Option<String>,
+        continuation: Option<String>,
+        max_keys: Option<i32>,
+    ) -> PyResult<(Vec<ObjectInfo>, Vec<String>, Option<String>)> {
+        let engine = self.here()?;
+        let request = ListRequest { bucket, prefix, delimiter, start_after, continuation, max_keys };
+        let page = py.detach(|| engine.list_page(&endpoint.0, &request)).map_err(|error| request_error(&error))?;
+        let objects = page.objects.into_iter().map(ObjectInfo::from).collect();
+        Ok((objects, page.common_prefixes, page.continuation))
     }
 
     #[staticmethod]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use seqferry_client::{EndpointSpec, Lookup, RequestError};
 use seqferry_store::{
@@ -414,4 +415,14 @@ impl Progress {
         };
         self.0.slowest.iter().map(active).collect()
     }
+}
+
+#[pyfunction]
+pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
+    seqferry_store::path_refusal(key, size)
+}
+
+#[pyfunction]
+pub fn equal_as_listed(source: (u64, PyBackedStr), target: (u64, PyBackedStr)) -> Option<&'static str> {
+    transfer::evidence::equal_as_listed((source.0, &source.1), (target.0, &target.1)).map(transfer::Verified::word)
 }

@@ -35,6 +35,7 @@ mod walk;
 mod write;
 
 pub use facts::{MTIME, read_mtime};
+pub use names::path_refusal;
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use seqferry_client::list::{self, Page};
 use seqferry_client::{ClientPool, EndpointSpec, Lookup, RequestError, RetryPolicy};
 use seqferry_store::budget::BudgetStats;
-use seqferry_store::{Budget, BudgetLimits, ListedObject};
+use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::Receiver;
 
@@ -111,6 +111,23 @@ impl Engine {
             .runtime
             .block_on(async { list::list(self.pool.client(endpoint, RetryPolicy::default()).await, listing) });
         Listing { runtime: self.runtime.clone(), pages: Mutex::new(Some(pages)) }
+    }
+
+    /// One page of a listing, in the service's order.
+    ///
+    /// # Errors
+    /// When it cannot be had. A person may wait for a first page, so that few retries are made for it.
+    pub fn list_page(&self, endpoint: &EndpointSpec, request: &ListRequest) -> Result<ListPage, RequestError> {
+        self.runtime.block_on(async {
+            let first = request.continuation.is_none();
+            let policy = if first { RetryPolicy::impatient() } else { RetryPolicy::default() };
+            let client = self.pool.client(endpoint, policy).await.within(&request.prefix);
+            let mut page = client.list_page(request).await?;
+            // Services that normalise keys may answer with names that cannot start with the prefix.
+            page.objects.retain(|object| object.key.starts_with(&request.prefix));
+            page.common_prefixes.retain(|group| group.starts_with(&request.prefix));
+            Ok(page)
+        })
     }
 
     /// Begins to copy `items`; with an epoch only within that epoch of the lease.

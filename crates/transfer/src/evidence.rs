@@ -409,6 +409,15 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
     Verdict::Unknown
 }
 
+/// What proves two objects equal by what listings say of them; None when that is not enough.
+pub fn equal_as_listed(source: (u64, &str), target: (u64, &str)) -> Option<Verified> {
+    let side = |(size, etag)| Side { size: Some(size), etag, opaque_etag: false, checksum: None };
+    match compare(side(source), side(target), false) {
+        Verdict::Proven(verified) => Some(verified),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -425,6 +434,17 @@ mod tests {
 
     fn route(source: &ObjectMeta, first_part: Option<u64>) -> Route {
         choose(source, first_part, Wishes::default(), &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn equal_digests_in_listings_prove_equal_objects() {
+        let parts = format!("{PLAIN}-3");
+
+        assert_eq!(equal_as_listed((3, PLAIN), (3, PLAIN)), Some(Verified::Etag));
+        assert_eq!(equal_as_listed((3, &parts), (3, &parts)), Some(Verified::Etag));
+        assert_eq!(equal_as_listed((3, PLAIN), (4, PLAIN)), None);
+        assert_eq!(equal_as_listed((3, "opaque"), (3, "opaque")), None);
+        assert_eq!(equal_as_listed((3, ""), (3, "")), None);
     }
 
     #[test]

@@ -81,6 +81,8 @@ def _detached(session: Session, submission: Submission) -> int:
 
 def _preview(session: Session, spec: TransferSpec) -> int:
     """Shows what would be looked at. What is identical at the target is found out only by the transfer itself."""
+    from seqferry import planning  # it brings the engine, which --help need not wait for
+
     met = objects = total = refused = 0
     for planned in session.service.preview(spec):
         met += 1
@@ -106,18 +108,14 @@ def _preview(session: Session, spec: TransferSpec) -> int:
             print(f"(dry run) copy {source} to {target}")
     removed = 0
     kept = None
-    if spec.delete and not met:
-        kept = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
-    elif spec.delete and refused:
-        kept = "Nothing is removed when not all can arrive."
+    if spec.delete and (why_kept := planning.why_kept(spec, met, refused)) is not None:
+        kept = why_kept.reason
     unwanted = session.service.preview_removal(spec) if kept is None else iter(())
     if spec.max_delete is not None:
         first = list(itertools.islice(unwanted, spec.max_delete + 1))
         unwanted = iter(first)
-        if len(first) > spec.max_delete:
-            kept = (
-                f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source: none is removed then."
-            )
+        if (too_many := planning.too_many(spec, len(first))) is not None:
+            kept = too_many.reason
             unwanted = iter(())
     for key in unwanted:
         removed += 1

@@ -23,6 +23,7 @@ from seqferry.models import Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.service import Service
+    from seqferry.sources import Preflight
     from seqferry.worker import Worker
 
 _POLL: Final = (0.05, 0.5)
@@ -113,12 +114,14 @@ class Attendant:
         """Whether this process could do the transfer, were it the worker."""
         return self._service.missing(status) is None
 
-    def submit(self, spec: TransferSpec, actor: str, *, new: bool = False) -> Submission:
+    def submit(
+        self, spec: TransferSpec, actor: str, *, new: bool = False, known: Preflight | None = None
+    ) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
         self._become(queue=False)
         if self._worker is None:
             return self._service.submission(spec, actor=actor, new=new)
-        return self._worker.submission(spec, actor=actor, new=new)
+        return self._worker.submission(spec, actor=actor, new=new, known=known)
 
     def attend(self) -> None:
         """Become the worker if nobody is. Cheap when called often.

@@ -14,7 +14,7 @@ from seqferry.models import S3Location
 from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
-    from seqferry.engine import ObjectInfo
+    from seqferry.engine import Engine, ObjectInfo
 
 _SORTED_AT_MOST: Final = 100_000
 """Entries held to print them in order. Beyond, they are printed as they come, so that memory stays flat."""
@@ -43,10 +43,7 @@ def ls(
     from seqferry.engine import Engine
 
     engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
-    # Told at once, where a listing would try again and again.
-    engine.check_bucket(location)
-    objects = (each for page in engine.list(location) for each in page)
-    entries: Iterable[ObjectInfo | str] = objects if recursive else _one_level(objects, key)
+    entries: Iterable[ObjectInfo | str] = _all(engine, location) if recursive else _one_level(engine, location)
     shown = 0
     for entry in _in_order(entries):
         shown += 1
@@ -56,16 +53,18 @@ def ls(
     return exits.OK if shown else exits.NOTHING
 
 
-def _one_level(objects: Iterable[ObjectInfo], prefix: str) -> Iterator[ObjectInfo | str]:
-    """Objects directly at ``prefix``, and each "folder" below it once, as its full prefix."""
-    seen: set[str] = set()
-    for each in objects:
-        head, slash, _ = each.key[len(prefix) :].partition("/")
-        if not slash:
-            yield each
-        elif (folder := prefix + head + slash) not in seen:
-            seen.add(folder)
-            yield folder
+def _all(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
+    # Told at once what is wrong, where a listing would try again and again.
+    engine.check_bucket(location)
+    for page in engine.list(location):
+        yield from page
+
+
+def _one_level(engine: Engine, location: S3Location) -> Iterator[ObjectInfo | str]:
+    """Objects directly at the location, and each "folder" below it once, as its full prefix."""
+    for objects, prefixes in engine.level(location):
+        yield from objects
+        yield from prefixes
 
 
 def _in_order(entries: Iterable[ObjectInfo | str]) -> Iterator[ObjectInfo | str]:

@@ -89,8 +89,7 @@ def copy(session: Session, given: dict[str, Any]) -> int:
 
 def _see_through(session: Session, given: dict[str, Any]) -> int:
     spec = build_spec(**given, allow_local=True)
-    session.service.check(spec)
-    return session.copy(spec)
+    return session.copy(spec, known=session.service.check(spec))
 
 
 def _pour(path: Path) -> None:

@@ -20,6 +20,7 @@ from seqferry.models import ObjectRecord, Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.service import Service
+    from seqferry.sources import Preflight
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Session:
     Attributes:
         state_dir: as given by ``--state-dir``, so that the commands we suggest find the same state.
         limits: options that were given and hold for this process only.
+        known: what was found out of the transfer that is to be made, if it was looked at first.
     """
 
     settings: Settings
@@ -38,6 +40,7 @@ class Session:
     progress: bool
     state_dir: str | None
     limits: tuple[str, ...] = ()
+    known: Preflight | None = None
 
     def display(self) -> Display:
         return display.choose(as_json=self.as_json, quiet=self.quiet, progress=self.progress)
@@ -59,10 +62,11 @@ class Session:
         done = "" if share is None else f", {share} % done"
         display.say(f"Going on with transfer {submission.id}{done}; --new starts another.")
 
-    def copy(self, spec: TransferSpec, *, new: bool = False) -> int:
-        """Submit the transfer and see it through; returns the exit code."""
+    def copy(self, spec: TransferSpec, *, new: bool = False, known: Preflight | None = None) -> int:
+        """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
+        known = known or self.known
         with follow.interruptible() as watch, follow.Attendant(self.settings, self.service, watch) as attendant:
-            submission = attendant.submit(spec, actor(), new=new)
+            submission = attendant.submit(spec, actor(), new=new, known=known)
             transfer_id = submission.id
             show = self.display()
             show.submitted(transfer_id)
@@ -189,10 +193,9 @@ def open_session(
 
         opened = Service.open(loaded, engine)
     with opened as service:
-        if checked is not None:
-            checked.result()
+        known = None if checked is None else checked.result()
         limits = tuple(f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None)
-        yield Session(loaded, service, as_json, quiet, progress, state_dir, limits)
+        yield Session(loaded, service, as_json, quiet, progress, state_dir, limits, known)
 
 
 def session_of(

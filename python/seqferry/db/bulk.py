@@ -41,6 +41,10 @@ PLANNED: Final = (
     "error_code",
     "error_operation",
     "error_message",
+    "started_at",
+    "method",
+    "target_etag",
+    "verified",
 )
 
 # By name: as values they would be looked at for each row. The states are words of ours, without quotes.

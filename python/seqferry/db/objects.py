@@ -29,7 +29,7 @@ _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 class Planned:
     """An object of the source, and where it goes.
 
-    ``refusal`` (code, message) tells why it is not copied, if so: with ``left_out`` it was not meant to be.
+    ``refusal`` (code, message) tells why it cannot be copied, if so: with ``left_out`` it was not meant to be.
     """
 
     source_key: str
@@ -41,6 +41,8 @@ class Planned:
     storage_class: str | None
     refusal: tuple[str, str] | None = None
     left_out: bool = False
+    verified: str | None = None
+    """What proves that it is at the target already: it is skipped."""
 
 
 class OpenObject(NamedTuple):
@@ -104,7 +106,7 @@ def add_batches(
     last = connection.execute(sa.select(sa.func.max(batch.c.number)).where(batch.c.transfer_id == transfer_id)).scalar()
     number = 0 if last is None else last + 1
     numbers: list[int] = []
-    found = {"objects": 0, "bytes": 0, "failed": 0, "skipped": 0}
+    found = {"objects": 0, "bytes": 0, "failed": 0, "skipped": 0, "bytes_done": 0}
     for group in groups:
         fresh = _insert(connection, transfer_id, number, _storable(connection, group), at)
         if not fresh:
@@ -113,7 +115,8 @@ def add_batches(
             "objects": len(fresh),
             "bytes": sum(planned.size for planned in fresh),
             "failed": sum(planned.refusal is not None and not planned.left_out for planned in fresh),
-            "skipped": sum(planned.left_out for planned in fresh),
+            "skipped": sum(planned.left_out or planned.verified is not None for planned in fresh),
+            "bytes_done": sum(planned.size for planned in fresh if planned.left_out or planned.verified is not None),
         }
         connection.execute(batch.insert().values(transfer_id=transfer_id, number=number, state="queued", **counters))
         for name, count in counters.items():
@@ -180,10 +183,13 @@ def _object_row(planned: Planned, at: float) -> bulk.Row:
         planned.last_modified,
         planned.storage_class,
     )
-    if planned.refusal is None:
-        return (*found, "pending", None, None, None, None, None)
-    code, message = planned.refusal
-    return (*found, "skipped" if planned.left_out else "failed", at, "object", code, "plan", message)
+    if planned.refusal is not None:
+        code, message = planned.refusal
+        state = "skipped" if planned.left_out else "failed"
+        return (*found, state, at, "object", code, "plan", message, None, None, None, None)
+    if planned.verified is not None:
+        return (*found, "skipped", at, None, None, None, None, at, "none", planned.etag, planned.verified)
+    return (*found, "pending", None, None, None, None, None, None, None, None, None)
 
 
 def count_arrived(connection: sa.Connection, transfer_id: str) -> int:

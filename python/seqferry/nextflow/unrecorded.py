@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from seqferry import local, sources
 from seqferry import spec as specs
+from seqferry.batching import Batcher
 from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
-from seqferry.planning import Batcher
+from seqferry.planning import Decision
 
 log: Final = logging.getLogger("seqferry.nextflow")
 
@@ -108,24 +109,19 @@ class Transfer:
 
     def _batches(self) -> Iterator[list[ObjectInfo]]:
         batcher = Batcher[ObjectInfo]()
-        for page in sources.objects(self._engine, self._spec, self.result.missing.extend):
+        for page in sources.decided(self._engine, self._spec, self.result.missing.extend):
             self.result.found += len(page)
-            yield from batcher.add([info for info in page if not self._is_refused(info)])
+            yield from batcher.add([info for info, decision in page if self._goes_on(info, decision)])
             for job in list(self._jobs):
                 self._take(job, 0.0)
         yield from batcher.rest()
 
-    def _is_refused(self, info: ObjectInfo) -> bool:
-        target = specs.target_key(self._spec, info.key)
-        refused = specs.refusal(self._spec, info.key, target, info.size, info.refusal)
-        if refused is None:
-            return False
-        if refused[0] in local.LEFT_OUT:
-            if len(self.result.left_out) < _KEPT_FAILURES:
-                self.result.left_out.append(refused[1])
-        else:
-            self._fail(info.key, refused[0], "", refused[1])
-        return True
+    def _goes_on(self, info: ObjectInfo, decision: Decision) -> bool:
+        if decision.action == "leave_out" and len(self.result.left_out) < _KEPT_FAILURES:
+            self.result.left_out.append(decision.reason or "")
+        if decision.action == "refuse":
+            self._fail(info.key, decision.code, "", decision.reason)
+        return decision.action == "copy"
 
     def _start(self, batch: list[ObjectInfo]) -> None:
         target = self._spec.target

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from queue import PriorityQueue
 from typing import Final
 
-from seqferry import planning
+from seqferry import batching
 from seqferry.db import objects
 from seqferry.workflows import batch as of_batch
 from seqferry.workflows import transfer as of_transfer
@@ -48,7 +48,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             runtime.patiently(lambda: of_batch.run_once(runtime, transfer_id, number))
 
         def begin(batches: Iterable[tuple[int, int]]) -> None:
-            fresh = [(planning.priority_of(biggest), number) for number, biggest in batches if number not in known]
+            fresh = [(batching.priority_of(biggest), number) for number, biggest in batches if number not in known]
             for place in fresh:
                 waiting.put(place)
             known.update(number for _, number in fresh)

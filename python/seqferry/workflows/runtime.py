@@ -26,6 +26,7 @@ from seqferry.db.queue import Queue
 from seqferry.engine import Engine
 from seqferry.errors import AccessError, ConfigError, UnsupportedError
 from seqferry.models import ActiveObject
+from seqferry.sources import Preflight
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
@@ -146,6 +147,19 @@ class Runtime:
         self._meters: dict[str, _Meter] = {}
         self._attended: dict[str, int] = {}
         self._turns: set[tuple[str, int]] = set()
+        self._preflights: dict[str, Preflight] = {}
+
+    # --- what is known before the start ---
+
+    def keep_preflight(self, transfer_id: str, known: Preflight) -> None:
+        """What was found out just before the transfer was submitted here, for its first planning."""
+        with self._changed:
+            self._preflights[transfer_id] = known
+
+    def take_preflight(self, transfer_id: str) -> Preflight | None:
+        """What was kept for this transfer, once: a later planning asks anew."""
+        with self._changed:
+            return self._preflights.pop(transfer_id, None)
 
     # --- stopping ---
 

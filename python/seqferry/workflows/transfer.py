@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry import access, names, planning, stored_spec
+from seqferry import access, batching, names, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
 from seqferry.errors import StorageError
@@ -124,14 +124,16 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
         return
     spec = stored_spec.read(row.spec)
     operation = of_spec(spec)
-    operation.prepare(runtime, spec)
-    if row.target_absent is None:
-        absent = operation.target_is_empty(runtime, spec)
+    known = runtime.take_preflight(transfer_id)
+    operation.prepare(runtime, spec, known)
+    absent = row.target_absent
+    if absent is None:
+        absent = operation.target_is_empty(runtime, spec, known)
         # Not synced, as the rows of the plan below: the begin of a batch syncs what is before it.
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
     planner = Planner(runtime, transfer_id, spec, here)
-    for page in operation.find(runtime, spec):
+    for page in operation.find(runtime, spec, known, target_absent=absent):
         runtime.check()
         if not planner.add(page):
             return
@@ -149,7 +151,7 @@ class Planner:
         self._transfer_id = transfer_id
         self._spec = spec
         self._here = here
-        self._batcher = planning.Batcher[Planned]()
+        self._batcher = batching.Batcher[Planned]()
         self._lane = access.lane(access.needs(spec))
         self._kept: list[list[Planned]] = []
         self._made = 0
@@ -187,11 +189,11 @@ class Planner:
                 return False
 
             def enqueue(number: int, group: Sequence[Planned]) -> None:
-                priority = planning.priority(group)
+                priority = batching.priority(group)
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, self._lane, number, priority)
 
             def keep(number: int, group: Sequence[Planned]) -> None:
-                added.append((number, planning.biggest(group)))
+                added.append((number, batching.biggest(group)))
 
             added: list[tuple[int, int]] = []
             each = enqueue if self._here is None else keep

@@ -13,6 +13,7 @@ from seqferry import sources
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.engine import Engine
 from seqferry.models import RESULT_COLUMNS, TransferSpec
+from seqferry.sources import Preflight
 from seqferry.workflows.jobs import Active, Begun, Failure, Job
 from seqferry.workflows.operations import Work
 from seqferry.workflows.runtime import Runtime
@@ -96,13 +97,15 @@ class Compare:
     def __init__(self) -> None:
         self.finished: list[str] = []
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec) -> None:
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> None:
         sources.check_buckets(runtime.engine, spec)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> bool:
         return False
 
-    def find(self, runtime: Runtime, spec: TransferSpec) -> Iterator[list[Planned]]:
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: Preflight | None, *, target_absent: bool
+    ) -> Iterator[list[Planned]]:
         for page in runtime.engine.list(spec.source):
             yield [
                 Planned(

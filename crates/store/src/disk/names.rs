@@ -9,6 +9,7 @@
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use super::fail::{Fail, Result};
+use crate::error::StoreError;
 use crate::error::classify::code;
 
 /// The longest name that Linux file systems have, in bytes.
@@ -48,6 +49,20 @@ pub(super) fn place(key: &str) -> Result<Place<'_>> {
     }
     let name = if is_folder { None } else { folders.pop() };
     Ok(Place { folders, name })
+}
+
+/// Why no file below a folder can have this key, as code and cause with advice; None when one can. What depends on the disk
+/// itself (a file where a folder is needed) shows when it is written.
+pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
+    let fail = match place(key) {
+        Ok(place) if place.name.is_none() && size > 0 => {
+            Fail::new(code::FOLDER_WITH_BYTES, "a key with a last '/' is a folder, which holds no bytes of its own")
+        }
+        Ok(_) => return None,
+        Err(fail) => fail,
+    };
+    let advice = StoreError::new("PutObject", "", Some(key), fail.code, None).advice();
+    Some((fail.code, format!("{}. {advice}", fail.message)))
 }
 
 /// What an unfinished file is for.
@@ -111,6 +126,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_a_file_is_refused_before_anything_is_written() {
+        let code_of = |key, size| path_refusal(key, size).map(|(code, _)| code);
+
+        assert_eq!(code_of("a/b", 1), None);
+        assert_eq!(code_of("a/", 0), None);
+        assert_eq!(code_of("a/", 1), Some(code::FOLDER_WITH_BYTES));
+        assert_eq!(code_of("a/../b", 0), Some(code::DOT_SEGMENT));
+        let (_, reason) = path_refusal("a//b", 1).unwrap();
+        assert!(reason.contains("'//'") && reason.contains("another key"), "{reason}");
+    }
 
     #[test]
     fn keys_that_are_paths_are_taken_as_they_are() {

@@ -17,6 +17,7 @@ from seqferry import operations
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.errors import UnsupportedError
 from seqferry.models import TransferSpec
+from seqferry.sources import Preflight
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.runtime import Runtime
 
@@ -50,20 +51,25 @@ class Operation(Protocol):
         """Names of options of its own that a spec may have."""
         ...
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec) -> None:
-        """See that the places can be used, and make what has to be there.
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> None:
+        """See that the places can be used, and make what has to be there. ``known`` was found out just before.
 
         Raises:
             StorageError: they cannot.
         """
         ...
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> bool:
         """Whether nothing is at the target, so that no object needs to be looked for there. Asked once."""
         ...
 
-    def find(self, runtime: Runtime, spec: TransferSpec) -> Iterator[list[Planned]]:
-        """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting."""
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: Preflight | None, *, target_absent: bool
+    ) -> Iterator[list[Planned]]:
+        """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
+
+        ``target_absent``: nothing was at the target when the transfer began.
+        """
         ...
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:

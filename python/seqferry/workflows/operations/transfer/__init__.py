@@ -14,6 +14,8 @@ from seqferry import spec as specs
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.engine import CopyItem, Job, ObjectInfo
 from seqferry.models import LocalFolder, TransferSpec
+from seqferry.planning import Decision
+from seqferry.sources import Preflight
 from seqferry.workflows.operations import Operation, Work
 from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
@@ -26,19 +28,25 @@ class Transfer:
     def options(self) -> frozenset[str]:
         return frozenset()
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec) -> None:
-        sources.check_buckets(runtime.engine, spec)
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> None:
+        if known is None:
+            sources.check_buckets(runtime.engine, spec)
         if isinstance(spec.target, LocalFolder):
             local.make(spec.target.path)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> bool:
+        if known is not None and known.target_absent is not None:
+            return known.target_absent
         return sources.target_is_empty(runtime.engine, spec)
 
-    def find(self, runtime: Runtime, spec: TransferSpec) -> Iterator[list[Planned]]:
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: Preflight | None, *, target_absent: bool
+    ) -> Iterator[list[Planned]]:
         missing: list[str] = []
         own = str(runtime.state_dir)
-        for page in sources.objects(runtime.engine, spec, missing.extend):
-            yield [_planned(spec, info, own) for info in page]
+        compare = not target_absent
+        for page in sources.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
+            yield [_planned(info, decision) for info, decision in page]
         yield [_missing(spec, key) for key in missing]
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
@@ -63,19 +71,19 @@ class Transfer:
 OPERATION: Final[Operation] = Transfer()
 
 
-def _planned(spec: TransferSpec, info: ObjectInfo, own: str) -> Planned:
-    target_key = specs.target_key(spec, info.key)
-    refused = specs.refusal(spec, info.key, target_key, info.size, info.refusal, own)
+def _planned(info: ObjectInfo, decision: Decision) -> Planned:
+    refused = None if decision.code is None else (decision.code, decision.reason or "")
     return Planned(
         source_key=info.key,
-        target_key=target_key,
+        target_key=decision.target_key,
         size=info.size,
         etag=info.etag,
         last_modified=info.last_modified,
         version_id=info.version_id,
         storage_class=info.storage_class,
         refusal=refused,
-        left_out=refused is not None and refused[0] in local.LEFT_OUT,
+        left_out=decision.action == "leave_out",
+        verified=decision.verified,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import names, sources, stored_spec
+from seqferry import names, planning, sources, stored_spec
 from seqferry import spec as specs
 from seqferry.db import events, objects, transfers
 from seqferry.engine import LEASE_LAPSED
@@ -58,12 +58,11 @@ def _wanted(runtime: Runtime, transfer_id: str) -> TransferSpec | None:
         totals = transfers.statuses(connection, runtime.database, ids=[transfer_id], limit=1)[0].totals
     if not spec.delete:
         return None
-    if totals.failed:
-        _note(runtime, transfer_id, "nothing_removed", {"why": f"{totals.failed} objects failed"})
-        return None
-    if totals.objects == 0:
-        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}."
-        _stop(runtime, transfer_id, "EmptySource", f"{why} Check the source; to empty a target, remove it yourself.")
+    if (kept := planning.why_kept(spec, totals.objects, totals.failed)) is not None:
+        if kept.is_failure:
+            _stop(runtime, transfer_id, kept.code, kept.reason)
+        else:
+            _note(runtime, transfer_id, "nothing_removed", {"why": f"{totals.failed} objects failed"})
         return None
     return spec
 
@@ -78,10 +77,8 @@ def _remove(runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: 
         found = 0
         for page in _extras(runtime, transfer_id, spec):
             found += len(page)
-            if found > spec.max_delete:
-                why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source"
-                advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
-                _stop(runtime, transfer_id, "TooManyToDelete", f"{why}. {advice}")
+            if (kept := planning.too_many(spec, found)) is not None:
+                _stop(runtime, transfer_id, kept.code, kept.reason)
                 return
     refused: list[str] = []
     for page in _extras(runtime, transfer_id, spec, refused):

@@ -1,0 +1,92 @@
+"""Forming batches out of a stream of listed objects: pure, so that it is tested without a database or a storage.
+
+A batch is the unit that a worker takes, and that is taken up again after a kill. Each costs a workflow (about ten small
+database writes) and a place among the few that a worker runs at once. Small objects go together, and so do giants, of
+``GIANT`` bytes or more, but fewer of them: enough at once to fill S3, since each waits for the slowest of its own
+parts in the end, and few enough for a job to be shared by several workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar
+
+GIANT: Final = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much goes into one batch; one object always does."""
+
+    objects: int
+    bytes: int
+
+
+SMALL: Final = Limit(objects=1000, bytes=8 * 1024**3)
+GIANTS: Final = Limit(objects=16, bytes=512 * 1024**3)
+
+
+class Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+Item = TypeVar("Item", bound=Sized)
+
+
+class Batcher(Generic[Item]):
+    """Takes objects in any order and gives batches as soon as they are full. Holds at most one batch of each kind."""
+
+    def __init__(self) -> None:
+        self._small = _Group[Item](SMALL)
+        self._giants = _Group[Item](GIANTS)
+
+    def add(self, items: Sequence[Item]) -> Iterator[list[Item]]:
+        for item in items:
+            group = self._giants if item.size >= GIANT else self._small
+            if not group.has_room(item):
+                yield group.take()
+            group.add(item)
+
+    def rest(self) -> Iterator[list[Item]]:
+        for group in (self._giants, self._small):
+            if group.items:
+                yield group.take()
+
+
+class _Group(Generic[Item]):
+    def __init__(self, limit: Limit) -> None:
+        self.items: list[Item] = []
+        self._limit = limit
+        self._bytes = 0
+
+    def has_room(self, item: Item) -> bool:
+        fits = len(self.items) < self._limit.objects and self._bytes + item.size <= self._limit.bytes
+        return fits or not self.items
+
+    def add(self, item: Item) -> None:
+        self.items.append(item)
+        self._bytes += item.size
+
+    def take(self) -> list[Item]:
+        full, self.items, self._bytes = self.items, [], 0
+        return full
+
+
+def priority(items: Sequence[Sized]) -> int:
+    """Place in the queue, lower is earlier: the biggest object first, so that no giant is left for the end.
+
+    1 for objects of 2^50 bytes and more, one later for each halving.
+    """
+    return priority_of(biggest(items))
+
+
+def biggest(items: Sequence[Sized]) -> int:
+    """The size of the biggest object; 0 where there is none."""
+    return max((item.size for item in items), default=0)
+
+
+def priority_of(biggest: int) -> int:
+    """``priority`` of objects of which the biggest has so many bytes."""
+    return 1 + max(0, 50 - biggest.bit_length())

@@ -1,0 +1,70 @@
+"""Batches out of a stream of objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seqferry.batching import GIANT, GIANTS, SMALL, Batcher, priority
+
+
+@dataclass(frozen=True)
+class Thing:
+    number: int
+    size: int
+
+
+_SIZES = st.one_of(st.integers(0, 1000), st.integers(GIANT - 2, GIANT + 2), st.integers(0, 50 * 1000**4))
+
+
+def _batches(pages: list[list[Thing]]) -> list[list[Thing]]:
+    batcher = Batcher[Thing]()
+    return [batch for page in pages for batch in batcher.add(page)] + list(batcher.rest())
+
+
+@given(st.lists(_SIZES, max_size=300), st.integers(1, 50))
+def test_each_object_is_in_exactly_one_batch(sizes: list[int], page: int) -> None:
+    things = [Thing(number, size) for number, size in enumerate(sizes)]
+
+    batches = _batches([things[start : start + page] for start in range(0, len(things), page)])
+
+    assert sorted(thing.number for batch in batches for thing in batch) == list(range(len(sizes)))
+    for batch in batches:
+        [limit] = {GIANTS if thing.size >= GIANT else SMALL for thing in batch}
+        assert 0 < len(batch) <= limit.objects
+        assert len(batch) == 1 or sum(thing.size for thing in batch) <= limit.bytes
+
+
+def test_many_small_ones_fill_whole_batches() -> None:
+    batches = _batches([[Thing(number, 1) for number in range(2500)]])
+
+    assert [len(batch) for batch in batches] == [1000, 1000, 500]
+
+
+def test_giants_go_together_but_fewer_of_them() -> None:
+    things = [Thing(number, GIANT if number % 2 else 1) for number in range(2 * GIANTS.objects + 2)]
+    batcher = Batcher[Thing]()
+
+    assert list(batcher.add(things)) == [things[1 : 2 * GIANTS.objects : 2]]
+    assert list(batcher.rest()) == [[things[-1]], things[::2]]
+    assert list(batcher.rest()) == []
+
+
+def test_an_object_larger_than_any_batch_is_one_by_itself() -> None:
+    batches = _batches([[Thing(0, GIANT), Thing(1, GIANTS.bytes + 1), Thing(2, GIANT)]])
+
+    assert [[thing.number for thing in batch] for batch in batches] == [[0], [1], [2]]
+
+
+@given(st.integers(0, 50 * 1000**4), st.integers(0, 50 * 1000**4))
+def test_bigger_objects_never_come_later(one: int, other: int) -> None:
+    small, big = sorted((one, other))
+
+    assert 1 <= priority([Thing(0, big)]) <= priority([Thing(0, small)])
+
+
+def test_a_batch_counts_as_its_biggest_object() -> None:
+    assert priority([Thing(0, 1), Thing(1, 10**9)]) == priority([Thing(0, 10**9)]) < priority([Thing(0, 10**6)])
+    assert priority([]) == priority([Thing(0, 0)])
