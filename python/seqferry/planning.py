@@ -148,7 +148,7 @@ def why_kept(spec: TransferSpec, objects: int, failed: int) -> Kept | None:
     if failed:
         return Kept("NotAllArrived", f"Nothing is removed when not all can arrive. {failed} objects failed.", False)
     if objects == 0:
-        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}."
+        why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
         return Kept("EmptySource", f"{why} Check the source; to empty a target, remove it yourself.", True)
     return None
 
