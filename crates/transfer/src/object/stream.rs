@@ -9,6 +9,9 @@
 
 mod order;
 mod parts;
+mod piece;
+mod sent;
+mod whole;
 
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, Sums};

@@ -1,0 +1,183 @@
+//! One part: read, sent or written while it is read, and compared with what the target answers.
+
+use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin, with_digests};
+use seqferry_client::request::join_request;
+use seqferry_client::upload::PartBody;
+use seqferry_client::{RequestError, RequestSpec};
+use seqferry_store::budget::MemoryPermit;
+use seqferry_store::checksum::{base64, hex, unbase64};
+use seqferry_store::error::classify::code;
+use seqferry_store::{ChecksumAlgorithm, CompletedPart, Copied, DigestAlgorithm, Digests, Range, StoreError};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::{Journal, Object, Trouble};
+use super::order::InOrder;
+use super::sent::{Sending, Sent};
+use crate::evidence::is_digest;
+use crate::outcome::{FailureClass, ObjectFailure};
+
+impl<J: Journal> Object<'_, J> {
+    pub(super) async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<DigestedBytes, Trouble> {
+        let pinned = self.pinned();
+        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
+        // Reading and computing is work: on any thread, and none of it when nobody waits any more.
+        let read = self
+            .source
+            .call(call, &self.tries, |store| {
+                let (pinned, algorithms) = (pinned.clone(), sending.algorithms.clone());
+                let reading = AbortOnDropHandle::new(tokio::spawn(async move {
+                    let fetched = store.fetch(&pinned, Some(range)).await?;
+                    check_pin(&pinned, &fetched.meta)?;
+                    PinnedReader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
+                }));
+                join_request(reading, "GetObject")
+            })
+            .await;
+        match read {
+            Ok(piece) => Ok(piece),
+            Err(RequestError::Failed(error)) => Err(self.unread(error)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// Write a part as it is read. Trouble with the reading is tried again from its first byte, and so is trouble with the writing.
+    pub(super) async fn write_range(&self, sending: &Sending<'_>, number: u32, range: Range) -> Result<Sent, Trouble> {
+        let pinned = self.pinned();
+        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
+        let of_target = sending.sum.map(DigestAlgorithm::Checksum);
+        let written = self
+            .source
+            .call(call, &self.tries, |from| {
+                let pinned = pinned.clone();
+                // The target's own is over the same bytes, and in this process: once is enough.
+                let algorithms: Vec<DigestAlgorithm> =
+                    sending.algorithms.iter().copied().filter(|wanted| Some(*wanted) != of_target).collect();
+                let writer = self.upload.part_writer();
+                let writing = AbortOnDropHandle::new(tokio::spawn(async move {
+                    let fetched = from.fetch(&pinned, Some(range)).await?;
+                    check_pin(&pinned, &fetched.meta)?;
+                    let (body, digests) = with_digests(fetched.body, &algorithms);
+                    let copied = writer.write(number, range.len(), body).await?;
+                    let mut digests = digests.finish();
+                    let told = copied.checksum.as_deref().and_then(unbase64);
+                    digests.extend(of_target.zip(told));
+                    Ok((copied, digests))
+                }));
+                join_request(writing, "GetObject")
+            })
+            .await;
+        match written {
+            Ok((copied, digests)) => {
+                self.sent(sending, number, range.len(), copied, |algorithm| digests.get(&algorithm).cloned())
+            }
+            Err(RequestError::Failed(error)) if error.operation == "UploadPart" => {
+                Err(self.unwritten(error, sending.sum))
+            }
+            Err(RequestError::Failed(error)) => Err(self.unread(error)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// What a range that could not be read means.
+    fn unread(&self, error: StoreError) -> Trouble {
+        if error.code == code::RANGE_IGNORED {
+            self.source.note_ignored_ranges(&error);
+            return Trouble::RangesIgnored;
+        }
+        self.copy_trouble(error)
+    }
+
+    /// What a part that could not be written means.
+    fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
+        if error.code == "NoSuchUpload" {
+            Trouble::Again(self.upload_lost(&error))
+        } else {
+            self.refused_write(error, sum)
+        }
+    }
+
+    /// Send a part that was read. Its memory is given back when nothing holds its bytes any more.
+    pub(super) async fn send(
+        &self,
+        sending: &Sending<'_>,
+        order: Option<&InOrder>,
+        number: u32,
+        piece: DigestedBytes,
+        memory: Option<MemoryPermit>,
+    ) -> Result<Sent, Trouble> {
+        let in_order = async {
+            if let Some(order) = order {
+                order.feed(number, piece.bytes.clone()).await;
+            }
+        };
+        let sent = self.send_piece(sending, number, &piece, memory);
+        let (sent, ()) = futures::future::join(sent, in_order).await;
+        sent
+    }
+
+    async fn send_piece(
+        &self,
+        sending: &Sending<'_>,
+        number: u32,
+        piece: &DigestedBytes,
+        memory: Option<MemoryPermit>,
+    ) -> Result<Sent, Trouble> {
+        let sum = sending.sum.map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm)))));
+        let keeps_digests = self.target.capabilities().digests;
+        let md5 = keeps_digests && (sum.is_none() || self.target.quirks().silent_sums());
+        let md5 = md5.then(|| piece.digest(DigestAlgorithm::Md5));
+        let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
+        let len = piece.bytes.len() as u64;
+        let body = PartBody { bytes: piece.bytes.clone(), digests, memory };
+        let copied = self.upload.put_part(number, body).await;
+        match copied {
+            Ok(copied) => self.sent(sending, number, len, copied, |algorithm| Some(piece.digest(algorithm))),
+            Err(RequestError::Failed(error)) => Err(self.unwritten(error, sending.sum)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// A part that is at the target, as the target tells it.
+    fn sent(
+        &self,
+        sending: &Sending<'_>,
+        number: u32,
+        len: u64,
+        copied: Copied,
+        digest: impl Fn(DigestAlgorithm) -> Option<Vec<u8>>,
+    ) -> Result<Sent, Trouble> {
+        let keeps_digests = self.target.capabilities().digests;
+        let sum = sending.sum.and_then(|algorithm| digest(DigestAlgorithm::Checksum(algorithm))).as_deref().map(base64);
+        if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
+            && ours != theirs
+        {
+            let message = format!(
+                "UploadPart {}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
+                self.target_address()
+            );
+            return Err(Trouble::Again(ObjectFailure::new(
+                FailureClass::Mismatch,
+                "ContentMismatch",
+                "UploadPart",
+                message,
+            )));
+        }
+        self.active.add(len);
+        if keeps_digests && sum.is_some() && copied.checksum.is_none() {
+            self.target.quirks().learn_silent_sums();
+        }
+        // Only where no checksum has told.
+        let plain = (keeps_digests && copied.checksum.is_none() && !copied.opaque_etag && is_digest(&copied.etag))
+            .then(|| digest(DigestAlgorithm::Md5).as_deref().map(hex).as_ref() == Some(&copied.etag));
+        let stretch = sending.route.by_parts().filter(|reference| {
+            reference.cut.is_some() || Some(reference.algorithm) != sending.sum.map(DigestAlgorithm::Checksum)
+        });
+        Ok(Sent {
+            // Some services want part checksums that they do not tell.
+            part: CompletedPart { number, etag: copied.etag, checksum: copied.checksum.or_else(|| sum.clone()) },
+            stretch: stretch.and_then(|reference| digest(reference.algorithm)),
+            sum,
+            plain,
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! Parts that are at the target, and what they add up to: the checksum and the `ETag` that the target must have, and what the
+//! source's promise makes of what was read.
+
+use std::collections::BTreeMap;
+
+use seqferry_store::checksum::unbase64;
+use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm};
+
+use super::super::{Journal, Object};
+use crate::evidence::{Reference, StreamRoute, Verdict, assembled, is_digest, shown};
+use crate::outcome::Verified;
+use crate::plan::PartPlan;
+
+/// A part that is at the target.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) part: CompletedPart,
+    /// The upload's checksum of it, Base64; unknown for parts of an earlier run where the service does not list it.
+    pub(super) sum: Option<String>,
+    /// What the reference wants to know of it, where its stretches are the parts.
+    pub(super) stretch: Option<Vec<u8>>,
+    /// Whether its `ETag` is the MD5 of what was sent. None: nobody has looked.
+    pub(super) plain: Option<bool>,
+}
+
+/// What all parts of an object have in common.
+pub(super) struct Sending<'a> {
+    pub(super) route: &'a StreamRoute,
+    /// To be computed while a part is read.
+    pub(super) algorithms: Vec<DigestAlgorithm>,
+    /// To be sent with each.
+    pub(super) sum: Option<ChecksumAlgorithm>,
+}
+
+impl Sending<'_> {
+    pub(super) fn plan(&self) -> PartPlan {
+        self.route.parts.plan
+    }
+}
+
+impl<J: Journal> Object<'_, J> {
+    /// What the source's promise makes of what was read.
+    pub(super) fn what_was_read(
+        &self,
+        sending: &Sending<'_>,
+        sent: &BTreeMap<u32, Sent>,
+        in_order: Option<String>,
+    ) -> Verdict {
+        if !self.source.capabilities().digests {
+            return Verdict::Proven(Verified::Checksum);
+        }
+        let Some(reference) = &sending.route.reference else { return Verdict::Unknown };
+        let computed = match (sending.route.by_parts(), reference.algorithm) {
+            (None, _) => in_order,
+            (Some(Reference { cut: Some(_), algorithm, .. }), _) => {
+                let stretches: Option<Vec<&[u8]>> = sent.values().map(|sent| sent.stretch.as_deref()).collect();
+                stretches.map(|stretches| assembled(*algorithm, stretches))
+            }
+            (Some(_), DigestAlgorithm::Checksum(algorithm)) if Some(algorithm) == sending.sum => {
+                joined(sending, sent, algorithm)
+            }
+            // The target has another algorithm than the source: kept apart.
+            (Some(_), _) => {
+                let stretches: Option<Vec<(String, u64)>> = sent
+                    .iter()
+                    .map(|(number, sent)| {
+                        let digest = sent.stretch.as_deref()?;
+                        Some((shown(reference.algorithm, digest), sending.plan().range(*number)?.len()))
+                    })
+                    .collect();
+                match (stretches, reference.algorithm) {
+                    (Some(all), DigestAlgorithm::Checksum(algorithm)) => {
+                        algorithm.joined(all.iter().map(|(value, len)| (value.as_str(), *len)))
+                    }
+                    _ => None,
+                }
+            }
+        };
+        computed.map_or(Verdict::Unknown, |computed| reference.verdict(&computed))
+    }
+}
+
+/// A part of an earlier run, as the target lists it.
+pub(super) fn found(part: CompletedPart, sending: &Sending<'_>) -> Sent {
+    let stretch = sending.route.by_parts().and_then(|reference| match reference.algorithm {
+        DigestAlgorithm::Md5 => unhexed(&part.etag),
+        DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),
+        DigestAlgorithm::Checksum(_) => None,
+    });
+    Sent { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), stretch, plain: None, part }
+}
+
+fn unhexed(etag: &str) -> Option<Vec<u8>> {
+    if !is_digest(etag) {
+        return None;
+    }
+    (0..etag.len()).step_by(2).map(|at| u8::from_str_radix(etag.get(at..at + 2)?, 16).ok()).collect()
+}
+
+fn joined(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>, algorithm: ChecksumAlgorithm) -> Option<String> {
+    let values: Option<Vec<(&str, u64)>> =
+        sent.iter().map(|(number, sent)| Some((sent.sum.as_deref()?, sending.plan().range(*number)?.len()))).collect();
+    algorithm.joined(values?)
+}
+
+/// What the target's checksum must be.
+pub(super) fn whole_sum(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>) -> Option<Checksum> {
+    let (algorithm, kind) = sending.route.parts.checksum?;
+    let value = match kind {
+        ChecksumKind::FullObject => joined(sending, sent, algorithm),
+        ChecksumKind::Composite => {
+            let sums: Option<Vec<&str>> = sent.values().map(|sent| sent.sum.as_deref()).collect();
+            sums.and_then(|sums| algorithm.composite(sums))
+        }
+    };
+    value.map(|value| Checksum { algorithm, value, kind })
+}
+
+/// What the target's `ETag` must be, where those of all parts were seen to be digests.
+pub(super) fn whole_etag(sent: &BTreeMap<u32, Sent>) -> Option<String> {
+    if !sent.values().all(|sent| sent.plain == Some(true)) {
+        return None;
+    }
+    let digests: Option<Vec<Vec<u8>>> = sent.values().map(|sent| unhexed(&sent.part.etag)).collect();
+    Some(assembled(DigestAlgorithm::Md5, digests?.iter().map(Vec::as_slice)))
+}

@@ -1,0 +1,116 @@
+//! Parts from one read of the whole object, in order: for sources whose service ignores ranges.
+
+use std::collections::BTreeMap;
+
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_client::{RequestError, RequestSpec};
+use seqferry_store::{ErrorClass, Fetched, StoreError};
+
+use super::super::{Journal, Object, Trouble};
+use super::order::InOrder;
+use super::sent::{Sending, Sent};
+
+/// How often one read of the whole object is begun.
+const WHOLE_READS: u32 = 4;
+
+impl<J: Journal> Object<'_, J> {
+    /// Send every part that is not there, from one read of the whole object. What came out of the reference that has to be
+    /// computed in order.
+    pub(super) async fn stream_whole(
+        &self,
+        sending: &Sending<'_>,
+        sent: &mut BTreeMap<u32, Sent>,
+    ) -> Result<Option<String>, Trouble> {
+        let mut reads = 1;
+        loop {
+            let order = sending.route.in_order().map(InOrder::new);
+            match self.feed(sending, order.as_ref(), sent).await {
+                Ok(()) => return Ok(order.and_then(|order| order.finish())),
+                Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
+                    reads += 1;
+                    self.tries.count_retry();
+                }
+                Err(Interrupt::Broken(error)) => return Err(self.copy_trouble(error)),
+                Err(Interrupt::Other(trouble)) => return Err(trouble),
+            }
+        }
+    }
+
+    /// One read of the whole object.
+    async fn feed(
+        &self,
+        sending: &Sending<'_>,
+        order: Option<&InOrder>,
+        sent: &mut BTreeMap<u32, Sent>,
+    ) -> Result<(), Interrupt> {
+        let pinned = self.pinned();
+        let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
+        let fetched = self.source.call(call, &self.tries, async |store| store.fetch(&pinned, None).await).await;
+        let Fetched { meta, body } = match fetched {
+            Ok(fetched) => fetched,
+            Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
+            Err(RequestError::Cancelled) => return Err(Interrupt::Other(Trouble::Cancelled)),
+        };
+        check_pin(&pinned, &meta).map_err(Interrupt::Broken)?;
+        let mut reader = PinnedReader::new(body, &pinned);
+        let mut parts = FuturesUnordered::new();
+        let plan = sending.plan();
+        for number in 1..=plan.count() {
+            let Some(range) = plan.range(number) else { break };
+            let read = async {
+                let memory =
+                    self.source.reserve_bytes(range.len()).await.map_err(|why| Interrupt::Other(why.into()))?;
+                let piece = reader.take(range.len(), &sending.algorithms).await.map_err(Interrupt::Broken)?;
+                Ok::<_, Interrupt>((memory, piece))
+            };
+            let mut read = std::pin::pin!(read);
+            let read = loop {
+                tokio::select! {
+                    biased;
+                    () = self.source.cancel().cancelled() => return Err(Interrupt::Other(Trouble::Cancelled)),
+                    Some(part) = parts.next() => {
+                        let part: Result<(u32, Sent), Trouble> = part;
+                        let (number, part) = part.map_err(Interrupt::Other)?;
+                        sent.insert(number, part);
+                    }
+                    read = &mut read => break read,
+                }
+            };
+            let (memory, piece) = match read {
+                Ok(read) => read,
+                Err(why) => {
+                    // What was read whole is sent all the same: it need not be read again.
+                    while let Some(part) = parts.next().await {
+                        let (number, part): (u32, Sent) = part.map_err(Interrupt::Other)?;
+                        sent.insert(number, part);
+                    }
+                    return Err(why);
+                }
+            };
+            if sent.contains_key(&number) {
+                if let Some(order) = order {
+                    order.feed(number, piece.bytes).await;
+                }
+                continue;
+            }
+            parts.push(
+                async move { Ok::<_, Trouble>((number, self.send(sending, order, number, piece, memory).await?)) },
+            );
+        }
+        while let Some(part) = parts.next().await {
+            let part: Result<(u32, Sent), Trouble> = part;
+            let (number, part) = part.map_err(Interrupt::Other)?;
+            sent.insert(number, part);
+        }
+        reader.end().await.map_err(Interrupt::Broken)
+    }
+}
+
+/// Why one read of the whole object did not come to its end.
+enum Interrupt {
+    /// The read broke.
+    Broken(StoreError),
+    /// Anything else.
+    Other(Trouble),
+}
