@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use seqferry_store::{CreateUpload, ListRequest, ObjectStore as _, S3Store, StoreError};
+use seqferry_store::prelude::*;
+use seqferry_store::{CreateUpload, ListRequest, ObjectRef, S3Store, StoreError, UploadRef};
 
 use crate::server::{Reply, Then, Wire};
 use crate::{Write, get, store_at};
@@ -28,7 +29,9 @@ async fn ask(store: &S3Store, operation: &str) -> Result<usize, StoreError> {
             let request = ListRequest { bucket: "bucket".to_owned(), ..ListRequest::default() };
             store.list(&request).await.map(|page| page.objects.len())
         }
-        "list-parts" => store.list_parts("bucket", "key", "upload", None).await.map(|page| page.parts.len()),
+        "list-parts" => {
+            store.list_parts(UploadRef::new("bucket", "key", "upload"), None).await.map(|page| page.parts.len())
+        }
         "list-uploads" => store.list_uploads("bucket", "").await.map(|uploads| uploads.len()),
         "create" => {
             let upload = CreateUpload { bucket: "bucket".to_owned(), key: "key".to_owned(), ..CreateUpload::default() };
@@ -36,7 +39,7 @@ async fn ask(store: &S3Store, operation: &str) -> Result<usize, StoreError> {
         }
         "complete" => Write::Complete.send(store).await.map(|_| 1),
         "copy" => Write::Copy.send(store).await.map(|_| 1),
-        _ => store.get_tags("bucket", "key", None).await.map(|tags| tags.len()),
+        _ => store.get_tags(ObjectRef::new("bucket", "key")).await.map(|tags| tags.len()),
     }
 }
 
