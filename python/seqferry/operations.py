@@ -23,8 +23,7 @@ def lacking(features: Iterable[str]) -> str | None:
     """The first of the features (``stored_spec.features``) that this version has not, in words."""
     for feature in features:
         kind, _, name = feature.partition(" ")
-        known = {"operation": name in MODULES, "field": stored_spec.knows_field(name)}
-        if not known.get(kind, False):
+        if not (name in MODULES if kind == "operation" else stored_spec.knows(kind, name)):
             return f"a version of Seqferry that knows the {feature}"
     return None
 

@@ -24,6 +24,8 @@ VERSION: Final = 2
 _PLACES: Final[dict[str, type[S3Location | LocalFolder]]] = {"s3": S3Location, "folder": LocalFolder}
 _TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
 
+_FIRST_VERSION: Final = 2
+_FIRST_PLACES: Final = frozenset({"s3", "folder"})
 _FIRST_OPERATIONS: Final = frozenset({"transfer"})
 # fmt: off
 _FIRST_FIELDS: Final = frozenset({
@@ -32,8 +34,13 @@ _FIRST_FIELDS: Final = frozenset({
     "bucket", "key", "endpoint_url", "region", "profile", "anonymous", "access",
     "path", "symlinks", "empty_directories", "page_cache", "preserve_permissions",
 })
-"""Fields of the first version with tags. The list stays as it is: what comes later is a feature, see ``features``."""
 # fmt: on
+_FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
+    "if_exists": ("same", "skip", "overwrite", "fail"),
+    "verify": ("auto", "checksum", "content"),
+    "symlinks": ("follow", "skip", "keep"),
+}
+"""What the first version with tags knows. These lists stay: what comes later is a feature, see ``features``."""
 
 _Record = TypeVar("_Record")
 
@@ -80,15 +87,34 @@ def shown(text: str) -> tuple[TransferSpec, UnsupportedError | None]:
 
 def features(spec: TransferSpec) -> list[str]:
     """What the spec asks for that workers of the first version of tagged specs do not know: ``operation pack``."""
-    found = {} if spec.operation in _FIRST_OPERATIONS else {f"operation {spec.operation}": None}
+    found = [] if spec.operation in _FIRST_OPERATIONS else [f"operation {spec.operation}"]
+    found += [f"version {VERSION}"] if VERSION != _FIRST_VERSION else []
+    tags = (_TAGS[type(place)] for place in (spec.source, spec.target))
+    found += [f"place {tag}" for tag in tags if tag not in _FIRST_PLACES]
     for record in (spec, spec.source, spec.target):
-        found |= {f"field {name}": None for name in _filled(record) if name not in _FIRST_FIELDS}
-    return list(found)
+        for name, value in _filled(record).items():
+            if name not in _FIRST_FIELDS:
+                found.append(f"field {name}")
+            elif value not in _FIRST_VALUES.get(name, (value,)):
+                found.append(f"value {name}={value}")
+    return list(dict.fromkeys(found))
 
 
-def knows_field(name: str) -> bool:
-    """Whether this version has such a field, in a spec or in a place."""
-    return any(name in _hints(kind) for kind in (TransferSpec, S3Location, LocalFolder))
+def knows(kind: str, name: str) -> bool:
+    """Whether this version knows a feature, but for operations: a version, a place, a field, or a value of one."""
+    records = (TransferSpec, S3Location, LocalFolder)
+    match kind:
+        case "version":
+            return name == str(VERSION)
+        case "place":
+            return name in _PLACES
+        case "field":
+            return any(name in _hints(record) for record in records)
+        case "value":
+            field, _, value = name.partition("=")
+            return any(field in _hints(record) and _fits(value, _hints(record)[field]) for record in records)
+        case _:
+            return False
 
 
 @dataclass(frozen=True, slots=True)

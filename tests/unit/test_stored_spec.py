@@ -155,6 +155,40 @@ def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch:
     assert access.missing(needs) is None
 
 
+@pytest.mark.parametrize(
+    ("feature", "known"),
+    [
+        ("operation transfer", True),
+        ("operation pack", False),
+        ("version 2", True),
+        ("version 3", False),
+        ("place s3", True),
+        ("place gcs", False),
+        ("field delete", True),
+        ("field encrypt", False),
+        ("value if_exists=skip", True),
+        ("value if_exists=newer", False),
+        ("value encrypt=age", False),
+        ("storage vault", False),
+        ("", False),
+    ],
+)
+def test_a_worker_tells_which_features_it_has(feature: str, known: bool) -> None:
+    lacking = operations.lacking([feature])
+
+    assert lacking == (None if known else f"a version of Seqferry that knows the {feature}")
+
+
+def test_values_that_came_later_are_features_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_spec, "_FIRST_VALUES", {"verify": ("auto",)})
+    monkeypatch.setattr(stored_spec, "_FIRST_FIELDS", stored_spec._FIRST_FIELDS - {"region"})  # pyright: ignore[reportPrivateUsage]
+    spec = replace(SPEC, verify="content", target=S3Location("to", "in/", region="eu-west-1"))
+
+    assert stored_spec.features(spec) == ["value verify=content", "field region"]
+    assert access.missing(access.needs(spec)) is None
+    assert stored_spec.features(SPEC) == []
+
+
 def test_features_of_a_later_version_are_not_known_here() -> None:
     needs = json.dumps([{"features": ["field encrypt"], "identity": {"source": "x", "proof": ""}, "ca_bundle": None}])
 
