@@ -1,0 +1,53 @@
+"""The dry run says what the transfer does: both ask the same planning function."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from ferry import Ferry
+
+from seqferry.service import Service
+from seqferry.worker import Worker
+from support.servers import S3Server
+
+_KEYS = ["run/a", "run/d/b", "run/d/", "run/" + "k" * 200, "run/run/nested", "run/ü %"]
+
+
+@pytest.fixture
+def ferry(
+    service: Service,
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> Ferry:
+    made = (make_bucket(versitygw), make_bucket(versitygw))
+    return Ferry(service, versitygw, versitygw, *made, rng, start_worker)
+
+
+@pytest.mark.parametrize("target", ["", "in/", "in/" + "long/" * 180, "in/" + "long/" * 170])
+def test_the_dry_run_and_the_transfer_decide_alike(ferry: Ferry, target: str) -> None:
+    ferry.fill(dict.fromkeys(_KEYS, 3) | {"run/d/": 0, "run/": 0})
+    spec = ferry.spec(target=target)
+    shown = {
+        planned.source_key: (planned.target_key, planned.size, planned.refusal)
+        for planned in ferry.service.preview(spec)
+    }
+
+    transfer_id = ferry.service.submit(spec, actor="ada")
+    ferry.work()
+    ferry.until_ended(transfer_id)
+
+    # What a server makes of a marker of a folder is no decision of ours.
+    decided = {
+        record.source_key: (
+            record.target_key,
+            record.size,
+            record.error_message if record.error_operation == "plan" else None,
+        )
+        for record in ferry.service.objects(transfer_id)
+    }
+    assert decided == shown
+    assert len(decided) >= len(_KEYS)
