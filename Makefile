@@ -127,11 +127,21 @@ nextflow-tools: $(NEXTFLOW_VERSIONS:%=.tools/nextflow/%) ## fetch the Nextflow v
 	mv $@.new $@
 	@touch $@
 
+nextflow_plugin_sources = $(shell find integrations/nextflow/nf-seqferry -name '*.java') tools/build_nextflow_plugin.py Cargo.toml
+
+.PHONY: nextflow-plugin
+nextflow-plugin: dist/.stamp-nextflow-plugin ## build dist/nf-seqferry-VERSION.zip, the plugin for Nextflow (needs Java 17 and Maven)
+
+dist/.stamp-nextflow-plugin: $(nextflow_plugin_sources) | .tools/nextflow/24.10.0
+	@tools/require javac "a Java development kit, 17 or newer (Debian: openjdk-17-jdk-headless)"
+	$(PYTHON) tools/build_nextflow_plugin.py .tools/nextflow/24.10.0
+	@touch $@
+
 # Without Java or Maven the tests on Nextflow are skipped, unless everything has to be there.
 .PHONY: try-nextflow
 try-nextflow:
 	@if [ "$${SEQFERRY_REQUIRE_SERVERS:-}" = 1 ] || { command -v mvn && command -v javac; } >/dev/null; then \
-		$(MAKE) --silent nextflow-tools; \
+		$(MAKE) --silent nextflow-tools nextflow-plugin; \
 	else \
 		echo "Java or Maven is not installed: the tests on Nextflow are skipped (Debian: apt-get install maven openjdk-17-jdk-headless)"; \
 	fi

@@ -31,6 +31,14 @@ def install_cli(
     return exits.OK
 
 
+@nextflow.command("helper")
+def helper() -> int:
+    """What the plugin nf-seqferry starts: requests as lines of JSON on standard input, answers on standard output."""
+    from seqferry.nextflow import helper as process
+
+    return process.run()
+
+
 def aws(context: typer.Context) -> int:
     """`aws s3 cp` and `aws s3 ls` as Nextflow's task wrappers call them, through Seqferry's engine."""
     from seqferry.nextflow import shim

@@ -60,7 +60,13 @@ def copy(
             **options,
         )
         transfer = Transfer(engine(), spec, arrived)
-        with _stopped_by_signals(transfer) as caught:
+        caught: list[int] = []
+
+        def stop(number: int) -> None:
+            caught.append(number)
+            transfer.stop()
+
+        with on_signals(stop):
             result = transfer.run()
         if caught:
             raise StoppedError(caught[0])
@@ -70,16 +76,15 @@ def copy(
 
 
 @contextmanager
-def _stopped_by_signals(transfer: Transfer) -> Generator[list[int]]:
-    caught: list[int] = []
+def on_signals(stop: Callable[[int], None]) -> Generator[None]:
+    """Within the block, a signal that asks this process to end calls ``stop`` with its number instead."""
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        caught.append(number)
-        transfer.stop()
+    def caught(number: int, _frame: FrameType | None) -> None:
+        stop(number)
 
-    before = {number: signal.signal(number, stop) for number in _STOPPING}
+    before = {number: signal.signal(number, caught) for number in _STOPPING}
     try:
-        yield caught
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

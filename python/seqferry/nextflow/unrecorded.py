@@ -46,6 +46,7 @@ class Failed:
     code: str
     operation: str
     message: str
+    error_class: str = ""
 
 
 @dataclass(slots=True)
@@ -173,18 +174,23 @@ class Transfer:
         for row in _rows(events):
             info = self._names.pop(row["id"])
             if row["state"] == "failed":
-                self._fail(info.key, row["error_code"], row["error_operation"], row["error_message"])
+                why = row["error_code"], row["error_operation"], row["error_message"], row["error_class"]
+                self._fail(info.key, *why)
                 continue
             self.result.done += 1
             self.result.bytes_done += row["size"]
             if self._arrived is not None:
                 self._arrived(*self._places(info.key))
 
-    def _fail(self, key: str, code: str | None, operation: str | None, message: str | None) -> None:
+    def _fail(
+        self, key: str, code: str | None, operation: str | None, message: str | None, error_class: str | None = None
+    ) -> None:
         self.result.failed += 1
         if len(self.result.failures) < _KEPT_FAILURES:
             source, target = self._places(key)
-            self.result.failures.append(Failed(source, target, code or "", operation or "", message or ""))
+            self.result.failures.append(
+                Failed(source, target, code or "", operation or "", message or "", error_class or "")
+            )
 
     def _places(self, key: str) -> tuple[str, str]:
         return self._spec.source.at(key), self._spec.target.at(specs.target_key(self._spec, key))
