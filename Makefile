@@ -127,7 +127,7 @@ nextflow-tools: $(NEXTFLOW_VERSIONS:%=.tools/nextflow/%) ## fetch the Nextflow v
 	mv $@.new $@
 	@touch $@
 
-nextflow_plugin_sources = $(shell find integrations/nextflow/nf-seqferry -name '*.java') tools/build_nextflow_plugin.py Cargo.toml
+nextflow_plugin_sources = $(wildcard integrations/nextflow/nf-seqferry/src/main/java/*/*/*.java) tools/build_nextflow_plugin.py Cargo.toml
 
 .PHONY: nextflow-plugin
 nextflow-plugin: dist/.stamp-nextflow-plugin ## build dist/nf-seqferry-VERSION.zip, the plugin for Nextflow (needs Java 17 and Maven)

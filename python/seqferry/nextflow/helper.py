@@ -23,7 +23,7 @@ from seqferry import sources
 from seqferry.config import Settings
 from seqferry.engine import Engine, ObjectInfo, version
 from seqferry.errors import SeqferryError, StorageError, UsageError
-from seqferry.models import Location, TransferSpec
+from seqferry.models import LocalFolder, S3Location, TransferSpec
 from seqferry.nextflow import level
 from seqferry.nextflow.unrecorded import Failed, Result, Transfer
 from seqferry.spec import build_spec, parse_uri
@@ -159,7 +159,7 @@ class Helper:
             return _error("stopped", "", f"The copy of {spec.source.uri} was given up, since the helper was to stop.")
         if result.missing:
             return _error("missing", "NoSuchKey", str(sources.missing_error(self._engine, spec, result.missing)))
-        if below and not result.found and not spec.source.disk:
+        if below and not result.found and not isinstance(spec.source, LocalFolder):
             return _error("missing", "NoSuchKey", f"There is no object below {spec.source.uri}.")
         if result.failed:
             first = result.failures[0]
@@ -254,9 +254,9 @@ def run() -> int:
     return 0
 
 
-def _place(uri: str) -> Location:
+def _place(uri: str) -> S3Location:
     bucket, key = parse_uri(uri)
-    return Location(bucket, key)
+    return S3Location(bucket, key)
 
 
 def _facts(found: ObjectInfo) -> Answer:
