@@ -230,7 +230,7 @@ def _list(parsed: Parsed) -> int:
     engine = session.engine()
     recursive = parsed.given("recursive")
     lines = 0
-    for entry in level.entries(engine.list(place), key, recursive=recursive):
+    for entry in level.entries(engine, place, recursive=recursive):
         lines += 1
         if isinstance(entry, str):
             print(f"{'PRE':>30} {level.printable(entry)}")

@@ -117,7 +117,7 @@ class Helper:
         if place.key and not place.key.endswith("/"):
             place = replace(place, key=f"{place.key}/")
         page: list[Any] = []
-        for entry in level.entries(self._engine.list(place), place.key, recursive=False):
+        for entry in level.entries(self._engine, place, recursive=False):
             if isinstance(entry, str):
                 page.append([entry])
             elif entry.key != place.key:  # else the marker of the folder itself

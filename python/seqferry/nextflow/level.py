@@ -1,28 +1,27 @@
 """One level of a listing, as ``ls`` of other tools shows it: objects, and each "folder" below the prefix once.
 
-Lines come as the listing brings them, in no order; memory grows with the number of folders at that level only.
+Lines come page by page, so memory does not grow with what is listed. One level costs one request for 1,000 entries.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from seqferry.engine import ObjectInfo
+from seqferry.engine import Engine, ObjectInfo
+from seqferry.models import S3Location
 
 
-def entries(pages: Iterable[list[ObjectInfo]], prefix: str, *, recursive: bool) -> Iterator[ObjectInfo | str]:
-    """Objects directly at ``prefix``, and the names of folders with their last slash; all objects if ``recursive``."""
-    seen: set[str] = set()
-    start = prefix.rfind("/") + 1
-    for page in pages:
-        for each in page:
-            head, slash, _ = each.key[len(prefix) :].partition("/")
-            if recursive or not slash:
-                yield each
-            elif (folder := prefix[start:] + head + slash) not in seen:
-                seen.add(folder)
-                yield folder
+def entries(engine: Engine, place: S3Location, *, recursive: bool) -> Iterator[ObjectInfo | str]:
+    """Objects directly at the prefix, and the names of folders with their last slash; all objects if ``recursive``."""
+    if recursive:
+        for page in engine.list(place):
+            yield from page
+        return
+    start = place.key.rfind("/") + 1
+    for objects, prefixes in engine.level(place):
+        yield from (prefix[start:] for prefix in prefixes)
+        yield from objects
 
 
 def shown(key: str, prefix: str, *, recursive: bool) -> str:

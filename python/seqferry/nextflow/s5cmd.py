@@ -140,7 +140,7 @@ def _list(parsed: Parsed, words: Sequence[str]) -> int:
     place = S3Location(bucket, key, anonymous=bool(found.pop("no_sign_request", False)), **found)
     check_place(place)
     lines = 0
-    for entry in level.entries(session.engine().list(place), key, recursive=False):
+    for entry in level.entries(session.engine(), place, recursive=False):
         lines += 1
         if isinstance(entry, str):
             print(f"{'DIR':>37}  {level.printable(entry)}")
