@@ -129,13 +129,14 @@ def decided(
     With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
     """
     compare = compare and planning.compares_listings(spec)
-    known_there = None if known is None else known.at_target
     pages = objects(engine, spec, missing) if known is None or known.found is None else iter([[*known.found]])
+    looked = spec.single and known is not None and known.target_absent is not None
     for page in pages:
-        if known_there is not None:
-            there = {known_there.key: known_there} if compare else {}
-        else:
-            there = _at_target(engine, spec, page) if compare and page else {}
+        there: dict[str, ObjectInfo] = {}
+        if looked and known is not None and known.at_target is not None:
+            there = {known.at_target.key: known.at_target} if compare else {}
+        elif compare and page and not looked:
+            there = _at_target(engine, spec, page)
         found = [
             (info, planning.decide(spec, info, own, there.get(target_key(spec, info.key)) if there else None))
             for info in page

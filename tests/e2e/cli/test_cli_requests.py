@@ -63,6 +63,17 @@ def test_the_same_again_asks_for_source_and_target_once(cli: Cli, places: Places
     assert places.arrived() == before
 
 
+def test_another_object_of_that_start_at_the_target_costs_one_look(cli: Cli, places: Places, proxied: Proxy) -> None:
+    places.fill(["a"])
+    places.s3.put_object(Bucket=places.target, Key="archive/a-longer-name", Body=b"other")
+
+    ran = cli.run("cp", f"s3://{places.source}/run42/a", f"s3://{places.target}/archive/a")
+
+    assert ran.code == 0, ran.err
+    assert _counted(proxied) == {"HeadObject": 2, "ListObjectsV2": 1, "CopyObject": 1}
+    assert places.content() == {"a": b"content of 'a'", "a-longer-name": b"other"}
+
+
 def test_a_changed_object_is_copied_again_though_the_listing_shows_one(
     cli: Cli, places: Places, proxied: Proxy
 ) -> None:
