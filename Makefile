@@ -261,6 +261,10 @@ bench-copy: build tools ## copy side by side: Seqferry, aws, s5cmd, rclone, boto
 bench-transfer: build tools ## move files up and down side by side: Seqferry, s5cmd, rclone, crt, aws (options: ARGS="--help")
 	$(BIN)/python benches/bench_transfer.py $(ARGS)
 
+.PHONY: bench-pipelines
+bench-pipelines: build tools nextflow-tools nextflow-plugin ## stage 2,000 files for Nextflow: plugin, aws, s5cmd, seqferry aws (options: ARGS="--help")
+	$(BIN)/python benches/bench_pipelines.py $(ARGS)
+
 .PHONY: bench-paper
 bench-paper: build $(TOOLS)/s3sim ## replay the S3Mirror paper's table on the simulator, with its peers (options: ARGS="--help")
 	$(BIN)/python benches/bench_paper.py $(ARGS)

@@ -1,0 +1,178 @@
+"""Staging many small files for a pipeline: Nextflow with the plugin, and the commands that task wrappers call.
+
+``make bench-pipelines`` stages 2,000 files of 4 KiB from versitygw, whose every reply a proxy holds back for 30 ms. For
+Nextflow, staging lasts from its first line about a foreign file to the submission of the task, by its own log. All that
+a command fetches is compared with what was stored, after the measured time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "e2e" / "nextflow")]
+
+from nextflow_process import VERSIONS, Nextflow  # noqa: E402
+
+import harness  # noqa: E402
+from figures import Figure, Result, spread  # noqa: E402
+from support import servers  # noqa: E402
+from support.processes import seqferry  # noqa: E402
+from support.proxy import Proxy, delay  # noqa: E402
+from support.run import MissingToolError, Run, find_tool  # noqa: E402
+
+FOLDER = "plugin, folder"
+GLOB = "plugin, glob"
+_STAMP = re.compile(r"^(\w{3}-\d\d \d\d:\d\d:\d\d\.\d{3}) .*(foreign file|Submitted process)", re.MULTILINE)
+_PIPELINE = """
+process STAGE {
+    input: path found
+    output: stdout
+    script: "find -L . -name 'f*' -type f | wc -l"
+}
+workflow { STAGE(params.glob ? Channel.fromPath(params.uri + '/*').collect() : file(params.uri)) | view }
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--size", type=int, default=4096, help="bytes of each file")
+    parser.add_argument("--delay", type=int, default=30, help="milliseconds that each reply is held back")
+    parser.add_argument("--rounds", type=int, default=3)
+    harness.add_arguments(parser)
+    options = parser.parse_args(arguments)
+    run = Run.create()
+    scratch = Path(tempfile.mkdtemp(prefix="seqferry-pipelines-"))
+    try:
+        result = _measure(options, run, scratch)
+    finally:
+        run.close()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return harness.finish(options, result)
+
+
+def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
+    server = servers.start(run, "versitygw")
+    bucket = server.create_bucket()
+    content = _fill(server, bucket, options)
+    series: dict[str, list[float]] = {}
+    left_out: list[str] = []
+    errors: list[str] = []
+    with Proxy(server) as proxy:
+        proxy.rule((), delay(reply_ms=options.delay))
+        environment = {**os.environ, **proxy.server.environment(), "S3_ENDPOINT_URL": proxy.endpoint_url}
+        methods = _methods(run, scratch, bucket, environment, content, left_out)
+        for turn in range(options.rounds):
+            names = list(methods)
+            at = (turn + options.turn) % len(names)
+            for name in names[at:] + names[:at]:
+                try:
+                    series.setdefault(name, []).append(methods[name]())
+                except (RuntimeError, subprocess.SubprocessError) as why:
+                    errors.append(f"{name}: {why}")
+    for name, values in series.items():
+        print(f"{name:24} {spread(values)} s")
+    for line in left_out:
+        print(f"left out: {line}", file=sys.stderr)
+    group = f"versitygw, {options.files} files of {options.size} bytes, {options.delay} ms"
+    figure = Figure(group, "staging time", "s", "lower", series, baseline="s5cmd")
+    return Result("pipelines", [figure], left_out=left_out, errors=errors)
+
+
+def _fill(server: servers.S3Server, bucket: str, options: argparse.Namespace) -> dict[str, bytes]:
+    chooser = random.Random(1)
+    content = {f"f{number:05d}": chooser.randbytes(options.size) for number in range(options.files)}
+    client = server.client(server.user)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: client.put_object(Bucket=bucket, Key=f"in/{name}", Body=content[name]), content))
+    return content
+
+
+def _methods(
+    run: Run,
+    scratch: Path,
+    bucket: str,
+    environment: dict[str, str],
+    content: dict[str, bytes],
+    left_out: list[str],
+) -> dict[str, Callable[[], float]]:
+    uri = f"s3://{bucket}/in"
+    methods: dict[str, Callable[[], float]] = {}
+
+    def command(*words: str | Path) -> Callable[[], float]:
+        def once() -> float:
+            target = Path(tempfile.mkdtemp(dir=scratch)) / "in"
+            began = time.monotonic()
+            subprocess.run([*words, target], env=environment, check=True, capture_output=True, timeout=600)
+            took = time.monotonic() - began
+            found = {path.name: path.read_bytes() for path in target.iterdir()}
+            shutil.rmtree(target.parent)
+            if found != content:
+                raise RuntimeError("what arrived is not what was stored")
+            return took
+
+        return once
+
+    quiet = ("s3", "cp", "--only-show-errors", "--recursive", uri)
+    methods["seqferry aws"] = command(seqferry(), "aws", *quiet)
+    try:
+        aws = find_tool("aws", variable="SEQFERRY_AWS", hint="run `make build`")
+        methods["AWS CLI"] = command(aws, *quiet)
+        s5cmd = find_tool("s5cmd", variable="SEQFERRY_S5CMD", hint="run `make tools`")
+        methods["s5cmd"] = command(s5cmd, "--log", "error", "cp", f"{uri}/*")
+        plugins = _plugins(scratch)
+        nextflow = Nextflow.find(VERSIONS[-1], run)
+    except MissingToolError as missing:
+        left_out.append(str(missing))
+        return methods
+    more = {**environment, "NXF_PLUGINS_DIR": str(plugins), "SEQFERRY_COMMAND": str(seqferry())}
+    for name, glob in ((FOLDER, ""), (GLOB, "yes")):
+        methods[name] = lambda glob=glob: _staging(nextflow, scratch, more, uri, glob, len(content))
+    return methods
+
+
+def _plugins(scratch: Path) -> Path:
+    built = sorted((ROOT / "dist").glob("nf-seqferry-*.zip"))
+    if not built:
+        raise MissingToolError("the plugin is not built: run `make nextflow-plugin`")
+    with zipfile.ZipFile(built[-1]) as archive:
+        archive.extractall(scratch / "plugins" / built[-1].stem)
+    return scratch / "plugins"
+
+
+def _staging(
+    nextflow: Nextflow, scratch: Path, environment: dict[str, str], uri: str, glob: str, expected: int
+) -> float:
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    (folder / "main.nf").write_text(f"params.uri = ''\nparams.glob = ''\n{_PIPELINE}")
+    config = ROOT / "examples" / "nextflow" / "seqferry.config"
+    given = ["--uri", uri, *(["--glob", glob] if glob else [])]
+    done = nextflow.run("-c", config, "run", "main.nf", *given, cwd=folder, environment=environment, deadline=600)
+    if done.returncode != 0 or f"\n{expected}\n" not in done.stdout:
+        raise RuntimeError(f"Nextflow ended with {done.returncode}: {done.stdout[-500:]}")
+    stamps = [
+        (datetime.strptime(f"2026-{stamp}", "%Y-%b-%d %H:%M:%S.%f"), what)  # noqa: DTZ007 - two of them are compared
+        for stamp, what in _STAMP.findall((folder / ".nextflow.log").read_text())
+    ]
+    first = next(at for at, what in stamps if what == "foreign file")
+    last = next(at for at, what in stamps if what == "Submitted process")
+    shutil.rmtree(folder)
+    return (last - first).total_seconds()
+
+
+if __name__ == "__main__":
+    harness.run(main)
