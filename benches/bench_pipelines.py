@@ -36,6 +36,7 @@ from support.run import MissingToolError, Run, find_tool  # noqa: E402
 
 FOLDER = "plugin, folder"
 GLOB = "plugin, glob"
+PEERS = ("AWS CLI", "s5cmd")
 _STAMP = re.compile(r"^(\w{3}-\d\d \d\d:\d\d:\d\d\.\d{3}) .*(foreign file|Submitted process)", re.MULTILINE)
 _PIPELINE = """
 process STAGE {
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", type=int, default=4096, help="bytes of each file")
     parser.add_argument("--delay", type=int, default=30, help="milliseconds that each reply is held back")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ours", action="store_true", help="leave the peers out")
     harness.add_arguments(parser)
     options = parser.parse_args(arguments)
     run = Run.create()
@@ -76,6 +78,8 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
         proxy.rule((), delay(reply_ms=options.delay))
         environment = {**os.environ, **proxy.server.environment(), "S3_ENDPOINT_URL": proxy.endpoint_url}
         methods = _methods(run, scratch, bucket, environment, content, left_out)
+        if options.ours:
+            methods = {name: method for name, method in methods.items() if name not in PEERS}
         for turn in range(options.rounds):
             names = list(methods)
             at = (turn + options.turn) % len(names)

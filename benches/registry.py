@@ -116,6 +116,19 @@ BENCHES: Final = (
         quick=("--objects", "3000", "--prefixes", "4", "--lax"),
     ),
     Bench(
+        "pipelines",
+        "Staging many small files for Nextflow",
+        "bench_pipelines.py",
+        proves="How long a pipeline waits for a folder or a glob of small files: the plugin on real Nextflow, and the "
+        "commands that task wrappers call, beside their peers. What arrived is compared after the measured time.",
+        cannot="The delay is the same for each reply, and client, proxy and server share the cores. AWS Batch is not "
+        "run: only the commands that its tasks call.",
+        rounds=2,
+        full=("--rounds", "1"),
+        quick=("--rounds", "1", "--files", "20", "--delay", "1"),
+        ours=("--ours",),
+    ),
+    Bench(
         "simulator",
         "What the simulator itself takes",
         "bench_simulator.py",
