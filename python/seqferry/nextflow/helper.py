@@ -25,7 +25,7 @@ from seqferry.engine import Engine, ObjectInfo, version
 from seqferry.errors import SeqferryError, StorageError, UsageError
 from seqferry.models import LocalFolder, S3Location, TransferSpec
 from seqferry.nextflow import level
-from seqferry.nextflow.unrecorded import Failed, Result, Transfer
+from seqferry.nextflow.unrecorded import Failed, Known, Result, Transfer
 from seqferry.spec import build_spec, parse_uri
 
 log: Final = logging.getLogger("seqferry.nextflow")
@@ -142,7 +142,10 @@ class Helper:
         if below and self._state_dir is not None:
             yield from self._recorded(request, self._state_dir)
             return
-        transfer = Transfer(self._engine, spec)
+        known = None
+        if not below and "etag" in request:
+            known = Known(spec.source.key, int(request["size"]), str(request["etag"]))
+        transfer = Transfer(self._engine, spec, known=known)
         with self._lock:
             if self._stopping:
                 transfer.stop()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from seqferry import local, sources
 from seqferry import spec as specs
@@ -20,7 +20,7 @@ from seqferry.batching import Batcher
 from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
-from seqferry.planning import Decision
+from seqferry.planning import Decision, decide
 
 log: Final = logging.getLogger("seqferry.nextflow")
 
@@ -68,19 +68,40 @@ class Result:
     left_out: list[str] = field(default_factory=list[str])
 
 
+class Known(NamedTuple):
+    """One object as a listing showed it. Its read is pinned: one that has changed is looked up and read anew."""
+
+    key: str
+    size: int
+    etag: str
+    version_id: str | None = None
+    refusal: tuple[str, str] | None = None
+
+
 class Transfer:
     """One transfer. ``run`` once; ``progress`` and ``stop`` may be called from other threads."""
 
     def __init__(
-        self, engine: Engine, spec: TransferSpec, arrived: Callable[[str, str], None] | None = None, *, flow: str = ""
+        self,
+        engine: Engine,
+        spec: TransferSpec,
+        arrived: Callable[[str, str], None] | None = None,
+        *,
+        known: Known | None = None,
+        flow: str = "",
     ) -> None:
-        """``arrived`` is called with source and target of each object that is there and verified."""
+        """``arrived`` is called with source and target of each object that is there and verified.
+
+        Args:
+            known: the one object of ``spec``, which is then not looked up.
+        """
+        self._known = known
         self._engine = engine
         self._spec = spec
         self._arrived = arrived
         self._flow = flow
         self._jobs: list[Job] = []
-        self._names: dict[int, ObjectInfo] = {}
+        self._names: dict[int, ObjectInfo | Known] = {}
         self._next = 0
         self._stopping = False
         self.result = Result()
@@ -108,23 +129,29 @@ class Transfer:
             self._abort()
         return self.result
 
-    def _batches(self) -> Iterator[list[ObjectInfo]]:
-        batcher = Batcher[ObjectInfo]()
-        for page in sources.decided(self._engine, self._spec, self.result.missing.extend):
+    def _batches(self) -> Iterator[list[ObjectInfo | Known]]:
+        batcher = Batcher[ObjectInfo | Known]()
+        for page in self._pages():
             self.result.found += len(page)
             yield from batcher.add([info for info, decision in page if self._goes_on(info, decision)])
             for job in list(self._jobs):
                 self._take(job, 0.0)
         yield from batcher.rest()
 
-    def _goes_on(self, info: ObjectInfo, decision: Decision) -> bool:
+    def _pages(self) -> Iterator[Sequence[tuple[ObjectInfo | Known, Decision]]]:
+        if self._known is None:
+            yield from sources.decided(self._engine, self._spec, self.result.missing.extend)
+        else:
+            yield [(self._known, decide(self._spec, self._known))]
+
+    def _goes_on(self, info: ObjectInfo | Known, decision: Decision) -> bool:
         if decision.action == "leave_out" and len(self.result.left_out) < _KEPT_FAILURES:
             self.result.left_out.append(decision.reason or "")
         if decision.action == "refuse":
             self._fail(info.key, decision.code, "", decision.reason)
         return decision.action == "copy"
 
-    def _start(self, batch: list[ObjectInfo]) -> None:
+    def _start(self, batch: list[ObjectInfo | Known]) -> None:
         target = self._spec.target
         if isinstance(target, LocalFolder) and not self._next:
             local.make(target.path)

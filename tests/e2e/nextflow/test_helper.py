@@ -77,6 +77,30 @@ def test_it_says_who_it_is_and_answers_with_what_is_there(s3server: S3Server, bu
         assert helper.end() == 0
 
 
+def test_an_object_that_is_known_is_not_looked_up_and_read_anew_once_it_has_changed(
+    proxy: Proxy, bucket: str, tmp_path: Path
+) -> None:
+    client = proxy.server.client(proxy.server.user)
+    etag = client.put_object(Bucket=bucket, Key="x", Body=b"12345")["ETag"].strip('"')
+    proxy.clear_log()
+    with _helper(proxy.server) as helper:
+
+        def fetch(name: str) -> dict[str, Any]:
+            target = str(tmp_path / name)
+            return helper.ask(op="copy", source=f"s3://{bucket}/x", target=target, size=5, etag=etag)
+
+        assert fetch("first")["objects"] == 1
+        assert proxy.log("HeadObject") == []
+        client.put_object(Bucket=bucket, Key="x", Body=b"another one")
+        assert fetch("second")["objects"] == 1
+        client.delete_object(Bucket=bucket, Key="x")
+        assert fetch("third")["error"]["kind"] == "missing"
+
+    assert (tmp_path / "first").read_bytes() == b"12345"
+    assert (tmp_path / "second").read_bytes() == b"another one"
+    assert not (tmp_path / "third").exists()
+
+
 def test_errors_are_of_the_kind_that_nextflow_tells_apart(s3server: S3Server, bucket: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"new")
     s3server.client(s3server.user).put_object(Bucket=bucket, Key="x", Body=b"old")

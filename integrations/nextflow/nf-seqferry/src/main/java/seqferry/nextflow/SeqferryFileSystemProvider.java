@@ -93,7 +93,15 @@ public final class SeqferryFileSystemProvider extends FileSystemProvider impleme
             throw new FileAlreadyExistsException(target.toString());
         }
         SeqferryPath from = ours(source);
-        transfer(from.uri(), target.toAbsolutePath().toString(), attributes(from).folder(), true);
+        Map<String, Object> facts = facts(from.uri(), target.toAbsolutePath().toString(), true);
+        Attributes found = attributes(from);
+        facts.put("folder", found.folder());
+        if (!found.folder()) {
+            // Not looked up once more. The read is pinned to it.
+            facts.put("size", found.size());
+            facts.put("etag", found.etag());
+        }
+        SeqferryFileSystem.helper().call("copy", facts, null);
     }
 
     @Override
@@ -121,12 +129,17 @@ public final class SeqferryFileSystemProvider extends FileSystemProvider impleme
     }
 
     private static void transfer(String source, String target, boolean folder, boolean replace) throws IOException {
+        Map<String, Object> facts = facts(source, target, replace);
+        facts.put("folder", folder);
+        SeqferryFileSystem.helper().call("copy", facts, null);
+    }
+
+    private static Map<String, Object> facts(String source, String target, boolean replace) {
         Map<String, Object> facts = new LinkedHashMap<>();
         facts.put("source", source);
         facts.put("target", target);
-        facts.put("folder", folder);
         facts.put("replace", replace);
-        SeqferryFileSystem.helper().call("copy", facts, null);
+        return facts;
     }
 
     private static boolean isReplacing(CopyOption[] options) {
