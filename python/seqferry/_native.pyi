@@ -360,3 +360,55 @@ def path_refusal(key: str, size: int) -> tuple[str, str] | None:
 
 def equal_as_listed(source: tuple[int, str], target: tuple[int, str]) -> str | None:
     """What proves two objects (size, ETag) equal by their listings alone: ``etag``; None when that is not enough."""
+
+@final
+class Mount:
+    """A bucket mounted by this process. Linux only. It is served until it is unmounted or this object is dropped."""
+
+    def __new__(
+        cls,
+        endpoint: Endpoint,
+        *,
+        endpoint_name: str,
+        bucket: str,
+        prefix: str,
+        directory: str,
+        source: str,
+        lifetime: float | None,
+        freshness: str,
+        memory: int,
+        max_requests: int,
+        max_bandwidth: int | None,
+        cache: str | None,
+        max_cache_size: int | None,
+        allow_other: bool,
+        allow_non_empty: bool,
+        uid: int,
+        gid: int,
+        file_mode: int,
+        directory_mode: int,
+    ) -> Mount:
+        """Mount; the folder can be used when this returns.
+
+        Args:
+            endpoint_name: stands for the endpoint in inodes.
+            prefix: empty, or with a slash at its end.
+            source: what the table of mounts shows.
+            lifetime: seconds for which listings are believed; None: for good.
+            freshness: ``ttl`` | ``open`` | ``frozen``.
+            cache: a folder on a local disk that keeps blocks beyond this process.
+
+        Raises:
+            OSError: with one sentence for the user; nothing is left mounted.
+            ValueError: for a word or number that is none of the above.
+        """
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the folder is unmounted, by anybody. True when it is."""
+
+    def unmount(self) -> None:
+        """Unmount the folder. One in use is detached, and its session ends with the last open file.
+
+        Raises:
+            OSError: the system refuses.
+        """

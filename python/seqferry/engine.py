@@ -11,12 +11,13 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from seqferry import _native, access
+from seqferry import _native, access, endpoints
 from seqferry import spec as specs
 from seqferry._native import CopyItem, Events, Failure, Job, ObjectInfo, Progress
 from seqferry.config import Settings
-from seqferry.errors import StorageError
+from seqferry.errors import ConfigError, StorageError
 from seqferry.models import Access, Identity, LocalFolder, Location, TransferSpec
+from seqferry.mounts import MountSpec
 
 __all__ = [
     "CopyItem",
@@ -27,6 +28,7 @@ __all__ = [
     "ObjectInfo",
     "Progress",
     "equal_as_listed",
+    "mount",
     "path_refusal",
     "version",
 ]
@@ -258,3 +260,36 @@ class Engine:
                 transfer=transfer,
             )
             return self._native.start(policy, list(items), epoch=epoch)
+
+
+def mount(spec: MountSpec) -> _native.Mount:
+    """Mount a bucket; it is served by threads of this process until it is unmounted.
+
+    Raises:
+        ConfigError: with why it cannot be mounted; nothing is left mounted.
+    """
+    _open_files()
+    try:
+        return _native.Mount(
+            _endpoint(spec.place),
+            endpoint_name=endpoints.of(spec.place) or "aws",
+            bucket=spec.place.bucket,
+            prefix=spec.prefix,
+            directory=str(spec.directory),
+            source=spec.place.at(spec.prefix),
+            lifetime=spec.lifetime,
+            freshness=spec.freshness,
+            memory=spec.memory,
+            max_requests=spec.max_requests,
+            max_bandwidth=spec.max_bandwidth,
+            cache=None if spec.cache is None else str(spec.cache),
+            max_cache_size=spec.max_cache_size,
+            allow_other=spec.allow_other,
+            allow_non_empty=spec.allow_non_empty,
+            uid=spec.uid,
+            gid=spec.gid,
+            file_mode=spec.file_mode,
+            directory_mode=spec.directory_mode,
+        )
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None

@@ -9,6 +9,8 @@
 mod engine;
 mod job;
 mod listing;
+#[cfg(target_os = "linux")]
+mod mount;
 mod values;
 
 use pyo3::prelude::*;
@@ -32,6 +34,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<engine::EngineStats>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<listing::Listing>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<mount::Mount>()?;
     module.add_class::<values::ActiveObject>()?;
     module.add_class::<values::CopyItem>()?;
     module.add_class::<values::CopyPolicy>()?;

@@ -60,13 +60,18 @@ impl OpenObject {
         blocks.map(|block| share(self.block_length(block))).sum()
     }
 
+    /// Whether an answer is about this version.
+    pub(crate) fn is_same(&self, meta: &ObjectMeta) -> bool {
+        let is_pinned = match &self.version.pin {
+            VersionPin::Etag(etag) => etag.is_empty() || meta.etag.is_empty() || **etag == *meta.etag,
+            VersionPin::VersionId(id) => meta.version_id.as_deref().is_none_or(|other| *other == **id),
+        };
+        is_pinned && meta.size == self.version.size
+    }
+
     /// An answer is about this version, or it is an error.
     fn check(&self, meta: &ObjectMeta) -> Result<(), StoreError> {
-        let etag_differs = match &self.version.pin {
-            VersionPin::Etag(etag) => !etag.is_empty() && !meta.etag.is_empty() && **etag != *meta.etag,
-            VersionPin::VersionId(id) => meta.version_id.as_deref().is_some_and(|other| *other != **id),
-        };
-        if etag_differs || meta.size != self.version.size {
+        if !self.is_same(meta) {
             let mut error = self.error("SourceChanged", "the service answered with another version of the object");
             error.class = ErrorClass::Precondition;
             return Err(error);

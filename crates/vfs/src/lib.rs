@@ -4,9 +4,11 @@
 //! S3 is reached through one trait, [`Source`]; bytes are identified everywhere by [`ObjectVersion`] and read in blocks of
 //! [`BLOCK_SIZE`]. A second tier of blocks below the memory is a [`BlockTier`]; [`disk_cache`] is one.
 
+mod client_source;
 pub mod disk_cache;
 mod error;
 mod fetch;
+pub mod filesystem;
 pub mod pool;
 pub mod reader;
 mod source;
@@ -17,10 +19,12 @@ mod version;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use client_source::ClientSource;
 pub use error::{Result, VfsError};
 pub use fetch::OpenObject;
+pub use filesystem::{FileSystem, Freshness};
 pub use pool::Pool;
 pub use reader::{ReadHandle, ReadStats, Reader, Slices};
-pub use source::{BlockTier, Priority, RangeBody, Source};
+pub use source::{BlockTier, Priority, RangeBody, Source, TierUse};
 pub use tree::{Attributes, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, ROOT, Tree, TreeOptions};
 pub use version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_count, block_length};

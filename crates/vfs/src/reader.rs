@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::error::{Result, VfsError};
 use crate::fetch::{self, Broken, FetchCounters, FetchPlan, GAP, Interest, OpenObject, Origin, Stake};
 use crate::pool::{Block, Blocks, Pool, PoolUse, Slot};
-use crate::source::{BlockTier, Priority, Source};
+use crate::source::{BlockTier, Priority, Source, TierUse};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
 use cursor::Cursors;
 
@@ -54,6 +54,8 @@ pub struct ReadStats {
     pub tier_blocks: u64,
     /// Use of the pool.
     pub pool: PoolUse,
+    /// Use of the tier below the memory.
+    pub tier: TierUse,
 }
 
 /// An object that is open for reading.
@@ -132,6 +134,7 @@ impl Reader {
             block_misses: read(&self.misses),
             tier_blocks: read(&self.origin.counters.tier_blocks),
             pool: self.origin.pool.usage(),
+            tier: self.origin.tier.as_ref().map(|tier| tier.usage()).unwrap_or_default(),
         }
     }
 

@@ -75,4 +75,18 @@ pub trait BlockTier: Send + Sync + Debug + 'static {
 
     /// Keep a block. Returns at once; a tier that is busy, full or failing drops the block.
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes);
+
+    /// How much it holds.
+    fn usage(&self) -> TierUse {
+        TierUse::default()
+    }
+}
+
+/// How much a tier holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TierUse {
+    /// Bytes that it takes.
+    pub used: u64,
+    /// Bytes that it may take. 0: there is no tier; the largest number: there is no limit.
+    pub limit: u64,
 }

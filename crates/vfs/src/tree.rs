@@ -11,13 +11,15 @@ mod metadata;
 pub mod names;
 mod neighbours;
 mod snapshot;
+mod walk;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use seqferry_store::ObjectMeta;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::error::{Result, VfsError};
@@ -117,6 +119,8 @@ pub struct Tree {
     options: TreeOptions,
     /// Seconds since the epoch: the time that directories show.
     since: f64,
+    /// The service does not list in the order of keys.
+    is_unsorted: AtomicBool,
     state: RwLock<State>,
 }
 
@@ -131,6 +135,8 @@ struct State {
     entries: usize,
     /// Uses of directories so far: orders them by their last use.
     clock: u64,
+    /// Flat listings under way.
+    flats: Vec<walk::Flat>,
 }
 
 /// Where an inode is.
@@ -167,6 +173,10 @@ struct Directory {
     /// A listing under way.
     listing: Option<watch::Receiver<Progress>>,
     used: u64,
+    /// The directory in it that a walk would read next, and how many came as expected.
+    walk: (Option<Box<str>>, u32),
+    /// Allows the flat listing that has brought this directory to go on, once it is read.
+    credit: Option<Arc<Semaphore>>,
 }
 
 #[derive(Debug, Clone)]
@@ -188,6 +198,7 @@ impl Tree {
             metadata: HashMap::new(),
             entries: 0,
             clock: 0,
+            flats: Vec::new(),
         };
         Arc::new(Self {
             endpoint: source.endpoint().into(),
@@ -195,6 +206,7 @@ impl Tree {
             source,
             options,
             since: since.as_secs_f64(),
+            is_unsorted: AtomicBool::new(false),
             state: RwLock::new(state),
         })
     }
@@ -302,6 +314,7 @@ impl Tree {
         let known = self.read().directories[directory as usize].snapshot.is_some();
         if cookie == 0 || !known {
             self.list_for_reading(directory, inode).await?;
+            self.credit_walk(directory);
         }
         let mut entries = Vec::new();
         for (dot_cookie, name, number) in [(1, ".", inode), (2, "..", self.parent(inode)?)] {
@@ -450,6 +463,8 @@ impl Directory {
             checked: HashMap::new(),
             listing: None,
             used: 0,
+            walk: (None, 0),
+            credit: None,
         }
     }
 

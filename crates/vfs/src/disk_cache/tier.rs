@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{Admission, DiskCache, add, lock};
-use crate::source::BlockTier;
+use crate::source::{BlockTier, TierUse};
 use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest};
 
 /// Bounds of a [`CacheTier`].
@@ -108,6 +108,10 @@ impl BlockTier for CacheTier {
         {
             add(&self.cache.shared.counters.dropped, 1);
         }
+    }
+
+    fn usage(&self) -> TierUse {
+        TierUse { used: self.cache.stats().used, limit: self.cache.limits().max_size }
     }
 }
 

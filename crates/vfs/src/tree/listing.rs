@@ -1,6 +1,7 @@
 //! Listing whole directories, once for all who wait, and putting the outcome into the tree.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seqferry_store::{ListRequest, StoreError};
 use tokio::sync::watch;
@@ -35,6 +36,16 @@ impl Tree {
         if self.read().directories[directory as usize].is_large {
             return Ok(false);
         }
+        let prefix = Arc::clone(&self.read().directories[directory as usize].prefix);
+        self.wait_for_flat(&prefix).await;
+        let is_known = {
+            let state = self.read();
+            let place = &state.directories[directory as usize];
+            place.inode == inode && place.listed.is_some_and(|at| self.remaining(at).is_some())
+        };
+        if is_known {
+            return Ok(true);
+        }
         let mut progress = self.begin(directory, inode, Extent::FirstPage, Priority::Demand)?;
         loop {
             let now = progress.borrow_and_update().clone();
@@ -53,8 +64,9 @@ impl Tree {
     /// Have all names of a directory, listed within its lifetime.
     pub(super) async fn list_for_reading(self: &Arc<Self>, directory: u32, inode: u64) -> Result<()> {
         let since = Instant::now();
+        let mut is_first = true;
         loop {
-            {
+            let prefix = {
                 let state = self.read();
                 let place = &state.directories[directory as usize];
                 if place.inode != inode {
@@ -65,6 +77,12 @@ impl Tree {
                 if place.snapshot.is_some() && place.listed.is_some_and(is_known) {
                     return Ok(());
                 }
+                Arc::clone(&place.prefix)
+            };
+            if std::mem::take(&mut is_first) && self.options.lifetime != Some(Duration::ZERO) {
+                self.wait_for_flat(&prefix).await;
+                self.follow_walk(inode);
+                continue;
             }
             let mut progress = self.begin(directory, inode, Extent::All, Priority::Demand)?;
             let done = progress.wait_for(|progress| matches!(progress, Progress::Done(_))).await;
@@ -171,7 +189,7 @@ impl Tree {
     }
 
     /// Make a snapshot of what was found and put it in the place of the one before.
-    fn install(&self, directory: u32, inode: u64, prefix: &str, builder: SnapshotBuilder, began: Instant) {
+    pub(super) fn install(&self, directory: u32, inode: u64, prefix: &str, builder: SnapshotBuilder, began: Instant) {
         let (old, mut next_cookie) = {
             let state = self.read();
             let place = &state.directories[directory as usize];

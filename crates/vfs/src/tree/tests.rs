@@ -141,6 +141,7 @@ async fn a_replaced_object_is_another_inode_and_an_unchanged_one_is_not() {
     assert_ne!(tree.version(found.inode).unwrap().pin, old.pin);
     let listed = tree.read_directory(ROOT, 0, 100).await.unwrap();
     assert_eq!(listed[2].attributes.inode, found.inode);
+    assert!(matches!(tree.attributes(a), Err(VfsError::Stale)), "who opens it is told to look again");
     tokio::time::advance(Duration::from_secs(61)).await;
     assert_eq!(inode(&tree, "b").await, Some(b));
     assert!(matches!(tree.attributes(a), Err(VfsError::Stale)));
@@ -205,4 +206,81 @@ async fn a_failed_listing_is_an_error_and_the_next_one_is_tried() {
     assert!(matches!(tree.lookup(ROOT, "a").await, Err(VfsError::Denied(_))));
     store.create_bucket("b");
     assert_eq!(inode(&tree, "a").await, None);
+}
+
+/// Everything below the root in the order of readdir, as `find` goes through it.
+async fn find(tree: &Arc<Tree>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut todo = vec![(String::new(), ROOT)];
+    while let Some((path, inode)) = todo.pop() {
+        let entries = tree.read_directory(inode, 0, usize::MAX).await.unwrap();
+        let mut below = Vec::new();
+        for entry in entries.into_iter().skip(2) {
+            let whole = format!("{path}/{}", entry.name);
+            match entry.attributes.kind {
+                FileKind::Directory => below.push((whole, entry.attributes.inode)),
+                _ => found.push(whole[1..].to_owned()),
+            }
+        }
+        below.reverse();
+        todo.extend(below);
+    }
+    found.sort();
+    found
+}
+
+fn nested_keys(directories: usize, files: usize) -> Vec<String> {
+    let mut keys: Vec<String> = (0..directories)
+        .flat_map(|directory| {
+            (0..files).map(move |file| match file % 3 {
+                0 => format!("d{directory:03}/sub/{file:03}"),
+                1 => format!("d{directory:03}/sub/deeper-{file}/x"),
+                _ => format!("d{directory:03}/{file:03}"),
+            })
+        })
+        .chain(["d001-".to_owned(), "d001.x".to_owned()])
+        .collect();
+    keys.sort();
+    keys
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_walk_lists_flat_and_finds_the_same() {
+    let keys = nested_keys(60, 50);
+    let (_, source, tree) = tree(&keys.iter().map(String::as_str).collect::<Vec<_>>(), TreeOptions::bucket("b")).await;
+
+    assert_eq!(find(&tree).await, keys);
+
+    let (lists, heads, gets) = source.counters.requests();
+    assert!(lists <= 60 && (heads, gets) == (0, 0), "{lists} listings for 1,082 directories");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_lists_out_of_order_is_not_listed_flat() {
+    let keys = nested_keys(20, 30);
+    let store = Arc::new(MemoryStore::new(1).with_list_order(|key| key.chars().rev().collect()).with_page(100));
+    store.create_bucket("b");
+    put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let source = Arc::new(StoreSource::new(store));
+    let tree = Tree::new(source as Arc<dyn Source>, TreeOptions::bucket("b"));
+
+    assert_eq!(find(&tree).await, keys);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flat_listing_ends_when_nobody_follows() {
+    let keys = nested_keys(60, 50);
+    let store = Arc::new(MemoryStore::new(1).with_page(20));
+    store.create_bucket("b");
+    put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let source = Arc::new(StoreSource::new(store));
+    let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, TreeOptions::bucket("b"));
+    for path in ["d000", "d001"] {
+        let inode = inode(&tree, path).await.unwrap();
+        names(&tree, inode).await;
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+
+    assert!(source.counters.requests().0 < 20, "{:?}", source.counters.requests());
+    assert!(tree.read().flats.is_empty());
 }

@@ -1,0 +1,63 @@
+//! Interrupted requests: whether the program behind a slow request has been asked to stop.
+//!
+//! The kernel sends `FUSE_INTERRUPT` for that, which the FUSE library does not pass on. What it would say stands in
+//! `/proc/TID/status` as well: signals that are pending for the thread that waits. A program that handles a signal gets
+//! EINTR, one that does not ends.
+
+use std::time::Duration;
+
+/// How long a request may take before anybody looks, and how often after that.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM as a mask: signals that ask a program to stop. Timers and the like do not
+/// interrupt, as on a disk.
+const STOPPING: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 14;
+
+/// Ends when the thread has been asked to stop; never for what is no thread.
+pub(crate) async fn interrupted(thread: u32) {
+    if thread == 0 {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(LOOK).await;
+        match std::fs::read_to_string(format!("/proc/{thread}/status")) {
+            Ok(status) if !is_stopping(&status) => {}
+            Ok(_) => return,
+            // Not to be seen from here: another PID namespace, or the thread has gone.
+            Err(_) => return std::future::pending().await,
+        }
+    }
+}
+
+/// Whether a stopping signal is pending for the thread and neither blocked nor ignored.
+fn is_stopping(status: &str) -> bool {
+    let mask = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    };
+    let [thread, process, blocked, ignored] =
+        ["SigPnd:", "ShdPnd:", "SigBlk:", "SigIgn:"].map(|name| mask(name).unwrap_or(0));
+    (thread | process) & !blocked & !ignored & STOPPING != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(pending: u64, shared: u64, blocked: u64, ignored: u64) -> String {
+        format!(
+            "Name:\tx\nSigPnd:\t{pending:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\n"
+        )
+    }
+
+    #[test]
+    fn only_signals_that_stop_a_program_interrupt() {
+        let interrupt = 1 << 1;
+        assert!(is_stopping(&status(0, interrupt, 0, 0)));
+        assert!(is_stopping(&status(1 << 8, 0, 0, 0)), "SIGKILL");
+        assert!(!is_stopping(&status(0, interrupt, interrupt, 0)));
+        assert!(!is_stopping(&status(0, interrupt, 0, interrupt)));
+        assert!(!is_stopping(&status(0, 1 << 13, 0, 0)), "SIGALRM");
+        assert!(!is_stopping(&status(0, 0, 0, 0)) && !is_stopping(""));
+    }
+}

@@ -1,0 +1,22 @@
+//! The FUSE door: a read-only folder over `seqferry-vfs`.
+//!
+//! It translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`] mounts a file
+//! system and serves it on threads of its own and on the given runtime; [`Mounted`] waits for its end and unmounts it.
+
+#[cfg(target_os = "linux")]
+mod door;
+#[cfg(target_os = "linux")]
+mod interrupt;
+#[cfg(target_os = "linux")]
+mod log;
+mod options;
+#[cfg(target_os = "linux")]
+mod service;
+#[cfg(target_os = "linux")]
+mod session;
+
+pub use options::{MountError, MountOptions};
+#[cfg(target_os = "linux")]
+pub use service::{BucketMount, MountedBucket};
+#[cfg(target_os = "linux")]
+pub use session::{Mounted, start};

@@ -1,0 +1,42 @@
+//! Lines about failed requests on stderr, at most a few each second.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Lines within one [`SPAN`]; the rest are counted.
+const LINES: u32 = 10;
+const SPAN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+pub(crate) struct Log(Mutex<Option<Window>>);
+
+#[derive(Debug)]
+struct Window {
+    since: Instant,
+    lines: u32,
+}
+
+impl Log {
+    /// Write a line unless there were too many just now.
+    pub(crate) fn line(&self, text: &str) {
+        let mut window = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let now = Instant::now();
+        let window = window.get_or_insert(Window { since: now, lines: 0 });
+        if now.duration_since(window.since) > SPAN {
+            if window.lines > LINES {
+                write_line(&format!("{} more failures were not shown", window.lines - LINES));
+            }
+            *window = Window { since: now, lines: 0 };
+        }
+        window.lines += 1;
+        if window.lines <= LINES {
+            write_line(text);
+        }
+    }
+}
+
+fn write_line(text: &str) {
+    use std::io::Write as _;
+    // Where nobody takes it there is nobody to tell.
+    let _written = writeln!(std::io::stderr(), "seqferry mount: {text}");
+}

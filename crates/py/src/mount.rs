@@ -1,0 +1,89 @@
+//! A bucket mounted by this process: values in, one handle out.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use seqferry_mount::{BucketMount, MountOptions, MountedBucket};
+use seqferry_vfs::disk_cache::Limits;
+use seqferry_vfs::{Freshness, TreeOptions};
+
+use crate::values::Endpoint;
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct Mount(Mutex<MountedBucket>);
+
+#[pymethods]
+impl Mount {
+    #[new]
+    #[pyo3(signature = (endpoint, *, endpoint_name, bucket, prefix, directory, source, lifetime, freshness, memory,
+                        max_requests, max_bandwidth, cache, max_cache_size, allow_other, allow_non_empty, uid, gid,
+                        file_mode, directory_mode))]
+    #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
+    fn new(
+        py: Python<'_>,
+        endpoint: &Endpoint,
+        endpoint_name: String,
+        bucket: String,
+        prefix: String,
+        directory: String,
+        source: String,
+        lifetime: Option<f64>,
+        freshness: &str,
+        memory: u64,
+        max_requests: usize,
+        max_bandwidth: Option<u64>,
+        cache: Option<String>,
+        max_cache_size: Option<u64>,
+        allow_other: bool,
+        allow_non_empty: bool,
+        uid: u32,
+        gid: u32,
+        file_mode: u16,
+        directory_mode: u16,
+    ) -> PyResult<Self> {
+        let freshness = match freshness {
+            "ttl" => Freshness::Ttl,
+            "open" => Freshness::Open,
+            "frozen" => Freshness::Frozen,
+            other => return Err(PyValueError::new_err(format!("freshness is none of ttl, open, frozen: {other}"))),
+        };
+        let lifetime = lifetime.map(Duration::try_from_secs_f64).transpose();
+        let lifetime = lifetime.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let limits = Limits::default();
+        let limits = Limits { max_size: max_cache_size.unwrap_or(limits.max_size), ..limits };
+        let mount = BucketMount {
+            endpoint: endpoint.0.clone(),
+            endpoint_name,
+            tree: TreeOptions { prefix, lifetime, ..TreeOptions::bucket(&bucket) },
+            freshness,
+            memory,
+            cache: cache.map(|path| (path.into(), limits)),
+            max_requests,
+            max_bandwidth,
+            options: MountOptions {
+                directory: directory.into(),
+                source,
+                allow_other,
+                allow_non_empty,
+                uid,
+                gid,
+                file_mode,
+                directory_mode,
+            },
+        };
+        let mounted = py.detach(|| mount.start()).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self(Mutex::new(mounted)))
+    }
+
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let limit = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).wait(limit)))
+    }
+
+    fn unmount(&self, py: Python<'_>) -> PyResult<()> {
+        let unmount = || self.0.lock().unwrap_or_else(PoisonError::into_inner).unmount();
+        py.detach(unmount).map_err(|error| PyOSError::new_err(error.to_string()))
+    }
+}

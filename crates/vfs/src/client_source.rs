@@ -1,0 +1,106 @@
+//! The source that asks S3: every request through the retrying client, within the one budget of the process.
+
+use async_trait::async_trait;
+use seqferry_client::reading::check_pin;
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
+use seqferry_store::error::classify::code::RANGE_IGNORED;
+use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, PinnedObject, Range, StoreError};
+
+use crate::source::{Priority, RangeBody, Source};
+use crate::version::{ObjectVersion, VersionPin};
+
+/// Objects of one endpoint as one identity.
+#[derive(Debug)]
+pub struct ClientSource {
+    client: RetryingClient,
+    endpoint: String,
+}
+
+impl ClientSource {
+    /// A source that asks through `client`. `endpoint` names the endpoint in caches and inodes: its URL, or a name for AWS.
+    pub fn new(client: RetryingClient, endpoint: String) -> Self {
+        Self { client, endpoint }
+    }
+}
+
+fn failed(error: RequestError, operation: &'static str, bucket: &str) -> StoreError {
+    match error {
+        RequestError::Failed(error) => error,
+        RequestError::Cancelled => StoreError::new(operation, bucket, None, "Cancelled", None),
+    }
+}
+
+#[async_trait]
+impl Source for ClientSource {
+    fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    async fn list(&self, request: &ListRequest, _priority: Priority) -> Result<ListPage, StoreError> {
+        self.client.list_page(request).await.map_err(|error| failed(error, "ListObjectsV2", &request.bucket))
+    }
+
+    async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError> {
+        self.client.head(bucket, key, None).await.map_err(|error| failed(error, "HeadObject", bucket))
+    }
+
+    async fn get(
+        &self,
+        version: &ObjectVersion,
+        version_id: Option<&str>,
+        range: Range,
+        _priority: Priority,
+    ) -> Result<RangeBody, StoreError> {
+        let (id, etag) = match &version.pin {
+            VersionPin::VersionId(id) => (Some(id.to_string()), None),
+            // A listing of some services has none.
+            VersionPin::Etag(etag) => (None, Some(etag.to_string()).filter(|etag| !etag.is_empty())),
+        };
+        let object = PinnedObject {
+            bucket: version.bucket.to_string(),
+            key: version.key.to_string(),
+            version_id: id,
+            if_match: etag,
+            size: version.size,
+        };
+        match self.get_pinned(&object, range).await {
+            // It was replaced or removed: the version is still there. Asking for versions needs a permission of its own.
+            Err(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => match version_id {
+                Some(id) if object.version_id.is_none() => {
+                    let object = PinnedObject { version_id: Some(id.to_owned()), ..object };
+                    self.get_pinned(&object, range).await.map_err(|_| error)
+                }
+                _ => Err(error),
+            },
+            other => other,
+        }
+    }
+}
+
+impl ClientSource {
+    async fn get_pinned(&self, object: &PinnedObject, range: Range) -> Result<RangeBody, StoreError> {
+        let reserved = self.client.reserve_bandwidth(range.len()).await;
+        reserved.map_err(|error| failed(error, "GetObject", &object.bucket))?;
+        let spec = RequestSpec::read("GetObject", &object.bucket).bytes(range.len());
+        // Retried until the answer begins. The body comes as it is read: the reader asks again for what is missing of one that
+        // breaks.
+        let fetched = self
+            .client
+            .call(spec, &RetryContext::default(), async |store| {
+                let fetched = store.fetch(object, Some(range)).await?;
+                check_pin(object, &fetched.meta)?;
+                Ok(fetched)
+            })
+            .await;
+        match fetched {
+            Ok(fetched) => Ok(RangeBody { meta: fetched.meta, bytes: fetched.body.into_stream() }),
+            Err(error) => {
+                let error = failed(error, "GetObject", &object.bucket);
+                if error.code == RANGE_IGNORED {
+                    self.client.note_ignored_ranges(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+}

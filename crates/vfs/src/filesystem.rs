@@ -1,0 +1,239 @@
+//! Files as doors see them: opening, reading, links and attributes, over the tree and the reader.
+//!
+//! Opening binds a handle to one version of an object. A version that the service no longer has is found out at open wherever
+//! that is possible, and answered with `Stale`: the door's client looks the name up again and gets the new one.
+
+mod prediction;
+mod xattrs;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use seqferry_store::{ErrorClass, StoreError};
+
+use crate::error::{Result, VfsError};
+use crate::fetch::OpenObject;
+use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
+use crate::tree::{Attributes, FileKind, Tree};
+use prediction::Predictions;
+pub use xattrs::{HIDDEN_XATTR, STATS_XATTR, XATTR_PREFIX};
+
+/// Longest target of a link, as the kernel limits it.
+const LONGEST_TARGET: u64 = 4095;
+
+/// How fresh an object has to be when it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Freshness {
+    /// As fresh as the listing, which has a lifetime. Small objects are checked by their first read.
+    #[default]
+    Ttl,
+    /// Each open asks the service.
+    Open,
+    /// What was seen once stays; nothing is asked again.
+    Frozen,
+}
+
+/// A tree of files over one prefix.
+#[derive(Debug)]
+pub struct FileSystem {
+    tree: Arc<Tree>,
+    reader: Arc<Reader>,
+    freshness: Freshness,
+    handles: Mutex<HashMap<u64, Arc<Handle>>>,
+    next_handle: AtomicU64,
+    objects: Mutex<Objects>,
+    predictions: Mutex<Predictions>,
+}
+
+/// An open file.
+#[derive(Debug)]
+struct Handle {
+    read: ReadHandle,
+    inode: u64,
+}
+
+/// Objects that are open or being fetched, by inode.
+#[derive(Debug, Default)]
+struct Objects {
+    by_inode: HashMap<u64, Weak<OpenObject>>,
+    /// Facts of inodes that are open, which the tree may have forgotten, and how often each is open.
+    open: HashMap<u64, (u32, Attributes)>,
+    /// Size at which dead entries are looked for.
+    full: usize,
+}
+
+impl FileSystem {
+    /// Files of this tree, read by this reader.
+    pub fn new(tree: Arc<Tree>, reader: Arc<Reader>, freshness: Freshness) -> Arc<Self> {
+        Arc::new(Self {
+            tree,
+            reader,
+            freshness,
+            handles: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+            objects: Mutex::default(),
+            predictions: Mutex::default(),
+        })
+    }
+
+    /// The names.
+    pub fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// What was read and fetched so far.
+    pub fn stats(&self) -> ReadStats {
+        self.reader.stats()
+    }
+
+    /// Files that are open.
+    pub fn open_handles(&self) -> usize {
+        lock(&self.handles).len()
+    }
+
+    /// Facts about an inode. Those of an open file stay available when its name has gone.
+    ///
+    /// # Errors
+    /// `Stale` for an unknown inode.
+    pub fn attributes(&self, inode: u64) -> Result<Attributes> {
+        self.tree.attributes(inode).or_else(|error| {
+            let objects = lock(&self.objects);
+            objects.open.get(&inode).map(|(_, attributes)| attributes.clone()).ok_or(error)
+        })
+    }
+
+    /// Open a file for reading; returns its handle.
+    ///
+    /// # Errors
+    /// `Stale` when the object was replaced or removed: look the name up again. `Archived` when it has to be restored first.
+    pub async fn open(&self, inode: u64) -> Result<u64> {
+        let attributes = self.tree.attributes(inode)?;
+        match attributes.kind {
+            FileKind::Directory => return Err(VfsError::IsADirectory),
+            FileKind::Symlink => return Err(VfsError::Invalid),
+            FileKind::File => {}
+        }
+        let object = self.object(inode)?;
+        if self.tree.is_archived(inode) {
+            return Err(archived(&object));
+        }
+        self.predict(inode);
+        let read = ReadHandle::new(Arc::clone(&object));
+        if let Err(error) = self.validate(&read).await {
+            if matches!(error, VfsError::Stale) {
+                self.tree.replaced(inode).await?;
+            }
+            return Err(error);
+        }
+        if let Some(meta) = object.meta() {
+            self.tree.learn(inode, meta);
+        }
+        let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        let attributes = self.tree.attributes(inode).unwrap_or(attributes);
+        lock(&self.objects).open.entry(inode).or_insert((0, attributes)).0 += 1;
+        lock(&self.handles).insert(number, Arc::new(Handle { read, inode }));
+        Ok(number)
+    }
+
+    /// Find out whether the service still has this version, as far as the freshness asks for it.
+    async fn validate(&self, read: &ReadHandle) -> Result<()> {
+        let version = &read.object().version;
+        match self.freshness {
+            Freshness::Open => {
+                let meta = match self.tree.source().head(&version.bucket, &version.key).await {
+                    Err(error) if error.class == ErrorClass::NotFound => return Err(VfsError::Stale),
+                    other => other?,
+                };
+                read.object().is_same(&meta).then_some(()).ok_or(VfsError::Stale)
+            }
+            // The first read of a small object brings all of it: what is checked now is not asked for again.
+            _ if version.size > 0 && version.size <= WHOLE_OBJECT => self.reader.read(read, 0, 1).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Read from an open file.
+    ///
+    /// # Errors
+    /// `Stale` when the version is gone; `Invalid` for an unknown handle; else why the service did not answer.
+    pub async fn read(self: &Arc<Self>, handle: u64, offset: u64, length: usize) -> Result<Slices> {
+        let handle = lock(&self.handles).get(&handle).cloned().ok_or(VfsError::Invalid)?;
+        let known = handle.read.object().meta().is_some();
+        let read = self.reader.read(&handle.read, offset, length).await;
+        if let (false, Some(meta)) = (known, handle.read.object().meta()) {
+            self.tree.learn(handle.inode, meta);
+        }
+        if matches!(read, Err(VfsError::Stale)) {
+            // The name shows the new version from its next lookup on.
+            let (files, inode) = (Arc::clone(self), handle.inode);
+            tokio::spawn(async move { files.tree.replaced(inode).await.map(drop) });
+        }
+        read
+    }
+
+    /// Close a file.
+    pub fn close(&self, handle: u64) {
+        let Some(closed) = lock(&self.handles).remove(&handle) else { return };
+        let mut objects = lock(&self.objects);
+        if let Some((count, _)) = objects.open.get_mut(&closed.inode) {
+            *count -= 1;
+            if *count == 0 {
+                objects.open.remove(&closed.inode);
+            }
+        }
+    }
+
+    /// The target of a link.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no link, or one whose target is too long or not one line of text.
+    pub async fn read_link(&self, inode: u64) -> Result<Bytes> {
+        if self.tree.attributes(inode)?.kind != FileKind::Symlink {
+            return Err(VfsError::Invalid);
+        }
+        let object = self.object(inode)?;
+        if object.version.size == 0 || object.version.size > LONGEST_TARGET {
+            return Err(VfsError::Invalid);
+        }
+        let handle = ReadHandle::new(object);
+        let target = self.reader.read(&handle, 0, usize::MAX).await;
+        if matches!(target, Err(VfsError::Stale)) {
+            self.tree.replaced(inode).await?;
+        }
+        let target = target?.to_bytes();
+        if target.contains(&0) {
+            return Err(VfsError::Invalid);
+        }
+        Ok(target)
+    }
+
+    /// The object of an inode, the same one for all who use it at a time.
+    fn object(&self, inode: u64) -> Result<Arc<OpenObject>> {
+        if let Some(object) = lock(&self.objects).by_inode.get(&inode).and_then(Weak::upgrade) {
+            return Ok(object);
+        }
+        let object = OpenObject::new(self.tree.version(inode)?);
+        let mut objects = lock(&self.objects);
+        if objects.by_inode.len() >= objects.full.max(1024) {
+            objects.by_inode.retain(|_, object| object.strong_count() > 0);
+            objects.full = 2 * objects.by_inode.len();
+        }
+        objects.by_inode.insert(inode, Arc::downgrade(&object));
+        Ok(object)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn archived(object: &OpenObject) -> VfsError {
+    let version = &object.version;
+    let error = StoreError::new("GetObject", &version.bucket, Some(&version.key), "InvalidObjectState", None);
+    VfsError::Archived(error.with_message("the object is archived"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! Guesses what will be opened next: small files of a directory in order, and the index beside a genomic file.
+//!
+//! Three opens in the order of the names, or of the inodes, begin the read-ahead; the first one out of order ends it.
+
+use std::collections::VecDeque;
+
+use super::{FileSystem, lock};
+use crate::reader::{Prefetch, WHOLE_OBJECT};
+use crate::tree::Order;
+
+/// Directories that are followed at a time.
+const WALKS: usize = 16;
+/// Files in order before anything is fetched ahead.
+const RUN: u32 = 2;
+/// Files ahead at first, and at most.
+const FIRST: usize = 4;
+const MOST: usize = 64;
+/// Indexes that are fetched ahead at a time, and the largest one.
+const INDEXES: usize = 16;
+const LARGEST_INDEX: u64 = 16 << 20;
+
+/// Endings of files that are read through an index, and the endings of their indexes: added to the name, or in place of the
+/// ending.
+const INDEXED: &[(&str, &[&str])] = &[
+    (".bam", &[".bai", ".csi"]),
+    (".cram", &[".crai"]),
+    (".vcf.gz", &[".tbi", ".csi"]),
+    (".bcf", &[".csi"]),
+    (".bed.gz", &[".tbi", ".csi"]),
+    (".fa", &[".fai"]),
+    (".fasta", &[".fai"]),
+    (".fa.gz", &[".fai", ".gzi"]),
+    (".fasta.gz", &[".fai", ".gzi"]),
+];
+
+#[derive(Debug, Default)]
+pub(super) struct Predictions {
+    walks: VecDeque<Walk>,
+    indexes: VecDeque<Prefetch>,
+}
+
+/// How a program goes through one directory.
+#[derive(Debug)]
+struct Walk {
+    directory: u64,
+    /// What comes next by name and by inode, and how many came as expected.
+    expected: [(Option<u64>, u32); 2],
+    ahead: VecDeque<(u64, Prefetch)>,
+}
+
+const ORDERS: [Order; 2] = [Order::Name, Order::Inode];
+
+impl FileSystem {
+    /// A file is being opened: fetch what is likely to be opened next.
+    pub(super) fn predict(&self, inode: u64) {
+        let Ok((directory, name)) = self.tree.name_of(inode) else { return };
+        self.predict_index(inode, &name);
+        let mut predictions = lock(&self.predictions);
+        let found = predictions.walks.iter().position(|walk| walk.directory == directory);
+        let mut walk = found.and_then(|index| predictions.walks.remove(index)).unwrap_or(Walk {
+            directory,
+            expected: [(None, 0); 2],
+            ahead: VecDeque::new(),
+        });
+        let mut best = None;
+        for (order, (expected, run)) in ORDERS.into_iter().zip(&mut walk.expected) {
+            *run = if *expected == Some(inode) { *run + 1 } else { 0 };
+            let next = self.tree.following(inode, order, 1).unwrap_or_default();
+            *expected = next.first().map(|(next, _)| *next);
+            if *run >= RUN && best.is_none_or(|(_, longest)| *run > longest) {
+                best = Some((order, *run));
+            }
+        }
+        match best {
+            None => walk.ahead.clear(),
+            Some((order, run)) => {
+                walk.ahead.retain(|(ahead, _)| *ahead != inode);
+                let window = FIRST.checked_shl(run - RUN).unwrap_or(MOST).min(MOST);
+                for (next, size) in self.tree.following(inode, order, window).unwrap_or_default() {
+                    let is_ahead = walk.ahead.iter().any(|(ahead, _)| *ahead == next);
+                    if is_ahead || size == 0 || size > WHOLE_OBJECT || self.tree.is_archived(next) {
+                        continue;
+                    }
+                    let Ok(object) = self.object(next) else { continue };
+                    // No memory to spare: the reads themselves need it.
+                    let Some(fetch) = self.reader.prefetch(&object) else { break };
+                    walk.ahead.push_back((next, fetch));
+                }
+            }
+        }
+        predictions.walks.push_back(walk);
+        if predictions.walks.len() > WALKS {
+            predictions.walks.pop_front();
+        }
+    }
+
+    fn predict_index(&self, inode: u64, name: &str) {
+        // The longest ending first: .fa.gz is not .gz.
+        let endings = INDEXED.iter().find(|(ending, _)| name.ends_with(ending));
+        let Some((ending, indexes)) = endings else { return };
+        let stem = name.strip_suffix(ending).unwrap_or(name);
+        for index in *indexes {
+            for candidate in [format!("{name}{index}"), format!("{stem}{index}")] {
+                let Some((found, size)) = self.tree.sibling(inode, &candidate) else { continue };
+                if size == 0 || size > LARGEST_INDEX {
+                    continue;
+                }
+                let Ok(object) = self.object(found) else { continue };
+                if let Some(fetch) = self.reader.prefetch(&object) {
+                    let mut predictions = lock(&self.predictions);
+                    predictions.indexes.push_back(fetch);
+                    if predictions.indexes.len() > INDEXES {
+                        predictions.indexes.pop_front();
+                    }
+                }
+            }
+        }
+    }
+}

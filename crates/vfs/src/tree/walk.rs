@@ -1,0 +1,274 @@
+//! Walks: when the directories of a parent are read one after another, the rest of it is listed flat.
+//!
+//! One flat listing, without a delimiter, brings a thousand keys a page whatever directories they are in. A directory is known
+//! as a whole once the listing has gone past it, which holds for services that list in the order of keys; where one does not,
+//! what was learned is forgotten and nothing is listed flat again. A flat listing runs a few pages ahead of its reader and ends
+//! when nobody follows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seqferry_store::{ListRequest, ListedObject};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+use super::snapshot::SnapshotBuilder;
+use super::{FileKind, Place, Tree};
+use crate::source::Priority;
+
+/// Siblings in a row that make a walk.
+const RUN: u32 = 1;
+/// Pages that a flat listing may bring before any of it was read, and how many more each directory that is read allows.
+const FIRST_PAGES: usize = 2;
+const PAGES_PER_DIRECTORY: usize = 2;
+/// Pages ahead of the reader at most.
+const PAGES_AHEAD: usize = 16;
+/// Pages of one directory after which it is left to be listed by itself.
+const PAGES_OF_ONE: u64 = 8;
+/// How long a flat listing waits for its reader.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A flat listing under way.
+#[derive(Debug)]
+pub(super) struct Flat {
+    prefix: Arc<str>,
+    /// It began after this key.
+    after: String,
+    position: watch::Receiver<Position>,
+    /// Pages that it may bring.
+    credit: Arc<Semaphore>,
+}
+
+/// How far a flat listing has come.
+#[derive(Debug, Clone, Default)]
+struct Position {
+    pages: u64,
+    /// All keys up to this one are known.
+    last: String,
+    is_done: bool,
+}
+
+/// The last key that could begin with a prefix.
+fn end_of(prefix: &str) -> String {
+    format!("{prefix}\u{10FFFF}")
+}
+
+impl Tree {
+    /// A directory is about to be listed: begin a flat listing of what follows if its siblings are read in order.
+    pub(super) fn follow_walk(self: &Arc<Self>, inode: u64) {
+        if self.is_unsorted.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.write();
+        let state = &mut *state;
+        let Some(Place::Directory(place)) = state.places.get(&inode) else { return };
+        let (prefix, parent) = {
+            let directory = &state.directories[*place as usize];
+            (Arc::clone(&directory.prefix), directory.parent)
+        };
+        let Some(Place::Directory(parent)) = state.places.get(&parent) else { return };
+        let parent = &mut state.directories[*parent as usize];
+        let Some(snapshot) = parent.snapshot.clone() else { return };
+        let Some(name) = prefix.strip_prefix(&*parent.prefix).and_then(|name| name.strip_suffix('/')) else { return };
+        let from = snapshot.rank(name).map_or_else(|at| at, |at| at + 1);
+        let next = snapshot.ranked(from).find(|entry| entry.kind == FileKind::Directory);
+        let next = next.map(|entry| Box::from(snapshot.name(entry)));
+        let (expected, run) = &mut parent.walk;
+        *run = if expected.as_deref() == Some(name) { *run + 1 } else { 0 };
+        let is_last = next.is_none();
+        *expected = next;
+        let after = end_of(&prefix);
+        let is_covered = |flat: &Flat| after.starts_with(&*flat.prefix) && after > flat.after;
+        if *run < RUN || is_last || state.flats.iter().any(is_covered) {
+            return;
+        }
+        let (sender, position) = watch::channel(Position::default());
+        let prefix = Arc::clone(&parent.prefix);
+        let credit = Arc::new(Semaphore::new(FIRST_PAGES));
+        let flat = Flat { prefix: Arc::clone(&prefix), after: after.clone(), position, credit: Arc::clone(&credit) };
+        state.flats.push(flat);
+        let tree = Arc::clone(self);
+        tokio::spawn(async move {
+            tree.list_flat(&prefix, &after, &sender, &credit).await;
+            tree.write().flats.retain(|flat| flat.after != after || flat.prefix != prefix);
+            sender.send_modify(|position| position.is_done = true);
+        });
+    }
+
+    /// Wait for a flat listing that is about to bring this directory: one page at most.
+    pub(super) async fn wait_for_flat(&self, prefix: &str) {
+        let position = {
+            let state = self.read();
+            let covers = |flat: &&Flat| prefix.starts_with(&*flat.prefix) && prefix > flat.after.as_str();
+            state.flats.iter().find(covers).map(|flat| (flat.position.clone(), Arc::clone(&flat.credit)))
+        };
+        let Some((mut position, credit)) = position else { return };
+        // Whoever waits is a reader: it must not wait for pages that are not allowed yet.
+        allow(&credit);
+        let end = end_of(prefix);
+        let first = position.borrow().pages;
+        let is_over = |position: &Position| position.is_done || position.last > end || position.pages > first + 1;
+        let _over = position.wait_for(is_over).await;
+    }
+
+    async fn list_flat(
+        self: &Arc<Self>,
+        prefix: &Arc<str>,
+        after: &str,
+        position: &watch::Sender<Position>,
+        credit: &Arc<Semaphore>,
+    ) {
+        let began = Instant::now();
+        let mut collected = Collected::default();
+        let mut request = ListRequest {
+            bucket: self.bucket.to_string(),
+            prefix: prefix.to_string(),
+            start_after: Some(after.to_owned()),
+            ..ListRequest::default()
+        };
+        let mut last = after.to_owned();
+        loop {
+            match tokio::time::timeout(PATIENCE, credit.acquire()).await {
+                Ok(Ok(permit)) => permit.forget(),
+                _ => return,
+            }
+            // Where it fails, each directory is listed by itself and says so.
+            let Ok(page) = self.source.list(&request, Priority::ReadAhead).await else { return };
+            for object in &page.objects {
+                if object.key <= last || !object.key.starts_with(&**prefix) {
+                    return self.forget_flat(collected.installed);
+                }
+                last.clone_from(&object.key);
+                if let Some((child, parts)) = collected.add(prefix, object) {
+                    self.install_flat(&child, parts, began, credit, &mut collected.installed);
+                }
+            }
+            let is_last = page.continuation.is_none();
+            if is_last && let Some((child, parts)) = collected.take() {
+                self.install_flat(&child, parts, began, credit, &mut collected.installed);
+            }
+            position.send_modify(|position| {
+                position.pages += 1;
+                position.last.clone_from(&last);
+            });
+            collected.pages += 1;
+            if is_last || collected.pages > PAGES_OF_ONE {
+                return;
+            }
+            request.continuation = page.continuation;
+        }
+    }
+
+    /// The service does not list in the order of keys: nothing that rests on it is believed.
+    fn forget_flat(&self, installed: Vec<u64>) {
+        self.is_unsorted.store(true, Ordering::Relaxed);
+        let mut state = self.write();
+        for inode in installed {
+            if let Some(Place::Directory(directory)) = state.places.get(&inode) {
+                let directory = *directory;
+                state.drop_snapshot(directory);
+            }
+        }
+    }
+
+    /// Put a directory that is known as a whole, and those below it, into the tree.
+    fn install_flat(
+        &self,
+        child: &str,
+        parts: BTreeMap<String, SnapshotBuilder>,
+        began: Instant,
+        credit: &Arc<Semaphore>,
+        installed: &mut Vec<u64>,
+    ) {
+        // From the top down: the inode of a directory is found in the one that holds it.
+        for (prefix, builder) in parts {
+            let Some(inode) = self.inode_of_prefix(&prefix) else { continue };
+            let Ok(directory) = self.directory(inode) else { continue };
+            {
+                let mut state = self.write();
+                let place = &mut state.directories[directory as usize];
+                let is_newer = place.listed.is_some_and(|listed| listed >= began);
+                if place.inode != inode || is_newer || place.listing.is_some() {
+                    continue;
+                }
+                place.credit = (prefix == child).then(|| Arc::clone(credit));
+            }
+            self.install(directory, inode, &prefix, builder, began);
+            installed.push(inode);
+        }
+    }
+
+    /// The inode of a directory that is in the tree, by its prefix.
+    fn inode_of_prefix(&self, prefix: &str) -> Option<u64> {
+        let state = self.read();
+        let mut inode = super::ROOT;
+        let below = prefix.strip_prefix(self.options.prefix.as_str())?.strip_suffix('/')?;
+        for name in below.split('/') {
+            let Some(Place::Directory(directory)) = state.places.get(&inode) else { return None };
+            let snapshot = state.directories[*directory as usize].snapshot.as_ref()?;
+            inode = snapshot.entry(snapshot.find(name)?)?.inode;
+        }
+        Some(inode)
+    }
+
+    /// A directory is read: its flat listing may go on.
+    pub(super) fn credit_walk(&self, directory: u32) {
+        let has_credit = self.read().directories[directory as usize].credit.is_some();
+        if has_credit
+            && let Some(credit) = self.write().directories[directory as usize].credit.take()
+        {
+            allow(&credit);
+        }
+    }
+}
+
+/// Allow some more pages.
+fn allow(credit: &Semaphore) {
+    if credit.available_permits() < PAGES_AHEAD {
+        credit.add_permits(PAGES_PER_DIRECTORY);
+    }
+}
+
+/// The keys of one child of the walked directory, by the directory that they are in.
+#[derive(Default)]
+struct Collected {
+    child: Option<String>,
+    parts: BTreeMap<String, SnapshotBuilder>,
+    pages: u64,
+    installed: Vec<u64>,
+}
+
+impl Collected {
+    /// Add a key. Returns the child before when this key is the first of another one.
+    fn add(&mut self, prefix: &str, object: &ListedObject) -> Option<(String, BTreeMap<String, SnapshotBuilder>)> {
+        let rest = &object.key[prefix.len()..];
+        let child = rest.find('/').map(|slash| format!("{prefix}{}", &rest[..=slash]));
+        let before = if child == self.child { None } else { self.take() };
+        if let Some(child) = &child {
+            let mut at = child.len();
+            self.parts.entry(child.clone()).or_default();
+            while let Some(slash) = object.key[at..].find('/') {
+                let whole = &object.key[..=at + slash];
+                if let Some(builder) = self.parts.get_mut(&object.key[..at]) {
+                    builder.add_directory(&object.key[..at], whole);
+                }
+                at += slash + 1;
+                self.parts.entry(object.key[..at].to_owned()).or_default();
+            }
+            if let Some(builder) = self.parts.get_mut(&object.key[..at]) {
+                builder.add_object(&object.key[..at], object);
+            }
+        }
+        self.child = child;
+        before
+    }
+
+    /// The child that was collected last.
+    fn take(&mut self) -> Option<(String, BTreeMap<String, SnapshotBuilder>)> {
+        self.pages = 0;
+        let child = self.child.take()?;
+        Some((child, std::mem::take(&mut self.parts)))
+    }
+}

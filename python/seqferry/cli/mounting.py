@@ -1,0 +1,411 @@
+"""``seqferry mount``, ``umount`` and ``mounts``, and ``mount.seqferry`` for fstab."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
+
+import typer
+
+from seqferry import mounts as mounting
+from seqferry.cli import display, exits, options, text
+from seqferry.config import Settings
+from seqferry.errors import ConfigError, SeqferryError, UsageError
+from seqferry.models import Location
+from seqferry.mounts import FRESHNESS, Freshness, MountSpec
+from seqferry.spec import check_place, parse_uri
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_LOOK: Final = 0.2
+"""Seconds between two looks at whether a signal has come."""
+
+_LOG: Final = "mount.log"
+
+_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder.")]
+
+
+def mount(
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
+    directory: _Directory,
+    foreground: Annotated[
+        bool,
+        typer.Option(
+            "--foreground", "-f", envvar="SEQFERRY_FOREGROUND", help="Serve in this process until Ctrl-C or umount."
+        ),
+    ] = False,
+    metadata_ttl: Annotated[
+        str,
+        typer.Option(
+            "--metadata-ttl",
+            envvar="SEQFERRY_METADATA_TTL",
+            metavar="SECONDS",
+            help="How long names and sizes are believed: seconds, indefinite, or minimal (ask each time).",
+        ),
+    ] = "60",
+    consistency: Annotated[
+        str,
+        typer.Option(
+            "--consistency",
+            envvar="SEQFERRY_CONSISTENCY",
+            metavar="MODE",
+            help="ttl: a file is as fresh as its listing; open: each open asks; frozen: nothing is asked twice.",
+        ),
+    ] = "ttl",
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only",
+            envvar="SEQFERRY_READ_ONLY",
+            help="As always: the mount never writes. For scripts of mount-s3.",
+        ),
+    ] = True,
+    allow_other: Annotated[
+        bool,
+        typer.Option(
+            "--allow-other",
+            envvar="SEQFERRY_ALLOW_OTHER",
+            help="Let other users use it (user_allow_other in /etc/fuse.conf).",
+        ),
+    ] = False,
+    allow_non_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-non-empty",
+            envvar="SEQFERRY_ALLOW_NON_EMPTY",
+            help="Mount over a folder with files in it, which go out of sight.",
+        ),
+    ] = False,
+    uid: Annotated[
+        int | None,
+        typer.Option("--uid", envvar="SEQFERRY_UID", metavar="N", min=0, help="Owner of everything. Default: you."),
+    ] = None,
+    gid: Annotated[
+        int | None, typer.Option("--gid", envvar="SEQFERRY_GID", metavar="N", min=0, help="Group of everything.")
+    ] = None,
+    file_mode: Annotated[
+        str,
+        typer.Option(
+            "--file-mode", envvar="SEQFERRY_FILE_MODE", metavar="OCTAL", help="Permissions of files that store none."
+        ),
+    ] = "0644",
+    dir_mode: Annotated[
+        str, typer.Option("--dir-mode", envvar="SEQFERRY_DIR_MODE", metavar="OCTAL", help="Permissions of folders.")
+    ] = "0755",
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory",
+            envvar="SEQFERRY_MOUNT_MEMORY",
+            metavar="SIZE",
+            parser=options.size,
+            help="Bytes of file contents in memory at most. Default: 512MiB; at least 16MiB.",
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            envvar="SEQFERRY_CACHE",
+            metavar="DIR",
+            help="Keep what was read in this folder of a local disk, for later mounts and other processes.",
+        ),
+    ] = None,
+    max_cache_size: Annotated[
+        int | None,
+        typer.Option(
+            "--max-cache-size",
+            envvar="SEQFERRY_MAX_CACHE_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Bytes of the cache at most. Default: all but 1GiB of the disk.",
+        ),
+    ] = None,
+    max_bandwidth: Annotated[
+        int | None,
+        typer.Option(
+            "--max-bandwidth",
+            envvar="SEQFERRY_MOUNT_MAX_BANDWIDTH",
+            metavar="RATE",
+            parser=options.size,
+            help="Bytes per second at most, as 200MiB.",
+        ),
+    ] = None,
+    max_requests: Annotated[
+        int,
+        typer.Option(
+            "--max-requests",
+            envvar="SEQFERRY_MOUNT_MAX_REQUESTS",
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="Requests in flight at most.",
+        ),
+    ] = 256,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    no_sign_request: options.NoSignRequest = False,
+    state_dir: options.StateDir = None,
+    as_json: options.Json = False,
+) -> int:
+    """Show a bucket, or what is below a prefix, as a read-only folder."""
+    del read_only
+    bucket, key = parse_uri(place)
+    location = Location(
+        bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
+    )
+    check_place(location)
+    mounting.check_platform()
+    if consistency not in FRESHNESS:
+        raise UsageError(f"'{consistency}' is none of {', '.join(FRESHNESS)}.")
+    freshness = cast("Freshness", consistency)
+    spec = MountSpec(
+        place=location,
+        directory=_resolved(directory),
+        lifetime=None if freshness == "frozen" else mounting.parse_lifetime(metadata_ttl),
+        freshness=freshness,
+        memory=memory or 512 << 20,
+        max_requests=max_requests,
+        max_bandwidth=max_bandwidth,
+        cache=None if cache is None else _resolved(cache),
+        max_cache_size=max_cache_size,
+        allow_other=allow_other,
+        allow_non_empty=allow_non_empty,
+        uid=os.geteuid() if uid is None else uid,
+        gid=os.getegid() if gid is None else gid,
+        file_mode=mounting.parse_mode(file_mode),
+        directory_mode=mounting.parse_mode(dir_mode),
+    )
+    if foreground:
+        return _serve(spec, lambda: _tell(spec, as_json=as_json, until="Ctrl-C"))
+    return _in_background(spec, state_dir, as_json=as_json)
+
+
+def umount(
+    directory: _Directory,
+    force: Annotated[
+        bool, typer.Option("--force", envvar="SEQFERRY_FORCE", help="Detach a folder that is in use.")
+    ] = False,
+) -> int:
+    """Unmount a folder, also one whose process has died."""
+    mounting.unmount(_resolved(directory), force=force)
+    return exits.OK
+
+
+def mounts(as_json: options.Json = False) -> int:
+    """List mounted folders with source, memory, hit rate, requests, and bytes wanted and fetched."""
+    for found in mounting.mounted():
+        if as_json:
+            display.emit("mounted", directory=found.directory, source=found.source, **_facts(found))
+            continue
+        print(text.printable(f"{found.directory}  {found.source}"))
+        print(f"  {_line(found)}")
+    return exits.OK
+
+
+def _resolved(path: Path) -> Path:
+    """As the system's table of mounts names it. Works where the folder itself is a mount whose process has died."""
+    return Path(os.path.realpath(path))
+
+
+def _facts(found: mounting.Mounted) -> dict[str, Any]:
+    if found.stats is None:
+        return {"alive": False}
+    return {"alive": True, "hit_rate": found.hit_rate, **found.stats}
+
+
+def _line(found: mounting.Mounted) -> str:
+    stats = found.stats
+    if stats is None:
+        return f"does not answer: its process has ended, or it is another user's (seqferry umount {found.directory})"
+    rate = "-" if found.hit_rate is None else f"{found.hit_rate:.0%}"
+    return (
+        f"{stats['requests']} requests, {stats['bytes_wanted']} bytes wanted, {stats['bytes_fetched']} fetched, "
+        f"hit rate {rate}, {stats['memory_used'] >> 20} of {stats['memory'] >> 20} MiB of memory, "
+        + (f"{stats['cache_used'] >> 20} MiB of cache, " if stats["cache"] else "")
+        + f"{stats['open_files']} open files, {stats['hidden']} hidden keys"
+    )
+
+
+def _tell(spec: MountSpec, *, as_json: bool, until: str) -> None:
+    if as_json:
+        display.emit("mounted", directory=str(spec.directory), source=spec.place.at(spec.prefix))
+        return
+    display.say(text.printable(f"{spec.place.at(spec.prefix)} is mounted at {spec.directory}. To unmount: {until}"))
+
+
+def _serve(spec: MountSpec, ready: Any) -> int:
+    """Serve in this process until the folder is unmounted."""
+    # Imported here: the engine's threads must be made in the process that serves.
+    from seqferry.engine import mount as start
+
+    asked: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if len(asked) >= 2:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    # Before the mount: a signal that comes while it is made must not leave it behind.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    served = start(spec)
+    ready()
+    told = 0
+    while not served.wait(_LOOK):
+        if len(asked) > told:
+            told = len(asked)
+            served.unmount()
+    return exits.OK
+
+
+def _in_background(spec: MountSpec, state_dir: str | None, *, as_json: bool) -> int:
+    """Serve in a process of its own; returns when the folder is usable, or raises why it is not."""
+    settings = Settings.load(state_dir=state_dir)
+    settings.prepare_state_dir()
+    log = settings.state_dir / _LOG
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _detached(spec, writing, log)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        said = pipe.read()
+    if not said:
+        os.waitpid(child, 0)
+        raise ConfigError(f"The process that serves {spec.directory} has ended: see the end of {log}.")
+    answer = json.loads(said)
+    if "error" in answer:
+        os.waitpid(child, 0)
+        error = ConfigError(answer["error"])
+        error.exit_code = answer["exit_code"]
+        raise error
+    _tell(spec, as_json=as_json, until=f"seqferry umount {spec.directory}")
+    return exits.OK
+
+
+def _detached(spec: MountSpec, writing: int, log: Path) -> NoReturn:
+    """The life of the process that serves. It tells the one that waits how it began, and leaves by ``os._exit``."""
+    code = exits.FAILED
+
+    def tell(**answer: Any) -> None:
+        os.write(writing, json.dumps(answer).encode())
+        os.close(writing)
+
+    is_told = False
+
+    def ready() -> None:
+        nonlocal is_told
+        is_told = True
+        tell(ok=True)
+
+    try:
+        os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        lines = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        for source, target in ((nothing, 0), (lines, 1), (lines, 2)):
+            os.dup2(source, target)
+        code = _serve(spec, ready)
+    except SeqferryError as error:
+        if is_told:
+            print(
+                f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {spec.directory}: {error.message}", file=sys.stderr, flush=True
+            )
+        else:
+            tell(error=error.message, exit_code=error.exit_code)
+    except BaseException as error:  # noqa: BLE001 - the edge of the process
+        _log(spec, repr(error))
+    os._exit(code)
+
+
+def _log(spec: MountSpec, message: str) -> None:
+    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {spec.directory}: {message}", file=sys.stderr, flush=True)
+
+
+_FLAGS: Final = {
+    "allow_other": "--allow-other",
+    "nonempty": "--allow-non-empty",
+    "unsigned": "--no-sign-request",
+}
+_VALUES: Final = {
+    "endpoint_url": "--endpoint-url",
+    "profile": "--profile",
+    "region": "--region",
+    "metadata_ttl": "--metadata-ttl",
+    "consistency": "--consistency",
+    "uid": "--uid",
+    "gid": "--gid",
+    "file_mode": "--file-mode",
+    "dir_mode": "--dir-mode",
+    "memory": "--memory",
+    "cache": "--cache",
+    "max_cache_size": "--max-cache-size",
+    "max_bandwidth": "--max-bandwidth",
+    "max_requests": "--max-requests",
+    "state_dir": "--state-dir",
+}
+_IGNORED: Final = frozenset(
+    {"ro", "rw", "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "_netdev", "nofail", "dev", "nodev"}
+    | {"suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "async", "sync"}
+)
+"""What mount(8) and systemd pass on, or keep for themselves. The mount is read-only whatever they say."""
+
+
+def helper_arguments(given: list[str]) -> list[str]:
+    """Arguments of ``seqferry`` for those of ``mount.seqferry SOURCE DIR [-sfnv] [-o OPTIONS]``.
+
+    Raises:
+        UsageError: for an option that is not known.
+    """
+    places: list[str] = []
+    arguments: list[str] = []
+    rest = iter(given)
+    for each in rest:
+        if each == "-o":
+            for option in filter(None, next(rest, "").split(",")):
+                arguments += _helper_option(option)
+        elif each.startswith("-"):
+            continue  # sloppy, fake, no mtab, verbose: nothing to do
+        else:
+            places.append(each)
+    if len(places) != 2:
+        raise UsageError("mount.seqferry takes a source and a folder: mount -t seqferry s3://bucket /mnt/bucket")
+    return ["mount", *arguments, *places]
+
+
+def _helper_option(option: str) -> list[str]:
+    name, _, value = option.partition("=")
+    name = name.replace("-", "_")
+    if name in _FLAGS:
+        return [_FLAGS[name]]
+    if name in _VALUES and value:
+        return [_VALUES[name], value]
+    if name in _IGNORED or name.startswith("x_"):
+        return []
+    raise UsageError(f"mount.seqferry does not know the option '{option}'.")
+
+
+def mount_helper() -> NoReturn:
+    """The command ``mount.seqferry``, which mount(8) calls for lines of fstab with the type ``seqferry``."""
+    from seqferry.cli import app, errors
+
+    try:
+        arguments = helper_arguments(sys.argv[1:])
+    except SeqferryError as error:
+        sys.exit(errors.report(error, as_json=False))
+    # mount(8) clears the environment at boot: without a home the state folder is the system's.
+    if "HOME" not in os.environ and "SEQFERRY_STATE_DIR" not in os.environ:
+        os.environ["SEQFERRY_STATE_DIR"] = "/var/lib/seqferry"
+    sys.exit(app.run(arguments))

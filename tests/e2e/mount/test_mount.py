@@ -1,0 +1,386 @@
+"""A bucket as a folder, through the kernel, on real servers."""
+
+from __future__ import annotations
+
+import errno
+import filecmp
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from seqferry import mounts
+from support import proxy as faults
+from support.mounts import Mounter, gone
+from support.processes import Running, run, seqferry
+from support.proxy import Proxy
+from support.servers import S3Server
+from support.sim import Simulator
+from support.waiting import eventually
+
+Put = Callable[..., None]
+
+MIB = 1024 * 1024
+
+
+def _tree(rng: random.Random) -> dict[str, bytes]:
+    names = [
+        "reads.fastq.gz",
+        "a",
+        "a-b",
+        "a.b/c",
+        "é/ü ß",
+        "空白/ファイル",
+        "deep/er/and/er/x",
+        "sp ace",
+        "qu'ote\"",
+        "+%20",
+    ]
+    sizes = [0, 1, 4095, 128 * 1024, 128 * 1024 + 1, MIB, 3 * MIB + 5]
+    found = {name: rng.randbytes(rng.choice(sizes)) for name in names}
+    found.update({f"many/{number:03}": rng.randbytes(rng.randrange(2000)) for number in range(60)})
+    return found | {"large.bin": rng.randbytes(20 * MIB + 77), "n" * 255: b"long name"}
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def _write(folder: Path, objects: dict[str, bytes]) -> None:
+    for key, body in objects.items():
+        path = folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+
+def test_a_tree_reads_as_it_is_in_the_bucket(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket = make_bucket(s3server)
+    objects = _tree(rng)
+    put(s3server, bucket, objects)
+    _write(source := tmp_path / "source", objects)
+    mount = mounter(s3server, f"s3://{bucket}")
+
+    run(["diff", "-r", source, mount.directory])
+    run(["cp", "-r", mount.directory, tmp_path / "copy"])
+    run(["diff", "-r", source, tmp_path / "copy"])
+    if shutil.which("rsync"):
+        checked = run(["rsync", "-rcni", f"{source}/", f"{mount.directory}/"]).stdout
+        assert checked == "", "rsync finds no difference in names, sizes and checksums"
+    else:
+        print("rsync is not installed: its comparison is left out (Debian: apt-get install rsync)")
+    listed = run(["find", ".", "-type", "f"], cwd=mount.directory).stdout.splitlines()
+    assert sorted(listed) == sorted(f"./{key}" for key in objects)
+    assert (mount.directory / "a.b").is_dir()
+    assert not (mount.directory / "missing").exists()
+
+    mount.umount()
+    gone(mount)
+    assert list(mount.directory.iterdir()) == []
+
+
+def test_a_prefix_is_a_mount_of_its_own(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(s3server)
+    put(s3server, bucket, {"run1/a": b"1", "run1/sub/b": b"2", "run10/c": b"3"})
+
+    mount = mounter(s3server, f"s3://{bucket}/run1")
+
+    assert names(mount.directory) == ["a", "sub"]
+    assert (mount.directory / "sub" / "b").read_bytes() == b"2"
+
+
+def test_every_change_is_refused_as_on_a_read_only_disk(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": b"x", "dir/file": b"x"})
+    folder = mounter(seaweedfs, f"s3://{bucket}").directory
+    file, new = folder / "file", folder / "new"
+    changes: dict[str, Callable[[], object]] = {
+        "create": lambda: new.touch(),
+        "write": lambda: file.write_bytes(b""),
+        "append": lambda: os.open(file, os.O_WRONLY | os.O_APPEND),
+        "truncate": lambda: os.truncate(file, 0),
+        "mkdir": lambda: new.mkdir(),
+        "rmdir": lambda: (folder / "dir").rmdir(),
+        "unlink": lambda: file.unlink(),
+        "rename": lambda: file.rename(new),
+        "symlink": lambda: new.symlink_to("file"),
+        "link": lambda: os.link(file, new),
+        "mknod": lambda: os.mkfifo(new),
+        "chmod": lambda: file.chmod(0o600),
+        "chown": lambda: os.chown(file, os.getuid(), os.getgid()),
+        "utime": lambda: os.utime(file),
+        "setxattr": lambda: os.setxattr(file, "user.x", b"1"),
+        "removexattr": lambda: os.removexattr(file, "user.s3.etag"),
+    }
+    for name, change in changes.items():
+        with pytest.raises(OSError) as refused:
+            change()
+        assert refused.value.errno == errno.EROFS, f"{name}: {refused.value}"
+    assert not os.access(file, os.W_OK)
+    assert file.read_bytes() == b"x"
+
+
+def test_metadata_and_attributes_show(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": b"12345"}, Metadata={"mtime": "1600000000.5", "mode": "0100640"})
+    put(seaweedfs, bucket, {"link.rclonelink": b"file"})
+    folder = mounter(seaweedfs, f"s3://{bucket}", "--file-mode", "0444", "--dir-mode", "0550").directory
+
+    head = seaweedfs.client().head_object(Bucket=bucket, Key="file")
+    assert (folder / "file").stat().st_mode & 0o777 == 0o444
+    assert (folder / "file").read_bytes() == b"12345"
+    assert os.getxattr(folder / "file", "user.s3.etag").decode() == head["ETag"].strip('"')
+    assert os.getxattr(folder / "file", "user.s3.storage-class") == b"STANDARD"
+    assert (folder / "link").readlink() == Path("file")
+    assert (folder / "link").read_bytes() == b"12345"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o550
+    for missing in ("user.other", "security.selinux"):
+        with pytest.raises(OSError) as refused:
+            os.getxattr(folder / "file", missing)
+        assert refused.value.errno == errno.ENODATA
+
+
+def test_a_replaced_object_is_opened_anew_and_open_files_keep_theirs(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(s3server)
+    put(s3server, bucket, {"file": b"old", "large": b"o" * (3 * MIB)})
+    folder = mounter(s3server, f"s3://{bucket}", "--metadata-ttl", "indefinite").directory
+    with (folder / "file").open("rb") as old, (folder / "large").open("rb", buffering=0) as large:
+        assert large.read(10) == b"o" * 10
+        put(s3server, bucket, {"file": b"new bytes", "large": b"n" * (3 * MIB)})
+
+        # Found out when the new version is asked for: the kernel looks the name up again by itself.
+        assert os.open(folder / "large", os.O_RDONLY) > 0
+        assert old.read() == b"old"
+        with pytest.raises(OSError) as stale:
+            os.pread(large.fileno(), 10, 2 * MIB)
+        assert stale.value.errno in {errno.ESTALE, errno.EIO}
+        eventually(lambda: (folder / "large").read_bytes()[:1] == b"n", what="the new version", quiet=(OSError,))
+
+
+def test_open_consistency_sees_each_change_at_once(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(s3server)
+    put(s3server, bucket, {"file": b"first"})
+    folder = mounter(s3server, f"s3://{bucket}", "--consistency", "open", "--metadata-ttl", "indefinite").directory
+    for body in (b"first", b"second one", b"3"):
+        put(s3server, bucket, {"file": body})
+        assert (folder / "file").read_bytes() == body
+
+
+def test_a_killed_mount_can_be_unmounted_and_mounted_again(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": b"x" * MIB})
+    mount, serving = mounter.foreground(seaweedfs, f"s3://{bucket}")
+    assert (mount.directory / "file").stat().st_size == MIB
+    serving.kill()
+
+    with pytest.raises(OSError) as dead:
+        names(mount.directory)
+    assert dead.value.errno == errno.ENOTCONN
+    refused = run([seqferry(), "mount", f"s3://{bucket}", mount.directory], environment=mount.environment, expect=1)
+    assert "seqferry umount" in refused.stderr
+    assert "does not answer" in run([seqferry(), "mounts"], environment=mount.environment).stdout
+    mount.umount()
+    again = mounter(seaweedfs, f"s3://{bucket}", directory=mount.directory)
+    assert (again.directory / "file").read_bytes() == b"x" * MIB
+
+
+def test_signals_unmount_and_files_in_use_are_not_lost(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": b"y" * (4 * MIB)})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        mount, serving = mounter.foreground(seaweedfs, f"s3://{bucket}")
+        with (mount.directory / "file").open("rb") as file:
+            assert file.read(10) == b"y" * 10
+            refused = run([seqferry(), "umount", mount.directory], environment=mount.environment, expect=1)
+            assert "is in use" in refused.stderr
+            serving.signal(number)
+            gone(mount)
+            assert file.read() == b"y" * (4 * MIB - 10), "an open file is served to its end"
+        assert serving.wait() == 0
+
+
+def test_ctrl_c_ends_a_program_that_waits_for_a_dead_network(
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    make_proxy: Callable[[S3Server], Proxy],
+    mounter: Mounter,
+    put: Put,
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"small": b"x", "dir/large": b"z" * (4 * MIB)})
+    proxy = make_proxy(seaweedfs)
+    folder = mounter(proxy.server, f"s3://{bucket}").directory
+    (folder / "dir" / "large").stat()
+    with faults.held(proxy, ["GetObject", "ListObjectsV2"]):
+        waits = {
+            "open": ["cat", folder / "small"],
+            "read": ["tail", "-c", "10", folder / "dir" / "large"],
+        }
+        for number, (name, command) in enumerate(waits.items(), 1):
+            with Running(command) as waiting:
+                proxy.wait_requested("GetObject", number)
+                waiting.signal(signal.SIGINT)
+                assert waiting.wait(30) == -signal.SIGINT, name
+    assert (folder / "small").read_bytes() == b"x"
+
+
+def test_what_cannot_be_mounted_says_why_in_one_line(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    file = tmp_path / "file"
+    file.touch()
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "x").touch()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    used = mounter(seaweedfs, f"s3://{bucket}")
+    cases = [
+        (f"s3://{bucket}", file, "is not a folder"),
+        (f"s3://{bucket}", tmp_path / "absent", "does not exist"),
+        (f"s3://{bucket}", full, "--allow-non-empty"),
+        (f"s3://{bucket}", used.directory, "is a mount already"),
+        ("s3://no-such-bucket-of-ours", empty, "NoSuchBucket"),
+    ]
+    for uri, directory, said in cases:
+        for options in ([], ["--foreground"]):
+            command = [seqferry(), "mount", uri, directory, *options]
+            refused = run(command, environment=used.environment, expect=1)
+            assert said in refused.stderr, refused.stderr
+            assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
+            assert not mounts.is_mounted(directory) or directory == used.directory
+    refused = run([seqferry(), "umount", empty], environment=used.environment, expect=1)
+    assert "is not mounted by seqferry" in refused.stderr
+    run([seqferry(), "mount", f"s3://{bucket}", full, "--allow-non-empty"], environment=used.environment)
+    assert names(full) == []
+    run([seqferry(), "umount", full], environment=used.environment)
+    assert names(full) == ["x"]
+
+
+def test_mounts_are_listed_with_what_they_did(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": b"x" * 1000})
+    mount = mounter(seaweedfs, f"s3://{bucket}/")
+    assert (mount.directory / "file").read_bytes() == b"x" * 1000
+
+    stats = mount.stats()
+    assert stats["requests"] == 1
+    assert stats["bytes_fetched"] == 1000
+    listed = run([seqferry(), "mounts", "--json"], environment=mount.environment).stdout
+    assert f'"directory": "{mount.directory}"' in listed
+    assert f"s3://{bucket}/" in listed
+
+
+def test_an_fstab_line_mounts(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": b"x"})
+    used = mounter(seaweedfs, f"s3://{bucket}")
+    directory = tmp_path / "fstab"
+    directory.mkdir()
+    helper = seqferry().with_name("mount.seqferry")
+    option = f"ro,_netdev,nofail,metadata_ttl=indefinite,file_mode=0400,endpoint_url={seaweedfs.endpoint_url}"
+    run([helper, f"s3://{bucket}", directory, "-o", option], environment=used.environment)
+    try:
+        assert stat.S_IMODE((directory / "file").stat().st_mode) == 0o400
+    finally:
+        run([seqferry(), "umount", directory], environment=used.environment)
+    refused = run([helper, f"s3://{bucket}", directory, "-o", "colour=red"], environment=used.environment, expect=2)
+    assert "colour=red" in refused.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.skipif(
+    not os.access("/dev/fuse", os.R_OK) or Path("/dev/fuse").stat().st_mode & 0o006 != 0o006,
+    reason="/dev/fuse is closed to ordinary users here",
+)
+def test_an_ordinary_user_mounts_through_fusermount(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": b"x"})
+    used = mounter(seaweedfs, f"s3://{bucket}")
+    folder = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
+    os.chown(folder, 65534, 65534)
+    environment = {**used.environment, "SEQFERRY_STATE_DIR": str(folder / "state"), "HOME": str(folder)}
+    (mnt := folder / "mnt").mkdir()
+    os.chown(mnt, 65534, 65534)
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*as_nobody, seqferry(), "--version"], capture_output=True).returncode:
+        pytest.skip("the command lies where an ordinary user cannot read it")
+    run([*as_nobody, seqferry(), "mount", f"s3://{bucket}", mnt], environment=environment)
+    try:
+        assert run([*as_nobody, "cat", mnt / "file"]).stdout == "x"
+    finally:
+        run([*as_nobody, seqferry(), "umount", mnt], environment=environment)
+    refused = run(
+        [*as_nobody, seqferry(), "mount", f"s3://{bucket}", mnt, "--allow-other"], environment=environment, expect=1
+    )
+    assert "user_allow_other" in refused.stderr
+
+
+def test_offsets_in_an_object_of_terabytes_are_right(
+    make_simulator: Callable[..., Simulator], mounter: Mounter
+) -> None:
+    size = 5 * 1000**4
+    simulator = make_simulator("--instant", "--bucket", "big=keys=huge;count=1;total=5TB")
+    path = mounter(simulator, "s3://big").directory / "huge"
+
+    assert path.stat().st_size == size
+    client = simulator.client()
+    with path.open("rb", buffering=0) as file:
+        for offset in (0, 2**31 - 5, 2**32 - 5, 2**40 + 3, size - 10):
+            expected = client.get_object(Bucket="big", Key="huge", Range=f"bytes={offset}-{offset + 9}")["Body"].read()
+            assert os.pread(file.fileno(), 10, offset) == expected, offset
+        assert os.pread(file.fileno(), 10, size) == b""
+
+
+def test_keys_that_cannot_be_files_are_counted_and_named(
+    make_simulator: Callable[..., Simulator], mounter: Mounter, put: Put
+) -> None:
+    simulator = make_simulator("--instant", "--bucket", "odd")
+    put(simulator, "odd", {"x//y": b"1", "../z": b"2", "shown": b"3", "n" * 256: b"4", "x/shown": b"5"})
+    folder = mounter(simulator, "s3://odd").directory
+
+    assert sorted(run(["find", ".", "-type", "f"], cwd=folder).stdout.split()) == ["./shown", "./x/shown"]
+    hidden = (mounts.hidden(folder) or "").splitlines()
+    assert hidden[0] == "3"
+    assert "x//: empty segment in the key" in hidden
+
+
+def test_two_mounts_of_one_bucket_do_not_disturb_each_other(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"file": rng.randbytes(2 * MIB)})
+    first, second = mounter(seaweedfs, f"s3://{bucket}"), mounter(seaweedfs, f"s3://{bucket}")
+    assert filecmp.cmp(first.directory / "file", second.directory / "file", shallow=False)
+    inode = (first.directory / "file").stat().st_ino
+    assert inode == (second.directory / "file").stat().st_ino, "inodes are the same in every mount"
+    first.umount()
+    assert (second.directory / "file").stat().st_size == 2 * MIB

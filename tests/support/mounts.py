@@ -1,0 +1,93 @@
+"""Mounted folders under test, made by the shipped command."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from seqferry import mounts
+from support.processes import Running, run, seqferry
+from support.servers import S3Server
+from support.sim import Simulator
+from support.waiting import eventually
+
+Server = S3Server | Simulator
+
+
+def missing_fuse() -> str | None:
+    """What this machine lacks for mounts; None for nothing."""
+    if not Path("/dev/fuse").exists():
+        return "this machine has no /dev/fuse: the mount is not tested"
+    if subprocess.run(["sh", "-c", "command -v fusermount3 || test $(id -u) = 0"], capture_output=True).returncode:
+        return "fusermount3 is not installed: the mount is not tested (Debian: apt-get install fuse3)"
+    return None
+
+
+@dataclass
+class Mount:
+    """One folder and the command that serves it."""
+
+    directory: Path
+    environment: dict[str, str]
+    pid: int | None = None
+
+    def stats(self) -> dict[str, int]:
+        """What the mount tells of itself."""
+        found = next(each for each in mounts.mounted() if each.directory == str(self.directory))
+        assert found.stats is not None
+        return found.stats
+
+    def umount(self, *options: str) -> None:
+        run([seqferry(), "umount", self.directory, *options], environment=self.environment)
+
+    @property
+    def is_mounted(self) -> bool:
+        return mounts.is_mounted(self.directory)
+
+
+class Mounter:
+    """Mounts buckets of one server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: list[Mount] = []
+        self._serving: list[Running] = []
+
+    def _new(self, server: Server, directory: Path | None) -> Mount:
+        directory = directory or self._folder / f"mnt{len(self._made)}"
+        directory.mkdir(exist_ok=True)
+        environment = {**server.environment(), "SEQFERRY_STATE_DIR": str(self._folder / "mount-state")}
+        self._made.append(Mount(directory, environment))
+        return self._made[-1]
+
+    def __call__(self, server: Server, uri: str, *options: str, directory: Path | None = None) -> Mount:
+        """Mounts in the background."""
+        mount = self._new(server, directory)
+        run([seqferry(), "mount", uri, mount.directory, *options], environment=mount.environment)
+        return mount
+
+    def foreground(
+        self, server: Server, uri: str, *options: str, directory: Path | None = None
+    ) -> tuple[Mount, Running]:
+        """Mounts in a process that the test holds."""
+        mount = self._new(server, directory)
+        command = [seqferry(), "mount", uri, mount.directory, "--foreground", *options]
+        running = Running(command, environment=mount.environment)
+        self._serving.append(running)
+        running.wait_for_output("is mounted at")
+        return mount, running
+
+    def close(self) -> None:
+        for running in self._serving:
+            running.kill()
+        for mount in self._made:
+            # Whatever a failed test has left: detached, so that nothing waits for it.
+            while mount.is_mounted:
+                subprocess.run(["umount", "-l", mount.directory], check=False, capture_output=True)
+                subprocess.run(["fusermount3", "-uz", mount.directory], check=False, capture_output=True)
+
+
+def gone(mount: Mount) -> None:
+    """Waits until the folder is no mount any more."""
+    eventually(lambda: not mount.is_mounted, what=f"{mount.directory} to be unmounted")
