@@ -69,7 +69,7 @@ impl BucketMount {
         let limits =
             BudgetLimits { max_requests: self.max_requests, memory: self.memory, max_bandwidth: self.max_bandwidth };
         let clients = ClientPool::new(Budget::new(limits));
-        let client = runtime.block_on(async {
+        let asked = runtime.block_on(async {
             let asking = clients.client(&self.endpoint, RetryPolicy::impatient()).await;
             let request = ListRequest {
                 bucket: self.tree.bucket.clone(),
@@ -78,10 +78,11 @@ impl BucketMount {
                 ..ListRequest::default()
             };
             asking.list_page(&request).await?;
-            Ok(clients.client(&self.endpoint, RETRIES).await)
+            let demand = clients.interactive_client(&self.endpoint, RETRIES).await;
+            Ok((demand, clients.client(&self.endpoint, RETRIES).await))
         });
-        let client = client.map_err(|error: RequestError| cannot_list(error))?;
-        let source: Arc<dyn Source> = Arc::new(ClientSource::new(client, self.endpoint_name));
+        let (demand, ahead) = asked.map_err(|error: RequestError| cannot_list(error))?;
+        let source: Arc<dyn Source> = Arc::new(ClientSource::new(demand, ahead, self.endpoint_name));
         let reader = Reader::new(Arc::clone(&source), Pool::new(self.memory), tier);
         let files = FileSystem::new(Tree::new(source, self.tree), reader, self.freshness);
         let mounted = start(Arc::clone(&files), &self.options, runtime.handle())?;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use seqferry_client::reading::check_pin;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::error::classify::code::RANGE_IGNORED;
-use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, PinnedObject, Range, StoreError};
+use seqferry_store::{ErrorClass, ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 
 use crate::source::{Priority, RangeBody, Source};
 use crate::version::{ObjectVersion, VersionPin};
@@ -12,14 +12,25 @@ use crate::version::{ObjectVersion, VersionPin};
 /// Objects of one endpoint as one identity.
 #[derive(Debug)]
 pub struct ClientSource {
-    client: RetryingClient,
+    /// Asks for what a program waits for.
+    demand: RetryingClient,
+    /// Asks for what nobody waits for yet.
+    ahead: RetryingClient,
     endpoint: String,
 }
 
 impl ClientSource {
-    /// A source that asks through `client`. `endpoint` names the endpoint in caches and inodes: its URL, or a name for AWS.
-    pub fn new(client: RetryingClient, endpoint: String) -> Self {
-        Self { client, endpoint }
+    /// A source that asks through `demand` for what a program waits for, and through `ahead` for the rest. `endpoint` names
+    /// the endpoint in caches and inodes: its URL, or a name for AWS.
+    pub fn new(demand: RetryingClient, ahead: RetryingClient, endpoint: String) -> Self {
+        Self { demand, ahead, endpoint }
+    }
+
+    fn client(&self, priority: Priority) -> &RetryingClient {
+        match priority {
+            Priority::Demand => &self.demand,
+            Priority::ReadAhead => &self.ahead,
+        }
     }
 }
 
@@ -36,12 +47,12 @@ impl Source for ClientSource {
         &self.endpoint
     }
 
-    async fn list(&self, request: &ListRequest, _priority: Priority) -> Result<ListPage, StoreError> {
-        self.client.list_page(request).await.map_err(|error| failed(error, "ListObjectsV2", &request.bucket))
+    async fn list(&self, request: &ListRequest, priority: Priority) -> Result<ListPage, StoreError> {
+        self.client(priority).list_page(request).await.map_err(|error| failed(error, "ListObjectsV2", &request.bucket))
     }
 
     async fn head(&self, bucket: &str, key: &str) -> Result<ObjectMeta, StoreError> {
-        self.client.head(bucket, key, None).await.map_err(|error| failed(error, "HeadObject", bucket))
+        self.demand.head(ObjectRef::new(bucket, key)).await.map_err(|error| failed(error, "HeadObject", bucket))
     }
 
     async fn get(
@@ -49,7 +60,7 @@ impl Source for ClientSource {
         version: &ObjectVersion,
         version_id: Option<&str>,
         range: Range,
-        _priority: Priority,
+        priority: Priority,
     ) -> Result<RangeBody, StoreError> {
         let (id, etag) = match &version.pin {
             VersionPin::VersionId(id) => (Some(id.to_string()), None),
@@ -63,12 +74,12 @@ impl Source for ClientSource {
             if_match: etag,
             size: version.size,
         };
-        match self.get_pinned(&object, range).await {
+        match self.get_pinned(&object, range, priority).await {
             // It was replaced or removed: the version is still there. Asking for versions needs a permission of its own.
             Err(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => match version_id {
                 Some(id) if object.version_id.is_none() => {
                     let object = PinnedObject { version_id: Some(id.to_owned()), ..object };
-                    self.get_pinned(&object, range).await.map_err(|_| error)
+                    self.get_pinned(&object, range, priority).await.map_err(|_| error)
                 }
                 _ => Err(error),
             },
@@ -78,14 +89,19 @@ impl Source for ClientSource {
 }
 
 impl ClientSource {
-    async fn get_pinned(&self, object: &PinnedObject, range: Range) -> Result<RangeBody, StoreError> {
-        let reserved = self.client.reserve_bandwidth(range.len()).await;
+    async fn get_pinned(
+        &self,
+        object: &PinnedObject,
+        range: Range,
+        priority: Priority,
+    ) -> Result<RangeBody, StoreError> {
+        let client = self.client(priority);
+        let reserved = client.reserve_bandwidth(range.len()).await;
         reserved.map_err(|error| failed(error, "GetObject", &object.bucket))?;
         let spec = RequestSpec::read("GetObject", &object.bucket).bytes(range.len());
         // Retried until the answer begins. The body comes as it is read: the reader asks again for what is missing of one that
         // breaks.
-        let fetched = self
-            .client
+        let fetched = client
             .call(spec, &RetryContext::default(), async |store| {
                 let fetched = store.fetch(object, Some(range)).await?;
                 check_pin(object, &fetched.meta)?;
@@ -97,7 +113,7 @@ impl ClientSource {
             Err(error) => {
                 let error = failed(error, "GetObject", &object.bucket);
                 if error.code == RANGE_IGNORED {
-                    self.client.note_ignored_ranges(&error);
+                    client.note_ignored_ranges(&error);
                 }
                 Err(error)
             }

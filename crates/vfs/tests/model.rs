@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqferry_store::{Attributes, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, ObjectRef};
 use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{FileKind, FileSystem, Freshness, Pool, ROOT, Reader, Source, Tree, TreeOptions, VfsError};
 
@@ -107,7 +108,7 @@ async fn the_tree_shows_what_the_bucket_holds_after_any_changes() {
                 };
                 changed.push(key.clone());
                 if random.u8(0..3) == 0 {
-                    store.delete("b", &key).await.unwrap();
+                    store.delete(ObjectRef::new("b", &key)).await.unwrap();
                     objects.remove(&key);
                 } else {
                     let size = if key.ends_with('/') && random.bool() { 0 } else { random.usize(1..300) };

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqferry_store::{Attributes as Stored, MemoryStore, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes as Stored, MemoryStore, ObjectRef};
 
 use super::*;
 use crate::pool::{Pool, SMALLEST_POOL};
@@ -74,7 +75,7 @@ async fn a_replaced_object_is_stale_at_open_and_the_next_lookup_has_the_new_one(
         let handle = setting.files.open(setting.inode("a").await).await.unwrap();
         assert_eq!(setting.read(handle).await, "other");
 
-        setting.store.delete("b", "a").await.unwrap();
+        setting.store.delete(ObjectRef::new("b", "a")).await.unwrap();
         let gone = setting.inode("a").await;
         if freshness == Freshness::Open {
             assert!(matches!(setting.files.open(gone).await, Err(VfsError::Stale)));

@@ -216,9 +216,7 @@ impl Tree {
     /// A directory is read: its flat listing may go on.
     pub(super) fn credit_walk(&self, directory: u32) {
         let has_credit = self.read().directories[directory as usize].credit.is_some();
-        if has_credit
-            && let Some(credit) = self.write().directories[directory as usize].credit.take()
-        {
+        if has_credit && let Some(credit) = self.write().directories[directory as usize].credit.take() {
             allow(&credit);
         }
     }
