@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from seqferry.errors import ConfigError, UsageError
-from seqferry.models import Location
+from seqferry.models import S3Location
 
 Freshness = Literal["ttl", "open", "frozen"]
 FRESHNESS: Final[tuple[str, ...]] = get_args(Freshness)
@@ -43,7 +43,7 @@ class MountSpec:
         cache: a folder that keeps blocks beyond the process, up to ``max_cache_size`` bytes; None for no limit.
     """
 
-    place: Location
+    place: S3Location
     directory: Path
     lifetime: float | None = _LIFETIME
     freshness: Freshness = "ttl"

@@ -16,7 +16,7 @@ from seqferry import mounts as mounting
 from seqferry.cli import display, exits, options, text
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, SeqferryError, UsageError
-from seqferry.models import Location
+from seqferry.models import S3Location
 from seqferry.mounts import FRESHNESS, Freshness, MountSpec
 from seqferry.spec import check_place, parse_uri
 
@@ -158,7 +158,7 @@ def mount(
     """Show a bucket, or what is below a prefix, as a read-only folder."""
     del read_only
     bucket, key = parse_uri(place)
-    location = Location(
+    location = S3Location(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
     check_place(location)

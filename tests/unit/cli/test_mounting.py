@@ -9,7 +9,7 @@ import pytest
 from seqferry import mounts
 from seqferry.cli.mounting import helper_arguments
 from seqferry.errors import UsageError
-from seqferry.models import Location
+from seqferry.models import S3Location
 from seqferry.mounts import Mounted, MountSpec
 
 
@@ -35,7 +35,7 @@ def test_modes_are_octal() -> None:
 
 def test_a_prefix_ends_in_a_slash() -> None:
     for key, prefix in (("", ""), ("a", "a/"), ("a/b/", "a/b/")):
-        spec = MountSpec(place=Location("bucket", key), directory=Path("/mnt"))
+        spec = MountSpec(place=S3Location("bucket", key), directory=Path("/mnt"))
         assert spec.prefix == prefix
 
 
