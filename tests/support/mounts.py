@@ -80,7 +80,7 @@ class Mounter:
 
     def close(self) -> None:
         for running in self._serving:
-            running.kill()
+            running.__exit__()
         for mount in self._made:
             # Whatever a failed test has left: detached, so that nothing waits for it.
             while mount.is_mounted:
