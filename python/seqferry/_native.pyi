@@ -362,6 +362,46 @@ def equal_as_listed(source: tuple[int, str], target: tuple[int, str]) -> str | N
     """What proves two objects (size, ETag) equal by their listings alone: ``etag``; None when that is not enough."""
 
 @final
+class DiskCache:
+    """A disk cache of blocks, for looking at it and filling it. A place is endpoint, bucket and start of the keys."""
+
+    def __new__(cls, path: str, *, max_size: int | None = None) -> DiskCache:
+        """Open or make a cache; raises OSError with why the folder cannot be used."""
+
+    def list(self, place: tuple[str, str, str] | None) -> list[tuple[str, str, str, str, int, int, int, float, bool]]:
+        """Endpoint, bucket, key, version, size, cached bytes, bytes on the disk, time of the last use, pinned."""
+
+    def verify(self, place: tuple[str, str, str] | None) -> list[tuple[str, str, int, int, bool]]:
+        """Bucket, key, sound blocks, damaged blocks (they are dropped), whether it was in use and not looked at."""
+
+    def remove(self, place: tuple[str, str, str] | None) -> tuple[int, int, int]:
+        """Remove objects: how many, their bytes, and how many are in use and stayed."""
+
+    def pin(self, place: tuple[str, str, str]) -> None:
+        """Keep the objects of a prefix from eviction."""
+
+    def unpin(self, place: tuple[str, str, str]) -> bool:
+        """Whether the prefix was pinned."""
+
+    def warm(
+        self, endpoint: Endpoint, place: tuple[str, str, str], *, ranges: int, max_bandwidth: int | None
+    ) -> CacheWarming:
+        """Read a prefix into the cache, ``ranges`` ranges of 8 MiB at a time."""
+
+@final
+class CacheWarming:
+    """A prefix that is being read into a cache."""
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended; raises EngineError when the prefix cannot be listed."""
+
+    def report(self) -> tuple[int, int, int, int, int, bool, list[tuple[str, str]]]:
+        """Objects, their bytes, bytes present, bytes fetched, failed objects, whether there is no room, failures."""
+
+    def cancel(self) -> None:
+        """End at once."""
+
+@final
 class Mount:
     """A bucket mounted by this process. Linux only. It is served until it is unmounted or this object is dropped."""
 
@@ -379,6 +419,7 @@ class Mount:
         memory: int,
         max_requests: int,
         max_bandwidth: int | None,
+        archive: str | None,
         cache: str | None,
         max_cache_size: int | None,
         allow_other: bool,
@@ -394,6 +435,7 @@ class Mount:
             endpoint_name: stands for the endpoint in inodes.
             prefix: empty, or with a slash at its end.
             source: what the table of mounts shows.
+            archive: key of a tar archive whose members are the root, where there is such an object.
             lifetime: seconds for which listings are believed; None: for good.
             freshness: ``ttl`` | ``open`` | ``frozen``.
             cache: a folder on a local disk that keeps blocks beyond this process.

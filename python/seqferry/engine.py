@@ -13,24 +13,29 @@ from typing import Final
 
 from seqferry import _native, access, endpoints
 from seqferry import spec as specs
-from seqferry._native import CopyItem, Events, Failure, Job, ObjectInfo, Progress
+from seqferry._native import CopyItem, DiskCache, Events, Failure, Job, ObjectInfo, Progress
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, StorageError
-from seqferry.models import Access, Identity, LocalFolder, Location, TransferSpec
+from seqferry.models import Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 from seqferry.mounts import MountSpec
 
 __all__ = [
     "CopyItem",
+    "DiskCache",
     "Engine",
     "Events",
     "Failure",
     "Job",
     "ObjectInfo",
     "Progress",
+    "cached_place",
+    "disk_cache",
     "equal_as_listed",
+    "has_warmed",
     "mount",
     "path_refusal",
     "version",
+    "warm",
 ]
 
 
@@ -262,6 +267,38 @@ class Engine:
             return self._native.start(policy, list(items), epoch=epoch)
 
 
+def disk_cache(path: str, *, max_size: int | None = None) -> DiskCache:
+    """Open or make a disk cache.
+
+    Raises:
+        ConfigError: the folder cannot be used.
+    """
+    try:
+        return DiskCache(path, max_size=max_size)
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+def cached_place(place: S3Location) -> tuple[str, str, str]:
+    """A prefix as a disk cache names it: endpoint, bucket, start of the keys."""
+    return endpoints.of(place) or "aws", place.bucket, place.key
+
+
+def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> _native.CacheWarming:
+    """Read a prefix into a disk cache with threads of this process."""
+    return cache.warm(_endpoint(place), cached_place(place), ranges=ranges, max_bandwidth=max_bandwidth)
+
+
+def has_warmed(warming: _native.CacheWarming, seconds: float) -> bool:
+    """Whether warming has ended, after waiting so long.
+
+    Raises:
+        StorageError: the prefix cannot be listed.
+    """
+    with _translated():
+        return warming.wait(seconds)
+
+
 def mount(spec: MountSpec) -> _native.Mount:
     """Mount a bucket; it is served by threads of this process until it is unmounted.
 
@@ -277,6 +314,7 @@ def mount(spec: MountSpec) -> _native.Mount:
             prefix=spec.prefix,
             directory=str(spec.directory),
             source=spec.place.at(spec.prefix),
+            archive=spec.archive,
             lifetime=spec.lifetime,
             freshness=spec.freshness,
             memory=spec.memory,

@@ -60,6 +60,11 @@ class MountSpec:
     directory_mode: int = 0o755
 
     @property
+    def archive(self) -> str | None:
+        """The key of a tar archive that may be meant: a prefix otherwise."""
+        return self.place.key if self.place.key.endswith(".tar") else None
+
+    @property
     def prefix(self) -> str:
         """The prefix of the keys that are shown: empty, or with a slash at its end."""
         key = self.place.key

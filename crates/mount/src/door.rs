@@ -174,8 +174,8 @@ impl Filesystem for Door {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         // Keys are UTF-8: no object has another name.
         let Some(name) = name.to_str().map(str::to_owned) else { return reply.error(Errno::ENOENT) };
-        let (tree, look) = (Arc::clone(self.files.tree()), self.look);
-        let call = async move { tree.lookup(parent.0, &name).await };
+        let (files, look) = (Arc::clone(&self.files), self.look);
+        let call = async move { files.lookup(parent.0, &name).await };
         self.serve(request, call, move |answer| match answer {
             Ok(found) => {
                 let attributes = found.attributes.map_or_else(|| look.absent(), |found| look.attributes(&found));
@@ -253,8 +253,8 @@ impl Filesystem for Door {
     }
 
     fn readdir(&self, request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let (tree, look) = (Arc::clone(self.files.tree()), self.look);
-        let call = async move { tree.read_directory(inode.0, offset, ENTRIES).await };
+        let (files, look) = (Arc::clone(&self.files), self.look);
+        let call = async move { files.read_directory(inode.0, offset, ENTRIES).await };
         self.serve(request, call, move |answer| match answer {
             Ok(entries) => {
                 for entry in entries {
@@ -277,8 +277,8 @@ impl Filesystem for Door {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let (tree, look) = (Arc::clone(self.files.tree()), self.look);
-        let call = async move { tree.read_directory(inode.0, offset, ENTRIES).await };
+        let (files, look) = (Arc::clone(&self.files), self.look);
+        let call = async move { files.read_directory(inode.0, offset, ENTRIES).await };
         self.serve(request, call, move |answer| match answer {
             Ok(entries) => {
                 for entry in entries {

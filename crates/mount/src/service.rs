@@ -5,9 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_client::{ClientPool, EndpointSpec, RequestError, RetryPolicy};
-use seqferry_store::{Budget, BudgetLimits, ListRequest, StoreError};
+use seqferry_store::{Budget, BudgetLimits, ErrorClass, ListRequest, StoreError};
 use seqferry_vfs::disk_cache::{CacheTier, DiskCache, Limits, TierOptions};
-use seqferry_vfs::{BlockTier, ClientSource, FileSystem, Freshness, Pool, Reader, Source, Tree, TreeOptions};
+use seqferry_vfs::tar::{TarFolders, TarOptions};
+use seqferry_vfs::{
+    Archives, BlockTier, ClientSource, FileSystem, Freshness, ObjectVersion, Pool, Reader, Source, Tree, TreeOptions,
+    VersionPin,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::options::{MountError, MountOptions};
@@ -38,6 +42,8 @@ pub struct BucketMount {
     pub freshness: Freshness,
     /// Bytes of memory for blocks.
     pub memory: u64,
+    /// Key of a tar archive that may be meant: where there is such an object, its members are the root.
+    pub archive: Option<String>,
     /// A folder that keeps blocks beyond this process, and its bounds.
     pub cache: Option<(PathBuf, Limits)>,
     /// Requests in flight at most.
@@ -83,14 +89,43 @@ impl BucketMount {
         });
         let (demand, ahead) = asked.map_err(|error: RequestError| cannot_list(error))?;
         let source: Arc<dyn Source> = Arc::new(ClientSource::new(demand, ahead, self.endpoint_name));
-        let reader = Reader::new(Arc::clone(&source), Pool::new(self.memory), tier);
-        let files = FileSystem::new(Tree::new(source, self.tree), reader, self.freshness);
+        let cache = tier.as_ref().map(|tier| Arc::clone(tier.cache()));
+        let reader =
+            Reader::new(Arc::clone(&source), Pool::new(self.memory), tier.map(|tier| tier as Arc<dyn BlockTier>));
+        let folders = TarFolders::new(Arc::clone(&reader), Arc::clone(&source), cache, TarOptions::default());
+        let archives = runtime.block_on(archives(folders, &source, &self.tree.bucket, self.archive.as_deref()))?;
+        let tree = Tree::new(source, self.tree);
+        let files = FileSystem::with_archives(tree, reader, self.freshness, Some(archives));
         let mounted = start(Arc::clone(&files), &self.options, runtime.handle())?;
         Ok(MountedBucket { mounted, files, runtime: Some(runtime) })
     }
 }
 
-fn open_cache(path: &Path, limits: &Limits) -> Result<Arc<dyn BlockTier>, MountError> {
+/// Archives as folders; the one that was named, if it is there, as the root.
+async fn archives(
+    folders: Arc<TarFolders>,
+    source: &Arc<dyn Source>,
+    bucket: &str,
+    archive: Option<&str>,
+) -> Result<Archives, MountError> {
+    let Some(key) = archive else { return Ok(Archives::new(folders)) };
+    let meta = match source.head(bucket, key).await {
+        Ok(meta) => meta,
+        Err(error) if error.class == ErrorClass::NotFound => return Ok(Archives::new(folders)),
+        Err(error) => return Err(MountError(sentence(&error))),
+    };
+    let version = ObjectVersion {
+        endpoint: source.endpoint().into(),
+        bucket: bucket.into(),
+        key: key.into(),
+        pin: VersionPin::Etag(meta.etag.into()),
+        size: meta.size,
+    };
+    let rooted = Archives::rooted(folders, &version, meta.last_modified).await;
+    rooted.map_err(|error| MountError(error.to_string()))
+}
+
+fn open_cache(path: &Path, limits: &Limits) -> Result<Arc<CacheTier>, MountError> {
     let cache = DiskCache::open(path, limits.clone()).map_err(|error| MountError(error.to_string()))?;
     let tier = CacheTier::new(Arc::new(cache), TierOptions::default());
     let tier = tier.map_err(|error| MountError(format!("the threads of the cache cannot be started: {error}")))?;

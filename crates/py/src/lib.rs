@@ -6,6 +6,7 @@
 // pyo3's macros generate code that these lints would judge.
 #![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
 
+mod cache;
 mod engine;
 mod job;
 mod listing;
@@ -30,6 +31,8 @@ pyo3::create_exception!(
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("EngineError", module.py().get_type::<EngineError>())?;
+    module.add_class::<cache::CacheWarming>()?;
+    module.add_class::<cache::DiskCache>()?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<engine::EngineStats>()?;
     module.add_class::<job::Job>()?;

@@ -18,7 +18,7 @@ pub struct Mount(Mutex<MountedBucket>);
 impl Mount {
     #[new]
     #[pyo3(signature = (endpoint, *, endpoint_name, bucket, prefix, directory, source, lifetime, freshness, memory,
-                        max_requests, max_bandwidth, cache, max_cache_size, allow_other, allow_non_empty, uid, gid,
+                        max_requests, max_bandwidth, archive, cache, max_cache_size, allow_other, allow_non_empty, uid, gid,
                         file_mode, directory_mode))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
@@ -34,6 +34,7 @@ impl Mount {
         memory: u64,
         max_requests: usize,
         max_bandwidth: Option<u64>,
+        archive: Option<String>,
         cache: Option<String>,
         max_cache_size: Option<u64>,
         allow_other: bool,
@@ -59,6 +60,7 @@ impl Mount {
             tree: TreeOptions { prefix, lifetime, ..TreeOptions::bucket(&bucket) },
             freshness,
             memory,
+            archive,
             cache: cache.map(|path| (path.into(), limits)),
             max_requests,
             max_bandwidth,

@@ -3,6 +3,7 @@
 //! Opening binds a handle to one version of an object. A version that the service no longer has is found out at open wherever
 //! that is possible, and answered with `Stale`: the door's client looks the name up again and gets the new one.
 
+mod archives;
 mod prediction;
 mod xattrs;
 
@@ -17,6 +18,8 @@ use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
 use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
 use crate::tree::{Attributes, FileKind, Tree};
+pub use archives::Archives;
+use archives::OpenMember;
 use prediction::Predictions;
 pub use xattrs::{HIDDEN_XATTR, STATS_XATTR, XATTR_PREFIX};
 
@@ -44,6 +47,7 @@ pub struct FileSystem {
     handles: Mutex<HashMap<u64, Arc<Handle>>>,
     next_handle: AtomicU64,
     objects: Mutex<Objects>,
+    archives: Option<Archives>,
     predictions: Mutex<Predictions>,
 }
 
@@ -52,6 +56,8 @@ pub struct FileSystem {
 struct Handle {
     read: ReadHandle,
     inode: u64,
+    /// For a member of an archive; `read` is then over the archive.
+    member: Option<OpenMember>,
 }
 
 /// Objects that are open or being fetched, by inode.
@@ -67,6 +73,16 @@ struct Objects {
 impl FileSystem {
     /// Files of this tree, read by this reader.
     pub fn new(tree: Arc<Tree>, reader: Arc<Reader>, freshness: Freshness) -> Arc<Self> {
+        Self::with_archives(tree, reader, freshness, None)
+    }
+
+    /// Files of this tree, with archives as folders.
+    pub fn with_archives(
+        tree: Arc<Tree>,
+        reader: Arc<Reader>,
+        freshness: Freshness,
+        archives: Option<Archives>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             tree,
             reader,
@@ -74,6 +90,7 @@ impl FileSystem {
             handles: Mutex::default(),
             next_handle: AtomicU64::new(1),
             objects: Mutex::default(),
+            archives,
             predictions: Mutex::default(),
         })
     }
@@ -98,6 +115,9 @@ impl FileSystem {
     /// # Errors
     /// `Stale` for an unknown inode.
     pub fn attributes(&self, inode: u64) -> Result<Attributes> {
+        if let Some((folder, node)) = self.member(inode) {
+            return self.member_attributes(&folder, node);
+        }
         self.tree.attributes(inode).or_else(|error| {
             let objects = lock(&self.objects);
             objects.open.get(&inode).map(|(_, attributes)| attributes.clone()).ok_or(error)
@@ -109,6 +129,12 @@ impl FileSystem {
     /// # Errors
     /// `Stale` when the object was replaced or removed: look the name up again. `Archived` when it has to be restored first.
     pub async fn open(&self, inode: u64) -> Result<u64> {
+        if let Some((folder, node)) = self.member(inode) {
+            let handle = self.open_member(inode, &folder, node).await?;
+            let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
+            lock(&self.handles).insert(number, Arc::new(handle));
+            return Ok(number);
+        }
         let attributes = self.tree.attributes(inode)?;
         match attributes.kind {
             FileKind::Directory => return Err(VfsError::IsADirectory),
@@ -133,7 +159,7 @@ impl FileSystem {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let attributes = self.tree.attributes(inode).unwrap_or(attributes);
         lock(&self.objects).open.entry(inode).or_insert((0, attributes)).0 += 1;
-        lock(&self.handles).insert(number, Arc::new(Handle { read, inode }));
+        lock(&self.handles).insert(number, Arc::new(Handle { read, inode, member: None }));
         Ok(number)
     }
 
@@ -160,6 +186,9 @@ impl FileSystem {
     /// `Stale` when the version is gone; `Invalid` for an unknown handle; else why the service did not answer.
     pub async fn read(self: &Arc<Self>, handle: u64, offset: u64, length: usize) -> Result<Slices> {
         let handle = lock(&self.handles).get(&handle).cloned().ok_or(VfsError::Invalid)?;
+        if let Some(member) = &handle.member {
+            return self.read_member(&handle, member, offset, length).await;
+        }
         let known = handle.read.object().meta().is_some();
         let read = self.reader.read(&handle.read, offset, length).await;
         if let (false, Some(meta)) = (known, handle.read.object().meta()) {
@@ -190,6 +219,9 @@ impl FileSystem {
     /// # Errors
     /// `Invalid` for what is no link, or one whose target is too long or not one line of text.
     pub async fn read_link(&self, inode: u64) -> Result<Bytes> {
+        if let Some((folder, node)) = self.member(inode) {
+            return Self::member_target(&folder, node).map(Bytes::from);
+        }
         if self.tree.attributes(inode)?.kind != FileKind::Symlink {
             return Err(VfsError::Invalid);
         }

@@ -22,7 +22,7 @@ pub mod testing;
 pub use client_source::ClientSource;
 pub use error::{Result, VfsError};
 pub use fetch::OpenObject;
-pub use filesystem::{FileSystem, Freshness};
+pub use filesystem::{Archives, FileSystem, Freshness};
 pub use pool::Pool;
 pub use reader::{ReadHandle, ReadStats, Reader, Slices};
 pub use source::{BlockTier, Priority, RangeBody, Source, TierUse};

@@ -77,19 +77,39 @@ impl ReadHandle {
     }
 }
 
-/// The answer to a read: slices of blocks in order.
+/// The answer to a read: slices of blocks in order, and zeros for the holes of sparse files.
 #[derive(Debug, Default)]
-pub struct Slices(Vec<(Arc<Block>, Range<usize>)>);
+pub struct Slices(Vec<Slice>);
+
+#[derive(Debug)]
+enum Slice {
+    Block(Arc<Block>, Range<usize>),
+    Copy(Bytes),
+    Zeros(usize),
+}
+
+/// What all holes are made of.
+static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
+
+impl Slice {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Block(block, range) => &block.bytes()[range.clone()],
+            Self::Copy(bytes) => bytes,
+            Self::Zeros(len) => &ZEROS[..*len],
+        }
+    }
+}
 
 impl Slices {
     /// The slices.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(|(block, range)| &block.bytes()[range.clone()])
+        self.0.iter().map(Slice::bytes)
     }
 
     /// Bytes in all slices.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|(_, range)| range.len()).sum()
+        self.iter().map(<[u8]>::len).sum()
     }
 
     /// Whether the read was past the end.
@@ -99,7 +119,7 @@ impl Slices {
 
     /// All bytes in one piece.
     pub fn to_bytes(&self) -> Bytes {
-        if let [(block, range)] = self.0.as_slice() {
+        if let [Slice::Block(block, range)] = self.0.as_slice() {
             return block.bytes().slice(range.clone());
         }
         let mut all = Vec::with_capacity(self.len());
@@ -107,6 +127,20 @@ impl Slices {
             all.extend_from_slice(slice);
         }
         all.into()
+    }
+
+    /// Let a copy of other slices follow: a read that waits for more must not hold blocks of the pool.
+    pub(crate) fn push_copy(&mut self, others: &Self) {
+        self.0.extend(others.iter().map(|slice| Slice::Copy(Bytes::copy_from_slice(slice))));
+    }
+
+    /// Let zeros follow.
+    pub(crate) fn push_zeros(&mut self, mut len: u64) {
+        while len > 0 {
+            let step = usize::try_from(len).unwrap_or(usize::MAX).min(ZEROS.len());
+            self.0.push(Slice::Zeros(step));
+            len -= step as u64;
+        }
     }
 }
 
@@ -346,7 +380,7 @@ fn slices(blocks: Vec<Arc<Block>>, wanted: &Range<u64>, offset: u64, end: u64) -
         let start = number * BLOCK_SIZE;
         let clip = |at: u64| usize::try_from(at.saturating_sub(start)).unwrap_or(usize::MAX).min(block.bytes().len());
         let range = clip(offset)..clip(end);
-        (block, range)
+        Slice::Block(block, range)
     });
     Slices(parts.collect())
 }

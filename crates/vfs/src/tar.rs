@@ -18,7 +18,7 @@ mod load;
 mod windows;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::OnceCell;
 
@@ -81,6 +81,8 @@ pub struct TarFolder {
     number: u32,
     object: Arc<OpenObject>,
     contents: OnceCell<Arc<Contents>>,
+    /// Inode of the archive as a file, and its time.
+    origin: OnceLock<(u64, f64)>,
 }
 
 impl TarFolders {
@@ -116,7 +118,7 @@ impl TarFolders {
             }
         }
         let object = OpenObject::new(version.clone());
-        let folder = Arc::new(TarFolder { number, object, contents: OnceCell::new() });
+        let folder = Arc::new(TarFolder { number, object, contents: OnceCell::new(), origin: OnceLock::new() });
         known.by_number.insert(number, (now, Arc::clone(&folder)));
         folder
     }
@@ -163,6 +165,26 @@ impl TarFolder {
     /// The object of the archive.
     pub fn object(&self) -> &Arc<OpenObject> {
         &self.object
+    }
+
+    /// The members, if they were read.
+    pub fn loaded(&self) -> Option<Arc<Contents>> {
+        self.contents.get().cloned()
+    }
+
+    /// Remember the inode of the archive as a file, and its time in seconds since 1970. The first call counts.
+    pub(crate) fn set_origin(&self, inode: u64, modified: f64) {
+        let _ = self.origin.set((inode, modified));
+    }
+
+    /// Inode of the archive as a file, if known.
+    pub(crate) fn origin(&self) -> Option<u64> {
+        self.origin.get().map(|(inode, _)| *inode)
+    }
+
+    /// Time of the archive, in seconds since 1970: that of folders without a member of their own.
+    pub(crate) fn modified(&self) -> f64 {
+        self.origin.get().map_or(0.0, |(_, modified)| *modified)
     }
 
     /// The inode of a node of this archive.

@@ -36,7 +36,7 @@ use snapshot::{Facts, Snapshot};
 pub const ROOT: u64 = 1;
 
 /// What callers are told where nothing ever expires: a year.
-const NEVER: Duration = Duration::from_hours(365 * 24);
+pub(crate) const NEVER: Duration = Duration::from_hours(365 * 24);
 
 /// Names of one directory that are remembered from checks of single names.
 const CHECKED_NAMES: usize = 1 << 16;

@@ -42,6 +42,7 @@ _COMMANDS: Final = {
     "mount": "seqferry.cli.mounting",
     "umount": "seqferry.cli.mounting",
     "mounts": "seqferry.cli.mounting",
+    "cache": "seqferry.cli.caching",
     "serve": "seqferry.cli.serving",
     "worker": "seqferry.cli.serving",
     "token": "seqferry.cli.access",

@@ -30,6 +30,8 @@ impl FileSystem {
             return Ok(vec![HIDDEN_XATTR.to_owned(), STATS_XATTR.to_owned()]);
         }
         match self.attributes(inode)?.kind {
+            // Members of an archive are no objects of their own.
+            _ if self.member(inode).is_some() => Ok(Vec::new()),
             FileKind::Directory => Ok(Vec::new()),
             _ => Ok(vec![format!("{XATTR_PREFIX}etag"), format!("{XATTR_PREFIX}key")]),
         }
@@ -47,7 +49,7 @@ impl FileSystem {
             return Ok(Some(self.stats_text()));
         }
         let Some(fact) = name.strip_prefix(XATTR_PREFIX) else { return Ok(None) };
-        if self.attributes(inode)?.kind == FileKind::Directory {
+        if self.attributes(inode)?.kind == FileKind::Directory || self.member(inode).is_some() {
             return Ok(None);
         }
         let object = self.object(inode)?;

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::snapshot::{FileKind, Snapshot};
 use super::{CheckedEntry, Directory, Facts, Place, ROOT, State, Tree};
 use crate::error::{Result, VfsError};
+use crate::tar::MEMBER_BIT;
 use crate::version::VersionDigest;
 
 /// Hash of a name in a directory with this prefix. A file's depends on the version of its object, a directory's does not.
@@ -32,8 +33,8 @@ pub(super) fn number(endpoint: &str, bucket: &str, prefix: &str, name: &str, fac
             hasher.update(facts.modified.to_le_bytes());
         }
     }
-    // Above the few numbers that doors and kernels reserve.
-    VersionDigest(hasher.finalize().into()).short().max(ROOT + 1)
+    // Above the few numbers that doors and kernels reserve, and apart from those of members of archives.
+    (VersionDigest(hasher.finalize().into()).short() & !MEMBER_BIT).max(ROOT + 1)
 }
 
 impl Tree {

@@ -1,5 +1,6 @@
 //! Archives as folders: sound ones of other programs, hostile ones, and where the list of members comes from.
 
+mod files;
 mod folders;
 mod hostile;
 mod indexes;

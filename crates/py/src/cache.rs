@@ -1,0 +1,168 @@
+//! A disk cache, as Python sees it: listing, verifying, removing and warming.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use seqferry_client::{ClientPool, RequestError, RetryPolicy};
+use seqferry_store::{Budget, BudgetLimits, StoreError};
+use seqferry_vfs::disk_cache::{self, Limits, Prefix, WarmProgress, WarmReport, WarmRequest, warm};
+use seqferry_vfs::{ClientSource, VersionPin};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use crate::values::{Endpoint, request_error};
+
+/// A prefix as Python writes it: endpoint, bucket, start of the keys.
+type PrefixFacts = (String, String, String);
+/// Endpoint, bucket, key, version, size, cached bytes, bytes on the disk, last use, whether pinned.
+type ObjectFacts = (String, String, String, String, u64, u64, u64, f64, bool);
+
+/// Bucket, key, sound blocks, damaged blocks, whether it was in use and not looked at.
+type VerifiedFacts = (String, String, u64, u64, bool);
+
+/// Threads that fetch: two serve a saturated link.
+const THREADS: usize = 2;
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct DiskCache(Arc<disk_cache::DiskCache>);
+
+fn prefix(facts: Option<PrefixFacts>) -> Option<Prefix> {
+    facts.map(|(endpoint, bucket, prefix)| Prefix { endpoint, bucket, prefix })
+}
+
+fn failed(error: impl std::fmt::Display) -> PyErr {
+    PyOSError::new_err(error.to_string())
+}
+
+#[pymethods]
+impl DiskCache {
+    #[new]
+    #[pyo3(signature = (path, *, max_size=None))]
+    fn new(py: Python<'_>, path: String, max_size: Option<u64>) -> PyResult<Self> {
+        let limits = Limits::default();
+        let limits = Limits { max_size: max_size.unwrap_or(limits.max_size), ..limits };
+        let opened = py.detach(|| disk_cache::DiskCache::open_passive(Path::new(&path), limits));
+        Ok(Self(Arc::new(opened.map_err(failed)?)))
+    }
+
+    fn list(&self, py: Python<'_>, place: Option<PrefixFacts>) -> PyResult<Vec<ObjectFacts>> {
+        let mut found = Vec::new();
+        let place = prefix(place);
+        let listed = py.detach(|| {
+            self.0.list(place.as_ref(), |entry| {
+                let (VersionPin::Etag(version) | VersionPin::VersionId(version)) = &entry.object.pin;
+                let used = entry.last_used.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+                found.push((
+                    entry.object.endpoint.to_string(),
+                    entry.object.bucket.to_string(),
+                    entry.object.key.to_string(),
+                    version.to_string(),
+                    entry.object.size,
+                    entry.bytes,
+                    entry.disk_bytes,
+                    used.unwrap_or_default().as_secs_f64(),
+                    entry.pinned,
+                ));
+            })
+        });
+        listed.map_err(failed)?;
+        Ok(found)
+    }
+
+    fn verify(&self, py: Python<'_>, place: Option<PrefixFacts>) -> PyResult<Vec<VerifiedFacts>> {
+        let mut found = Vec::new();
+        let place = prefix(place);
+        let verified = py.detach(|| {
+            self.0.verify(place.as_ref(), |each| {
+                let (bucket, key) = (each.object.bucket.to_string(), each.object.key.to_string());
+                found.push((bucket, key, each.sound, each.damaged, each.busy));
+            })
+        });
+        verified.map_err(failed)?;
+        Ok(found)
+    }
+
+    fn remove(&self, py: Python<'_>, place: Option<PrefixFacts>) -> PyResult<(u64, u64, u64)> {
+        let place = prefix(place);
+        let report = py.detach(|| self.0.remove(place.as_ref())).map_err(failed)?;
+        Ok((report.objects, report.bytes, report.busy))
+    }
+
+    fn pin(&self, place: PrefixFacts) -> PyResult<()> {
+        let (endpoint, bucket, prefix) = place;
+        self.0.pin(Prefix { endpoint, bucket, prefix }).map_err(failed)
+    }
+
+    fn unpin(&self, place: PrefixFacts) -> PyResult<bool> {
+        let (endpoint, bucket, prefix) = place;
+        self.0.unpin(&Prefix { endpoint, bucket, prefix }).map_err(failed)
+    }
+
+    #[pyo3(signature = (endpoint, place, *, ranges, max_bandwidth))]
+    fn warm(
+        &self,
+        py: Python<'_>,
+        endpoint: &Endpoint,
+        place: PrefixFacts,
+        ranges: usize,
+        max_bandwidth: Option<u64>,
+    ) -> PyResult<CacheWarming> {
+        let runtime = Builder::new_multi_thread().enable_all().worker_threads(THREADS).build().map_err(failed)?;
+        let limits = BudgetLimits { max_bandwidth, ..BudgetLimits::default() };
+        let clients = ClientPool::new(Budget::new(limits));
+        let client = py.detach(|| runtime.block_on(clients.client(&endpoint.0, RetryPolicy::default())));
+        let (name, bucket, prefix) = place;
+        let source = Arc::new(ClientSource::new(client.clone(), client, name));
+        let (cache, progress) = (Arc::clone(&self.0), Arc::new(WarmProgress::default()));
+        let seen = Arc::clone(&progress);
+        let task =
+            runtime.spawn(async move { warm(cache, source, &WarmRequest { bucket, prefix, ranges }, seen).await });
+        Ok(CacheWarming { work: Mutex::new(Some((runtime, task))), progress })
+    }
+}
+
+type Task = JoinHandle<Result<WarmReport, StoreError>>;
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct CacheWarming {
+    work: Mutex<Option<(Runtime, Task)>>,
+    progress: Arc<WarmProgress>,
+}
+
+/// Objects, their bytes, bytes present, bytes fetched, failed objects, whether there is no room, failures.
+type Report = (u64, u64, u64, u64, u64, bool, Vec<(String, String)>);
+
+#[pymethods]
+impl CacheWarming {
+    /// Whether it has ended; raises why the prefix cannot be listed.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let limit = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let ended = py.detach(|| {
+            let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some((runtime, task)) = work.as_mut() else { return Some(Ok(())) };
+            let ended = runtime.block_on(async { tokio::time::timeout(limit, task).await }).ok()?;
+            *work = None;
+            Some(match ended {
+                Ok(result) => result.map(drop).map_err(|error| request_error(&RequestError::Failed(error))),
+                Err(error) => Err(failed(error)),
+            })
+        });
+        ended.map_or(Ok(false), |result| result.map(|()| true))
+    }
+
+    fn report(&self) -> Report {
+        let report = self.progress.report();
+        let WarmReport { objects, bytes, present, fetched, failed, no_room, failures } = report;
+        (objects, bytes, present, fetched, failed, no_room, failures)
+    }
+
+    /// End at once.
+    fn cancel(&self) {
+        if let Some((runtime, _)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            runtime.shutdown_background();
+        }
+    }
+}
