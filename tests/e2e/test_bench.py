@@ -27,6 +27,7 @@ NEEDED = {
     "transfer-simulated": True,
     "paper": True,
     "million": True,
+    "pipelines": False,
     "simulator": False,
 }
 """The benches, and whether S3 is simulated in them."""
