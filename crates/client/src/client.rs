@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use seqferry_store::budget::{
-    Ended, InteractivePresence, JobId, MemoryPermit, Priority, RequestPermit, StreamPermit, Wanted,
+    Ended, FlowId, InteractivePresence, MemoryPermit, MultipartPermit, Priority, RequestPermit, Wanted,
 };
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lease::{LeaseHolder, LeasedStore};
 use crate::metrics::RequestMetrics;
-use crate::quirks::{Connection, Quirks};
+use crate::quirks::{Endpoint, Quirks};
 use crate::request::{RequestError, RequestSpec, RetryContext};
 use crate::retry::RetryPolicy;
 
@@ -28,9 +28,9 @@ const HEDGE_LOOK: Duration = Duration::from_secs(1);
 /// Makes requests to one store on behalf of one job.
 #[derive(Debug, Clone)]
 pub struct RetryingClient {
-    connection: Connection,
+    connection: Endpoint,
     budget: Arc<Budget>,
-    job: JobId,
+    job: FlowId,
     priority: Priority,
     /// Keeps the reserves of the budget for interactive requests.
     presence: Option<Arc<InteractivePresence>>,
@@ -51,7 +51,7 @@ struct Leased {
 impl RetryingClient {
     /// Requests to one service, within `budget`, until `cancel`. They take turns with those of others.
     pub fn new(
-        connection: Connection,
+        connection: Endpoint,
         budget: Arc<Budget>,
         policy: RetryPolicy,
         cancel: CancellationToken,
@@ -100,7 +100,7 @@ impl RetryingClient {
 
     /// The same requests, which take turns as those of this job.
     #[must_use]
-    pub fn of(mut self, job: JobId) -> Self {
+    pub fn of(mut self, job: FlowId) -> Self {
         self.job = job;
         self
     }
@@ -128,7 +128,7 @@ impl RetryingClient {
     }
 
     /// The service.
-    pub fn connection(&self) -> &Connection {
+    pub fn connection(&self) -> &Endpoint {
         &self.connection
     }
 
@@ -190,7 +190,7 @@ impl RetryingClient {
     }
 
     /// Wait until one more object may be streamed in parts.
-    pub async fn stream_turn(&self) -> Result<StreamPermit, RequestError> {
+    pub async fn stream_turn(&self) -> Result<MultipartPermit, RequestError> {
         self.unless_cancelled(self.budget.stream(self.job)).await
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use seqferry_store::prelude::*;
 use tokio::sync::OnceCell;
 
-use crate::quirks::Connection;
+use crate::quirks::Endpoint;
 
 /// Connections by what they lead to, an endpoint with an identity.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct Slots<K> {
 #[derive(Debug)]
 struct Slot {
     /// Empty until the first who asks has connected; others wait for that one.
-    connection: Arc<OnceCell<Connection>>,
+    connection: Arc<OnceCell<Endpoint>>,
     used: u64,
 }
 
@@ -48,12 +48,12 @@ impl<K: Clone + Eq + Hash> ConnectionCache<K> {
 
     /// The connection for `key`, made by `connect` when there is none. Callers with the same key wait for one attempt; others do
     /// not wait for it.
-    pub async fn get<F>(&self, key: &K, connect: impl FnOnce() -> F) -> Connection
+    pub async fn get<F>(&self, key: &K, connect: impl FnOnce() -> F) -> Endpoint
     where
         F: Future<Output = Arc<dyn ObjectStore>>,
     {
         let slot = self.slot(key);
-        slot.get_or_init(async || Connection::new(connect().await)).await.clone()
+        slot.get_or_init(async || Endpoint::new(connect().await)).await.clone()
     }
 
     /// How many connections are there, idle or in use.
@@ -66,7 +66,7 @@ impl<K: Clone + Eq + Hash> ConnectionCache<K> {
         self.len() == 0
     }
 
-    fn slot(&self, key: &K) -> Arc<OnceCell<Connection>> {
+    fn slot(&self, key: &K) -> Arc<OnceCell<Endpoint>> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.lookups += 1;
         let used = slots.lookups;
@@ -74,7 +74,7 @@ impl<K: Clone + Eq + Hash> ConnectionCache<K> {
             slot.used = used;
             return Arc::clone(&slot.connection);
         }
-        let connection = Arc::<OnceCell<Connection>>::default();
+        let connection = Arc::<OnceCell<Endpoint>>::default();
         slots.by_key.insert(key.clone(), Slot { connection: Arc::clone(&connection), used });
         let surplus = slots.take_surplus(self.most_idle);
         drop(slots);

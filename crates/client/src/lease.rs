@@ -133,7 +133,7 @@ impl LeaseHolder {
 
     /// The answer to a write, or an error as soon as the lease has lapsed: its connection is then given up, so that a body that
     /// was not sent to its end never takes effect.
-    async fn write<T>(&self, about: About<'_>, request: impl Future<Output = Result<T>>) -> Result<T> {
+    async fn write<T>(&self, about: ErrorContext<'_>, request: impl Future<Output = Result<T>>) -> Result<T> {
         let mut request = pin!(request);
         // Wakes this task at the lapse, also where the network is silent. It is started by the first look that finds the request
         // unanswered.
@@ -154,9 +154,9 @@ impl LeaseHolder {
 
 /// What an error says of a request: operation, bucket, key.
 #[derive(Clone, Copy)]
-struct About<'a>(&'static str, &'a str, &'a str);
+struct ErrorContext<'a>(&'static str, &'a str, &'a str);
 
-impl About<'_> {
+impl ErrorContext<'_> {
     fn lapsed(self) -> StoreError {
         let Self(operation, bucket, key) = self;
         StoreError::new(operation, bucket, Some(key), LEASE_LAPSED, None)
@@ -204,29 +204,29 @@ impl ObjectRead for LeasedStore {
 #[async_trait]
 impl ObjectWrite for LeasedStore {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
-        let about = About("PutObject", &object.bucket, &object.key);
+        let about = ErrorContext("PutObject", &object.bucket, &object.key);
         self.holder.write(about, self.store.put_object(object, body)).await
     }
 
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
         let ObjectRef { bucket, key, .. } = object;
-        self.holder.write(About("DeleteObject", bucket, key), self.store.delete(object)).await
+        self.holder.write(ErrorContext("DeleteObject", bucket, key), self.store.delete(object)).await
     }
 
     async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
         let ObjectRef { bucket, key, .. } = object;
-        self.holder.write(About("DeleteObject", bucket, key), self.store.delete_if(object, etag)).await
+        self.holder.write(ErrorContext("DeleteObject", bucket, key), self.store.delete_if(object, etag)).await
     }
 
     async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
         let ObjectRef { bucket, key, .. } = object;
-        self.holder.write(About("PutObjectTagging", bucket, key), self.store.put_tags(object, tags)).await
+        self.holder.write(ErrorContext("PutObjectTagging", bucket, key), self.store.put_tags(object, tags)).await
     }
 
     async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
         let request = self.store.copy(source, target);
-        self.holder.write(About("CopyObject", bucket, key), request).await
+        self.holder.write(ErrorContext("CopyObject", bucket, key), request).await
     }
 }
 
@@ -237,26 +237,26 @@ impl MultipartUpload for LeasedStore {
         if self.holder.may_write() {
             self.store.create_upload(upload).await
         } else {
-            Err(About("CreateMultipartUpload", &upload.bucket, &upload.key).lapsed())
+            Err(ErrorContext("CreateMultipartUpload", &upload.bucket, &upload.key).lapsed())
         }
     }
 
     async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.store.copy_part(source, range, upload, part);
-        self.holder.write(About("UploadPartCopy", bucket, key), request).await
+        self.holder.write(ErrorContext("UploadPartCopy", bucket, key), request).await
     }
 
     async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.store.put_part(upload, part, body, digests);
-        self.holder.write(About("UploadPart", bucket, key), request).await
+        self.holder.write(ErrorContext("UploadPart", bucket, key), request).await
     }
 
     async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.store.stream_part(upload, part, size, body);
-        self.holder.write(About("UploadPart", bucket, key), request).await
+        self.holder.write(ErrorContext("UploadPart", bucket, key), request).await
     }
 
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
@@ -264,14 +264,14 @@ impl MultipartUpload for LeasedStore {
     }
 
     async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
-        let about = About("CompleteMultipartUpload", &upload.bucket, &upload.key);
+        let about = ErrorContext("CompleteMultipartUpload", &upload.bucket, &upload.key);
         self.holder.write(about, self.store.complete_upload(upload)).await
     }
 
     async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.store.abort_upload(upload);
-        self.holder.write(About("AbortMultipartUpload", bucket, key), request).await
+        self.holder.write(ErrorContext("AbortMultipartUpload", bucket, key), request).await
     }
 
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
@@ -346,7 +346,7 @@ mod tests {
             wake.notified().await;
             Ok(())
         };
-        let mut write = pin!(holder.write(About("PutObject", "b", "k"), body));
+        let mut write = pin!(holder.write(ErrorContext("PutObject", "b", "k"), body));
         assert!(futures::poll!(write.as_mut()).is_pending());
 
         lease.set(now(), 1);
@@ -361,7 +361,10 @@ mod tests {
 
         let silent = std::future::pending::<Result<()>>();
 
-        assert_eq!(holder.write(About("PutObject", "b", "k"), silent).await.expect_err("given up").code, LEASE_LAPSED);
+        assert_eq!(
+            holder.write(ErrorContext("PutObject", "b", "k"), silent).await.expect_err("given up").code,
+            LEASE_LAPSED
+        );
     }
 
     #[tokio::test]
@@ -371,7 +374,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(100)).await;
             Ok(())
         };
-        let mut write = pin!(holder.write(About("PutObject", "b", "k"), answer));
+        let mut write = pin!(holder.write(ErrorContext("PutObject", "b", "k"), answer));
         assert!(futures::poll!(write.as_mut()).is_pending());
 
         lease.set(now() + 60 * SECOND, 1);
@@ -382,7 +385,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_of_a_disowned_job_is_given_up_at_once() {
         let (_lease, holder) = held(now() + 60 * SECOND);
-        let mut write = pin!(holder.write(About("PutObject", "b", "k"), std::future::pending::<Result<()>>()));
+        let mut write = pin!(holder.write(ErrorContext("PutObject", "b", "k"), std::future::pending::<Result<()>>()));
         assert!(futures::poll!(write.as_mut()).is_pending());
 
         holder.disown();

@@ -74,7 +74,7 @@ pub use metrics::RequestMetrics;
 pub use objects::{Lookup, RangeRead};
 pub use pages::Pages;
 pub use pool::{ClientPool, EndpointSpec};
-pub use quirks::{Connection, Quirks, Sums};
+pub use quirks::{Endpoint, Quirks, Sums};
 pub use request::{RequestError, RequestSpec, RetryContext};
 pub use retry::RetryPolicy;
 pub use upload::{RecordedUpload, UploadJournal, UploadSession};

@@ -9,7 +9,7 @@ use crate::client::RetryingClient;
 use crate::connections::ConnectionCache;
 use crate::lease::{Lease, LeaseHolder};
 use crate::metrics::RequestMetrics;
-use crate::quirks::Connection;
+use crate::quirks::Endpoint;
 use crate::retry::RetryPolicy;
 
 /// Connections that are kept while nobody uses them.
@@ -65,11 +65,11 @@ impl ClientPool {
     }
 
     /// The connection to an endpoint, made when there is none. No request is sent for it.
-    pub async fn connection(&self, endpoint: &EndpointSpec) -> Connection {
+    pub async fn connection(&self, endpoint: &EndpointSpec) -> Endpoint {
         self.connection_for(endpoint, Priority::Bulk).await
     }
 
-    async fn connection_for(&self, endpoint: &EndpointSpec, priority: Priority) -> Connection {
+    async fn connection_for(&self, endpoint: &EndpointSpec, priority: Priority) -> Endpoint {
         let key = (endpoint.clone(), priority);
         self.connections.get(&key, || endpoint.connect(&self.budget, priority)).await
     }
@@ -84,7 +84,7 @@ impl ClientPool {
         self.client_of(self.connection_for(endpoint, Priority::Interactive).await, policy).interactive()
     }
 
-    fn client_of(&self, connection: Connection, policy: RetryPolicy) -> RetryingClient {
+    fn client_of(&self, connection: Endpoint, policy: RetryPolicy) -> RetryingClient {
         let (budget, metrics) = (Arc::clone(&self.budget), Arc::clone(&self.metrics));
         RetryingClient::new(connection, budget, policy, CancellationToken::new(), metrics)
     }

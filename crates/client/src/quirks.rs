@@ -216,13 +216,13 @@ impl Quirks {
     }
 
     /// Whether this service is known to be unable to copy from a bucket of that connection.
-    pub fn cannot_copy_from(&self, source: &Connection, bucket: &str) -> bool {
+    pub fn cannot_copy_from(&self, source: &Endpoint, bucket: &str) -> bool {
         let known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
         !known.is_empty() && known.contains(&(source.id(), bucket.to_owned()))
     }
 
     /// A copy from that bucket was refused, which can be read all the same. True: it was not known.
-    pub fn learn_uncopyable(&self, source: &Connection, bucket: &str) -> bool {
+    pub fn learn_uncopyable(&self, source: &Endpoint, bucket: &str) -> bool {
         let mut known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= UNCOPYABLE {
             known.clear();
@@ -267,14 +267,14 @@ impl Trial<'_> {
 
 /// A store, and what was learned of its service.
 #[derive(Debug, Clone)]
-pub struct Connection {
+pub struct Endpoint {
     /// The store.
     pub store: Arc<dyn ObjectStore>,
     /// Shared by all who talk to it.
     pub quirks: Arc<Quirks>,
 }
 
-impl Connection {
+impl Endpoint {
     /// A store of which nothing is known yet.
     pub fn new(store: Arc<dyn ObjectStore>) -> Self {
         Self { store, quirks: Arc::default() }

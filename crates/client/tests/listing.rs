@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 use seqferry_client::list::{Listing, list};
-use seqferry_client::{Connection, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
+use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::fault::{Fault, FaultStore, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore};
@@ -36,7 +36,7 @@ async fn listed(
     parallel: usize,
     limit: Option<usize>,
 ) -> Result<Vec<String>, String> {
-    let connection = Connection::new(Arc::clone(store) as Arc<dyn ObjectStore>);
+    let connection = Endpoint::new(Arc::clone(store) as Arc<dyn ObjectStore>);
     let budget = Budget::new(BudgetLimits::default());
     let requests =
         RetryingClient::new(connection, budget, quick(), CancellationToken::new(), Arc::new(RequestMetrics::default()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqferry_client::{Connection, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
+use seqferry_client::{Endpoint, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
 use seqferry_store::fault::{Fault, FaultStore, Rule};
 use seqferry_store::prelude::*;
@@ -28,7 +28,7 @@ fn world() -> World {
     let memory = Arc::new(MemoryStore::default().with_page(2));
     memory.create_bucket(BUCKET);
     let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
-    let connection = Connection::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+    let connection = Endpoint::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
     let (budget, cancel) = (Budget::new(BudgetLimits::default()), CancellationToken::new());
     let metrics = Arc::new(RequestMetrics::default());
     let moment = Duration::from_millis(1);

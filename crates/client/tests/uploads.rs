@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession, growing_part_size};
-use seqferry_client::{Connection, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{
@@ -80,7 +80,7 @@ impl World {
     }
 
     fn session_until(&self, cancel: CancellationToken) -> UploadSession {
-        let connection = Connection::new(Arc::clone(&self.store) as Arc<dyn ObjectStore>);
+        let connection = Endpoint::new(Arc::clone(&self.store) as Arc<dyn ObjectStore>);
         let moment = Duration::from_millis(1);
         let (base, throttled_base, most) = (moment, moment, Duration::from_millis(4));
         let policy = RetryPolicy { base, throttled_base, most, ..RetryPolicy::default() };

@@ -13,7 +13,7 @@ use seqferry_vfs::{ClientSource, VersionPin};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use crate::values::{Endpoint, request_error};
+use crate::values::{PyEndpoint, request_error};
 
 /// A prefix as Python writes it: endpoint, bucket, start of the keys.
 type PrefixFacts = (String, String, String);
@@ -105,7 +105,7 @@ impl DiskCache {
     fn warm(
         &self,
         py: Python<'_>,
-        endpoint: &Endpoint,
+        endpoint: &PyEndpoint,
         place: PrefixFacts,
         ranges: usize,
         max_bandwidth: Option<u64>,

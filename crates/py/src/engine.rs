@@ -9,7 +9,7 @@ use seqferry_transfer as transfer;
 
 use crate::job::Job;
 use crate::listing::Listing;
-use crate::values::{CopyItem, CopyPolicy, Endpoint, ObjectInfo, request_error};
+use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error};
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Engine {
@@ -47,7 +47,7 @@ impl Engine {
         Ok(Self { engine, pid: process::id() })
     }
 
-    fn check_bucket(&self, py: Python<'_>, endpoint: &Endpoint, bucket: &str) -> PyResult<()> {
+    fn check_bucket(&self, py: Python<'_>, endpoint: &PyEndpoint, bucket: &str) -> PyResult<()> {
         let engine = self.here()?;
         py.detach(|| engine.check_bucket(&endpoint.0, bucket)).map_err(|error| request_error(&error))
     }
@@ -55,7 +55,7 @@ impl Engine {
     fn head(
         &self,
         py: Python<'_>,
-        endpoint: &Endpoint,
+        endpoint: &PyEndpoint,
         bucket: &str,
         keys: Vec<String>,
     ) -> PyResult<Vec<Option<ObjectInfo>>> {
@@ -68,7 +68,7 @@ impl Engine {
     fn delete(
         &self,
         py: Python<'_>,
-        endpoint: &Endpoint,
+        endpoint: &PyEndpoint,
         bucket: &str,
         objects: Vec<(String, Option<String>)>,
         epoch: Option<u64>,
@@ -81,7 +81,7 @@ impl Engine {
     fn list(
         &self,
         py: Python<'_>,
-        endpoint: &Endpoint,
+        endpoint: &PyEndpoint,
         bucket: &str,
         prefix: &str,
         limit: Option<usize>,
@@ -95,7 +95,7 @@ impl Engine {
     fn list_page(
         &self,
         py: Python<'_>,
-        endpoint: &Endpoint,
+        endpoint: &PyEndpoint,
         bucket: String,
         prefix: String,
         delimiter: Option<String>,

@@ -42,7 +42,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::ActiveObject>()?;
     module.add_class::<values::CopyItem>()?;
     module.add_class::<values::CopyPolicy>()?;
-    module.add_class::<values::Endpoint>()?;
+    module.add_class::<values::PyEndpoint>()?;
     module.add_class::<values::Failure>()?;
     module.add_class::<values::MultipartBegun>()?;
     module.add_class::<values::ObjectInfo>()?;

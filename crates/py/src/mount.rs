@@ -9,7 +9,7 @@ use seqferry_mount::{BucketMount, MountOptions, MountedBucket};
 use seqferry_vfs::disk_cache::Limits;
 use seqferry_vfs::{Freshness, TreeOptions};
 
-use crate::values::Endpoint;
+use crate::values::PyEndpoint;
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Mount(Mutex<MountedBucket>);
@@ -23,7 +23,7 @@ impl Mount {
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         py: Python<'_>,
-        endpoint: &Endpoint,
+        endpoint: &PyEndpoint,
         endpoint_name: String,
         bucket: String,
         prefix: String,

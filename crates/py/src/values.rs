@@ -11,8 +11,8 @@ use seqferry_store::{
     DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings, StoreError,
     Symlinks,
 };
-use seqferry_transfer::evidence::Wishes;
-use seqferry_transfer::{self as transfer, Event, IfExists, Item, Limits, Policy, Results, State, Verify, Way};
+use seqferry_transfer::verification::PartOptions;
+use seqferry_transfer::{self as transfer, DataPath, Event, IfExists, Item, Limits, Policy, Results, State, Verify};
 
 use crate::EngineError;
 
@@ -39,10 +39,10 @@ pub(crate) fn seconds(timeout: f64) -> Duration {
 
 #[pyclass(frozen, module = "seqferry._native")]
 #[derive(Clone)]
-pub struct Endpoint(pub(crate) EndpointSpec);
+pub struct PyEndpoint(pub(crate) EndpointSpec);
 
 #[pymethods]
-impl Endpoint {
+impl PyEndpoint {
     #[new]
     #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false, ca_bundle=None,
                         use_fips=false, use_dual_stack=false, path_style=None, accelerate=false, sign_bodies=false,
@@ -168,9 +168,9 @@ impl CopyPolicy {
                         md5=false, way="copy", resumed=false, since=0.0, only_clean=false, transfer=""))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
-        source: &Endpoint,
+        source: &PyEndpoint,
         source_bucket: String,
-        target: &Endpoint,
+        target: &PyEndpoint,
         target_bucket: String,
         source_prefix: &str,
         target_prefix: &str,
@@ -204,8 +204,8 @@ impl CopyPolicy {
             other => return Err(PyValueError::new_err(format!("verify is none of auto, checksum, content: {other}"))),
         };
         let way = match way {
-            "copy" => Way::Copy,
-            "stream" => Way::Stream,
+            "copy" => DataPath::Copy,
+            "stream" => DataPath::Stream,
             other => return Err(PyValueError::new_err(format!("way is none of copy, stream: {other}"))),
         };
         let policy = Policy {
@@ -217,7 +217,7 @@ impl CopyPolicy {
             way,
             if_exists,
             verify,
-            wishes: Wishes { part_size, copy_threshold },
+            part_options: PartOptions { part_size, copy_threshold },
             storage_class,
             md5,
             resumed,
@@ -424,5 +424,5 @@ pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
 
 #[pyfunction]
 pub fn equal_as_listed(source: (u64, PyBackedStr), target: (u64, PyBackedStr)) -> Option<&'static str> {
-    transfer::evidence::equal_as_listed((source.0, &source.1), (target.0, &target.1)).map(transfer::Verified::word)
+    transfer::verification::equal_as_listed((source.0, &source.1), (target.0, &target.1)).map(transfer::Verified::word)
 }

@@ -28,7 +28,7 @@ pub(crate) trait Source: Send {
 
 /// The bytes of an object, or of a range of one. Those that end early end with an error.
 pub struct Body {
-    from: From,
+    from: BodyKind,
     /// Of a chunk that was not wanted whole.
     left: Bytes,
     seen: Option<Box<See>>,
@@ -38,7 +38,7 @@ pub struct Body {
 
 type See = dyn FnMut(&[u8]) + Send;
 
-enum From {
+enum BodyKind {
     Chunks(Fuse<ByteStream>),
     Source(Box<dyn Source>),
 }
@@ -46,11 +46,11 @@ enum From {
 impl Body {
     /// Bytes that are in memory already, or come in pieces that somebody else has chosen.
     pub fn of_chunks(chunks: ByteStream) -> Self {
-        Self { from: From::Chunks(chunks.fuse()), left: Bytes::new(), seen: None, failed: false }
+        Self { from: BodyKind::Chunks(chunks.fuse()), left: Bytes::new(), seen: None, failed: false }
     }
 
     pub(crate) fn of(source: impl Source + 'static) -> Self {
-        Self { from: From::Source(Box::new(source)), left: Bytes::new(), seen: None, failed: false }
+        Self { from: BodyKind::Source(Box::new(source)), left: Bytes::new(), seen: None, failed: false }
     }
 
     /// The same, and all bytes are shown to `see` as they go by, in order. To be asked for before the first one is read.
@@ -63,7 +63,7 @@ impl Body {
     /// Append the next bytes, `at_most` so many: as many as there are now, at least one. 0: that was all.
     pub async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
         let before = into.len();
-        if let From::Source(source) = &mut self.from {
+        if let BodyKind::Source(source) = &mut self.from {
             source.read(into, at_most).await?;
         } else if let Some(chunk) = self.chunk(at_most).await {
             into.extend_from_slice(&chunk?);
@@ -80,8 +80,8 @@ impl Body {
             return None;
         }
         let next = match &mut self.from {
-            From::Chunks(_) => self.chunk(usize::MAX).await?,
-            From::Source(source) => {
+            BodyKind::Chunks(_) => self.chunk(usize::MAX).await?,
+            BodyKind::Source(source) => {
                 let mut bytes = Vec::new();
                 match source.read(&mut bytes, CHUNK).await {
                     Ok(0) => return None,
@@ -100,7 +100,7 @@ impl Body {
     /// The next `size` bytes, in one piece; fewer only when those were all. What is read from a connection lies as blocks of a disk
     /// do, where there is enough of it.
     pub async fn take(&mut self, size: usize, mut see: impl FnMut(&[u8])) -> Result<Bytes> {
-        if let From::Source(_) = self.from {
+        if let BodyKind::Source(_) = self.from {
             let (mut bytes, begin) = room(size);
             let end = begin + size;
             while bytes.len() < end {
@@ -133,7 +133,7 @@ impl Body {
     /// The next of the chunks, or what fits of it.
     async fn chunk(&mut self, at_most: usize) -> Option<Result<Bytes>> {
         while self.left.is_empty() {
-            let From::Chunks(chunks) = &mut self.from else { return None };
+            let BodyKind::Chunks(chunks) = &mut self.from else { return None };
             match chunks.next().await? {
                 Ok(chunk) => self.left = chunk,
                 error => return Some(error),

@@ -18,10 +18,10 @@ mod fair_queue;
 mod latency;
 mod limiters;
 mod memory;
+mod multipart_slots;
 mod permit;
 mod priority;
 mod rate;
-mod streams;
 mod throttle;
 mod window;
 
@@ -36,14 +36,14 @@ use tokio::time::Instant;
 
 pub use fair_queue::FairQueue;
 pub use memory::MemoryPermit;
+pub use multipart_slots::MultipartPermit;
 pub use permit::RequestPermit;
 pub use priority::Priority;
-pub use streams::StreamPermit;
 pub use throttle::ByteThrottle;
 
 use limiters::{Next, PrefixLimiters, Waiter};
 use memory::MemoryPool;
-use streams::Streams;
+use multipart_slots::MultipartSlots;
 
 /// The hard limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,9 +117,9 @@ pub struct LimiterStats {
 
 /// A flow of the fair queues: a job, a listing. Flows are served in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct JobId(u64);
+pub struct FlowId(u64);
 
-impl JobId {
+impl FlowId {
     /// The same for all who give this name, and another for everybody else.
     pub fn named(name: &str) -> Self {
         // Two names of one hash would share their turns, no more.
@@ -135,7 +135,7 @@ pub struct Wanted<'a> {
     /// Whether somebody waits for the answer.
     pub priority: Priority,
     /// The flow it belongs to.
-    pub job: JobId,
+    pub job: FlowId,
     /// Of the requests of a flow the lowest goes first: the number of its object, in the order in which they began.
     pub rank: u64,
     /// Bucket it goes to.
@@ -175,7 +175,7 @@ pub struct Budget {
     memory: Arc<MemoryPool>,
     interactive: AtomicUsize,
     objects: Arc<Semaphore>,
-    streams: Arc<Streams>,
+    streams: Arc<MultipartSlots>,
     throttle: ByteThrottle,
 }
 
@@ -279,8 +279,8 @@ impl Budget {
     }
 
     /// A new flow.
-    pub fn job(&self) -> JobId {
-        JobId(self.jobs.fetch_add(1, Ordering::Relaxed))
+    pub fn job(&self) -> FlowId {
+        FlowId(self.jobs.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The rank of an object that begins now.
@@ -351,7 +351,7 @@ impl Budget {
     }
 
     /// Wait until one more object of this job may be streamed in parts.
-    pub async fn stream(&self, job: JobId) -> StreamPermit {
+    pub async fn stream(&self, job: FlowId) -> MultipartPermit {
         self.streams.turn(job).await
     }
 

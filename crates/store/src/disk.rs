@@ -21,13 +21,13 @@
 //!
 //! What a disk has not: tags, storage classes, versions, content headers, checksums of what it holds, copies within itself.
 
-mod direct;
 mod facts;
 mod fail;
 mod folders;
 mod groups;
+mod inline_writes;
 mod names;
-mod pace;
+mod o_direct;
 mod read;
 mod record;
 mod upload;
@@ -148,7 +148,7 @@ struct Disk {
     walks: walk::Walks,
     groups: groups::Groups,
     threads: Arc<Semaphore>,
-    pace: pace::Pace,
+    pace: inline_writes::InlineWrites,
 }
 
 impl DiskStore {
@@ -163,7 +163,7 @@ impl DiskStore {
             walks: walk::Walks::default(),
             groups: groups::Groups::default(),
             threads: Arc::new(Semaphore::new(THREADS)),
-            pace: pace::Pace::new(),
+            pace: inline_writes::InlineWrites::new(),
         };
         Self { disk: Arc::new(disk) }
     }

@@ -1,4 +1,4 @@
-//! S3 and what speaks like it, through the AWS SDK; copies, GETs and PUTs, of which there are the most, beside it (see `direct`).
+//! S3 and compatible services through the AWS SDK; copies, GETs and PUTs, the most frequent requests, bypass it (`fast_path`).
 //!
 //! One [`S3Store`] per endpoint and identity. It keeps a client per region: which region serves a bucket is learned from the
 //! first redirect, and that request is then sent again, once. Requests are bounded in time by the bytes they move. The SDK
@@ -8,7 +8,7 @@ mod by_sdk;
 mod connect;
 mod convert;
 mod credentials;
-mod direct;
+mod fast_path;
 #[cfg(test)]
 mod fuzz;
 mod http1;
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_s3::Client;
 use connect::{Base, without_userinfo};
 pub use connect::{Credentials, EndpointOptions, ResolvedSettings};
-use direct::Direct;
+use fast_path::FastPath;
 
 use crate::budget::ByteThrottle;
 use crate::error::classify::code;
@@ -66,7 +66,7 @@ const BUCKETS: usize = 1000;
 struct Regional {
     name: String,
     client: Client,
-    direct: Direct,
+    fast_path: FastPath,
 }
 
 /// Says where it leads and as whom, and nothing of the clients: those hold credentials.
@@ -115,7 +115,7 @@ impl S3Store {
             state.regions.clear();
         }
         let regional = state.regions.entry(region.clone()).or_insert_with(|| {
-            Arc::new(Regional { client: base.client(&region), direct: base.direct(&region), name: region })
+            Arc::new(Regional { client: base.client(&region), fast_path: base.fast_path(&region), name: region })
         });
         Arc::clone(regional)
     }

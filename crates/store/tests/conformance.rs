@@ -7,10 +7,10 @@ use seqferry_store::fault::FaultStore;
 use seqferry_store::prelude::*;
 use seqferry_store::{Credentials, EndpointOptions, MemoryStore, S3Store};
 use seqferry_testkit::data::{odd_keys, seed};
-use seqferry_testkit::servers::{Kind, MOVER, REGION, server};
+use seqferry_testkit::servers::{MOVER, REGION, ServerKind, server};
 
 /// What is known of each server (test-servers notes, section 4), in one place.
-fn quirks(kind: Option<Kind>) -> ServiceQuirks {
+fn quirks(kind: Option<ServerKind>) -> ServiceQuirks {
     let common = ServiceQuirks {
         keys: odd_keys(kind).into_iter().map(|odd| odd.key).collect(),
         seed: seed(),
@@ -18,14 +18,14 @@ fn quirks(kind: Option<Kind>) -> ServiceQuirks {
     };
     match kind {
         None => ServiceQuirks { name: "memory", ..common },
-        Some(Kind::Versitygw) => ServiceQuirks {
+        Some(ServerKind::Versitygw) => ServiceQuirks {
             name: "versitygw",
             storage_class: None, // row "STANDARD_IA kept"
             // It answers with the checksum of the whole source where that has the upload's algorithm.
             copied_part_checksums: CopiedPartChecksums::Wrong,
             ..common
         },
-        Some(Kind::Seaweedfs) => ServiceQuirks {
+        Some(ServerKind::Seaweedfs) => ServiceQuirks {
             name: "SeaweedFS",
             sorted: false,           // row "Order by UTF-8 bytes"
             copy_is_one_part: false, // row "Copy of multipart gives plain MD5"
@@ -46,7 +46,7 @@ fn quirks(kind: Option<Kind>) -> ServiceQuirks {
     }
 }
 
-async fn on_server(kind: Kind) {
+async fn on_server(kind: ServerKind) {
     let Some(server) = server(kind) else { return };
     let store = S3Store::connect(EndpointOptions {
         endpoint_url: Some(server.endpoint_url().to_owned()),
@@ -89,10 +89,10 @@ async fn a_fault_store_without_rules() {
 
 #[tokio::test]
 async fn versitygw() {
-    on_server(Kind::Versitygw).await;
+    on_server(ServerKind::Versitygw).await;
 }
 
 #[tokio::test]
 async fn seaweedfs() {
-    on_server(Kind::Seaweedfs).await;
+    on_server(ServerKind::Seaweedfs).await;
 }

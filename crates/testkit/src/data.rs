@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::servers::Kind;
+use crate::servers::ServerKind;
 
 /// A number that all random choices of a test process derive from: `SEQFERRY_TEST_SEED`, or one drawn and printed.
 pub fn seed() -> u64 {
@@ -57,7 +57,7 @@ pub struct OddKey {
 ///
 /// # Panics
 /// When the table `odd_keys.json` is not well formed.
-pub fn odd_keys(kind: Option<Kind>) -> Vec<OddKey> {
+pub fn odd_keys(kind: Option<ServerKind>) -> Vec<OddKey> {
     let table: Vec<OddKeys> = serde_json::from_str(include_str!("../odd_keys.json")).expect("odd_keys.json");
     table
         .into_iter()
@@ -89,7 +89,7 @@ mod tests {
 
         assert_eq!(all.iter().map(|odd| &odd.key).collect::<HashSet<_>>().len(), all.len());
         assert!(all.iter().all(|odd| (1..=991).contains(&odd.key.len())));
-        for kind in [Kind::Versitygw, Kind::Seaweedfs] {
+        for kind in [ServerKind::Versitygw, ServerKind::Seaweedfs] {
             assert!((30..all.len()).contains(&odd_keys(Some(kind)).len()));
         }
     }

@@ -33,14 +33,14 @@ const TRIES: usize = 4;
 
 /// Which implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ServerKind {
     /// The most faithful to AWS.
     Versitygw,
     /// Differs exactly where clients make hidden assumptions: order of listings, `ETag`s, keys taken for others.
     Seaweedfs,
 }
 
-impl Kind {
+impl ServerKind {
     /// Both, for tests that run on each.
     pub const ALL: [Self; 2] = [Self::Versitygw, Self::Seaweedfs];
 
@@ -56,7 +56,7 @@ impl Kind {
 /// A running server; ends when dropped.
 #[derive(Debug)]
 pub struct S3Server {
-    kind: Kind,
+    kind: ServerKind,
     endpoint_url: String,
     // Held for its end: dropping it closes the pipe.
     _supervisor: Supervisor,
@@ -66,7 +66,7 @@ pub struct S3Server {
 ///
 /// # Panics
 /// When it is installed and does not start; or is not installed and `SEQFERRY_REQUIRE_SERVERS=1`.
-pub fn server(kind: Kind) -> Option<&'static S3Server> {
+pub fn server(kind: ServerKind) -> Option<&'static S3Server> {
     static SERVERS: [OnceLock<Result<S3Server, NotStarted>>; 2] = [const { OnceLock::new() }; 2];
     let started = SERVERS[kind as usize].get_or_init(|| {
         let started = S3Server::start(kind);
@@ -106,10 +106,10 @@ impl S3Server {
     ///
     /// # Errors
     /// When it is not installed or does not start.
-    pub fn start(kind: Kind) -> Result<Self, NotStarted> {
+    pub fn start(kind: ServerKind) -> Result<Self, NotStarted> {
         match kind {
-            Kind::Versitygw => versitygw::start(&[]),
-            Kind::Seaweedfs => seaweedfs::start(),
+            ServerKind::Versitygw => versitygw::start(&[]),
+            ServerKind::Seaweedfs => seaweedfs::start(),
         }
     }
 
@@ -122,7 +122,7 @@ impl S3Server {
     }
 
     /// Which implementation.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ServerKind {
         self.kind
     }
 
@@ -138,7 +138,7 @@ impl S3Server {
     pub fn fresh_bucket(&self) -> String {
         let name = format!("bucket-{:016x}", fastrand::u64(..));
         // On versitygw a bucket belongs to its creator, and only the owner and the root account have access.
-        let creator = if self.kind == Kind::Versitygw { MOVER } else { ADMIN };
+        let creator = if self.kind == ServerKind::Versitygw { MOVER } else { ADMIN };
         let reply = self.request(creator, "PUT", &format!("/{name}"), &[], b"");
         assert_eq!(reply.status, 200, "creating bucket {name}: {}", reply.text());
         name
@@ -228,7 +228,7 @@ fn await_ready(supervisor: &mut Supervisor, mut ready: impl FnMut() -> bool) -> 
 }
 
 /// A folder of its own for a server's data.
-fn new_folder(kind: Kind) -> io::Result<PathBuf> {
+fn new_folder(kind: ServerKind) -> io::Result<PathBuf> {
     let folder = std::env::temp_dir().join(format!("seqferry-{}-{:016x}", kind.name(), fastrand::u64(..)));
     std::fs::create_dir(&folder)?;
     Ok(folder)

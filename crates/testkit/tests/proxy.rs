@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seqferry_testkit::data;
 use seqferry_testkit::proxy::{Action, Condition, Proxy, Rule, Side};
-use seqferry_testkit::servers::{Kind, MOVER, server};
+use seqferry_testkit::servers::{MOVER, ServerKind, server};
 use seqferry_testkit::signed::{self, Reply};
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -286,7 +286,7 @@ fn a_client_that_leaves_does_not_stop_the_server() {
 
 #[test]
 fn a_real_server_takes_signatures_through_the_proxy() {
-    for server in Kind::ALL.into_iter().filter_map(server) {
+    for server in ServerKind::ALL.into_iter().filter_map(server) {
         let proxy = Proxy::start(server.endpoint_url()).expect("a proxy");
         let bucket = server.fresh_bucket();
         let content = data::bytes(data::seed(), 3_000_000);

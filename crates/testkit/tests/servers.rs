@@ -3,11 +3,11 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use seqferry_testkit::servers::{ADMIN, Credentials, Kind, MOVER, NotStarted, S3Server, server};
+use seqferry_testkit::servers::{ADMIN, Credentials, MOVER, NotStarted, S3Server, ServerKind, server};
 
 #[test]
 fn admin_and_mover_share_a_fresh_bucket() {
-    for server in Kind::ALL.into_iter().filter_map(server) {
+    for server in ServerKind::ALL.into_iter().filter_map(server) {
         let bucket = server.fresh_bucket();
         let target = format!("/{bucket}/a%20b");
 
@@ -26,7 +26,7 @@ fn admin_and_mover_share_a_fresh_bucket() {
 
 #[test]
 fn a_wrong_secret_is_refused() {
-    for server in Kind::ALL.into_iter().filter_map(server) {
+    for server in ServerKind::ALL.into_iter().filter_map(server) {
         let stranger = Credentials { secret_key: "wrong", ..MOVER };
 
         let reply = server.request(stranger, "GET", "/", &[], b"");
@@ -38,7 +38,7 @@ fn a_wrong_secret_is_refused() {
 
 #[test]
 fn a_dropped_server_is_gone() {
-    let server = match S3Server::start(Kind::Versitygw) {
+    let server = match S3Server::start(ServerKind::Versitygw) {
         Ok(server) => server,
         Err(NotStarted::Missing(_)) => return,
         Err(NotStarted::Failed(why)) => panic!("{why}"),

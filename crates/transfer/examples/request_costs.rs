@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation, ResponseChecksumValidation};
-use seqferry_client::{Connection, RequestMetrics, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_client::{Endpoint, RequestMetrics, RequestSpec, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Budget, BudgetLimits, CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range,
@@ -124,7 +124,7 @@ impl Caller {
                     max_requests: usize::try_from(in_flight).unwrap_or(usize::MAX),
                     ..BudgetLimits::default()
                 };
-                let connection = Connection::new(store_at(url).await as Arc<dyn ObjectStore>);
+                let connection = Endpoint::new(store_at(url).await as Arc<dyn ObjectStore>);
                 let counters = Arc::new(RequestMetrics::default());
                 let (policy, cancel) = (RetryPolicy::default(), CancellationToken::new());
                 Self::Requests(RetryingClient::new(connection, Budget::new(limits), policy, cancel, counters))
@@ -242,7 +242,7 @@ async fn by_job(url: &str, operation: String, options: &Options) -> f64 {
         max_requests: usize::try_from(options.in_flight).unwrap_or(usize::MAX),
         ..BudgetLimits::default()
     };
-    let (budget, connection) = (Budget::new(limits), Connection::new(store as Arc<dyn ObjectStore>));
+    let (budget, connection) = (Budget::new(limits), Endpoint::new(store as Arc<dyn ObjectStore>));
     let policy = Policy { source_bucket: operation, target_bucket: "dst".to_owned(), ..Policy::default() };
     let before = cpu_seconds();
     // As the control plane does: batches of a thousand, several at once.

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use seqferry_client::{Connection, LeaseHolder, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
-use seqferry_store::budget::JobId;
+use seqferry_client::{Endpoint, LeaseHolder, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_store::budget::FlowId;
 use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::object::{Item, Journal, Object, Policy, Way, now};
+use crate::object::{DataPath, Item, Journal, Object, Policy, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
 
@@ -128,8 +128,8 @@ impl Job {
     pub fn start(
         runtime: &Handle,
         budget: &Arc<Budget>,
-        source: Connection,
-        target: Connection,
+        source: Endpoint,
+        target: Endpoint,
         policy: Policy,
         retry: RetryPolicy,
         items: Vec<Item>,
@@ -142,8 +142,8 @@ impl Job {
     pub fn start_leased(
         runtime: &Handle,
         budget: &Arc<Budget>,
-        source: Connection,
-        target: Connection,
+        source: Endpoint,
+        target: Endpoint,
         policy: Policy,
         retry: RetryPolicy,
         items: Vec<Item>,
@@ -151,11 +151,11 @@ impl Job {
     ) -> Self {
         let metrics = Arc::new(RequestMetrics::default());
         let cancel = CancellationToken::new();
-        let turn = if policy.transfer.is_empty() { budget.job() } else { JobId::named(&policy.transfer) };
+        let turn = if policy.transfer.is_empty() { budget.job() } else { FlowId::named(&policy.transfer) };
         let requests = |connection| {
             RetryingClient::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&metrics)).of(turn)
         };
-        let sends_bodies = policy.way == Way::Stream;
+        let sends_bodies = policy.way == DataPath::Stream;
         for note in source.store.take_notes(false).into_iter().chain(target.store.take_notes(sends_bodies)) {
             metrics.note(note);
         }

@@ -7,7 +7,6 @@
 //! [`Event`] before it matters.
 
 pub mod engine;
-pub mod evidence;
 pub mod job;
 pub mod limits;
 pub mod object;
@@ -16,11 +15,12 @@ pub mod plan;
 pub mod progress;
 pub mod remove;
 pub mod results;
+pub mod verification;
 
 pub use engine::{Engine, Listing};
 pub use job::{Event, Failure, Job, Stop};
 pub use limits::Limits;
-pub use object::{IfExists, Item, Policy, Verify, Way};
+pub use object::{DataPath, IfExists, Item, Policy, Verify};
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};

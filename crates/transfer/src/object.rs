@@ -2,7 +2,7 @@
 //!
 //! 1. **Look** at the target when the policy or an earlier, cut-off run makes it matter ([`target`]). What is there already and
 //!    proven equal is not copied again.
-//! 2. **Choose** the route ([`choose`], [`crate::evidence`]). A small object with a plain `ETag` needs no look at its source at
+//! 2. **Choose** the route ([`choose`], [`crate::verification`]). A small object with a plain `ETag` needs no look at its source at
 //!    all: one request copies it, pinned, and the answer proves it.
 //! 3. **Copy**, pinned to the `ETag` that was listed ([`source`]): at once, in parts in [`parts`], or through this process in
 //!    [`stream`]. A source that changes meanwhile is started over once, from what it is now.
@@ -28,11 +28,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use seqferry_client::{RecordedUpload, RequestError, RetryContext, RetryingClient, UploadSession};
 use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, Written};
 
-use crate::evidence::{self, Route};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::Active;
+use crate::verification::{self, Route};
 pub use policy::{IfExists, Item, Policy, Verify};
-pub use stream::Way;
+pub use stream::DataPath;
 
 /// Where an object says that it has begun an upload, and waits until that is on disk.
 pub(crate) trait Journal: Sync {
@@ -279,8 +279,12 @@ impl<'a, J: Journal> Object<'a, J> {
             if self.policy.resumed {
                 self.sweep_uploads().await?;
             }
-            let at_once =
-                evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits);
+            let at_once = verification::needs_no_look(
+                self.item.size,
+                &self.item.etag,
+                self.policy.part_options,
+                &self.policy.limits,
+            );
             self.streams_unseen = at_once && self.is_unseen();
             if self.streams() {
                 if self.streams_at_once() {

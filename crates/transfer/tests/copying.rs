@@ -6,7 +6,7 @@ use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, policy};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, CopyTarget, ObjectRef};
-use seqferry_transfer::evidence::Wishes;
+use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, State, Verified, Verify};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,9 +138,9 @@ async fn content_is_compared_when_asked_for() {
 async fn wishes_for_part_size_and_threshold_are_kept() {
     let world = World::new();
     let items = vec![world.object(1, "k", &bytes(1, 95)).await];
-    let wishes = Wishes { part_size: Some(20), copy_threshold: Some(0) };
+    let part_options = PartOptions { part_size: Some(20), copy_threshold: Some(0) };
 
-    let outcomes = world.run(Policy { wishes, ..policy() }, items).await;
+    let outcomes = world.run(Policy { part_options, ..policy() }, items).await;
 
     assert_eq!(outcomes[&1].method, Method::Multipart);
     assert!(outcomes[&1].target_etag.as_ref().unwrap().ends_with("-5"));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{SOURCE, TARGET, World, bytes, quick, small_limits, streaming};
-use seqferry_client::Connection;
+use seqferry_client::Endpoint;
 use seqferry_store::checksum::base64;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
 use seqferry_store::prelude::*;
@@ -26,7 +26,7 @@ const SIZES: [usize; 9] = [0, 1, 50, 99, 100, 101, 149, 500, 4999];
 struct Folder {
     path: PathBuf,
     store: Arc<FaultStore>,
-    connection: Connection,
+    connection: Endpoint,
 }
 
 impl Folder {
@@ -37,7 +37,7 @@ impl Folder {
         std::fs::create_dir_all(&path).unwrap();
         let disk = DiskStore::new(DiskOptions { durable: false, ..DiskOptions::default() });
         let store = Arc::new(FaultStore::new(Arc::new(disk)));
-        let connection = Connection::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+        let connection = Endpoint::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
         Self { path, store, connection }
     }
 
@@ -78,7 +78,7 @@ fn download(folder: &Folder, policy: Policy) -> Policy {
     Policy { target_bucket: folder.bucket(), ..policy }
 }
 
-fn start(world: &World, source: &Connection, target: &Connection, policy: Policy, items: &[Item]) -> Job {
+fn start(world: &World, source: &Endpoint, target: &Endpoint, policy: Policy, items: &[Item]) -> Job {
     Job::start(&Handle::current(), &world.budget, source.clone(), target.clone(), policy, quick(), items.to_vec())
 }
 

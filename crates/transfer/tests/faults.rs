@@ -243,7 +243,7 @@ async fn a_target_that_vanishes_is_written_again() {
     // The first read of what was written.
     world.store.rule(Rule::once("GetObject", Fault::Hook(remove)).key("copy/k"));
     let multi = Policy {
-        wishes: seqferry_transfer::evidence::Wishes { part_size: None, copy_threshold: Some(0) },
+        part_options: seqferry_transfer::verification::PartOptions { part_size: None, copy_threshold: Some(0) },
         verify: Verify::Content,
         ..policy()
     };

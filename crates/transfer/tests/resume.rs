@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use common::{SOURCE, TARGET, World, bytes, policy, quick};
 use proptest::prelude::*;
-use seqferry_client::Connection;
+use seqferry_client::Endpoint;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
 use seqferry_store::prelude::*;
-use seqferry_transfer::{Event, IfExists, Item, Job, Policy, State, Way};
+use seqferry_transfer::{DataPath, Event, IfExists, Item, Job, Policy, State};
 
 const OPERATIONS: [&str; 9] = [
     "HeadObject",
@@ -93,7 +93,7 @@ fn live(
         let fault = if fate.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
         store.rule(Rule::always(fate.operation, fault).after(fate.after));
     }
-    let connection = Connection::new(store as Arc<dyn ObjectStore>);
+    let connection = Endpoint::new(store as Arc<dyn ObjectStore>);
     let job = Job::start(
         runtime.handle(),
         &world.budget,
@@ -147,7 +147,7 @@ proptest! {
 
         let mut first = true;
         for fate in lives.iter().map(Some).chain([None]) {
-            let way = if stream { Way::Stream } else { Way::Copy };
+            let way = if stream { DataPath::Stream } else { DataPath::Copy };
             let policy = Policy { resumed: !first, if_exists, way, ..policy() };
             let survived = live(&world, &performed, &mut model, &items, policy, fate);
             first = false;

@@ -15,7 +15,7 @@ use seqferry_store::{
     Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
     Digester, Digests, MemoryStore, ObjectRef, PutObject, UploadRef,
 };
-use seqferry_transfer::evidence::Wishes;
+use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{FailureClass, IfExists, Item, Method, Outcome, Policy, State, Stop, Verified, Verify};
 
 const SIZES: [usize; 17] = [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999];
@@ -503,12 +503,12 @@ async fn one_read_of_the_whole_that_breaks_is_begun_again_and_no_part_is_sent_tw
     let apart = Apart::of(from, memory());
     // Long enough to come in several chunks.
     let body = bytes(1, 200_000);
-    let wishes = Wishes { part_size: Some(5_000), copy_threshold: None };
+    let part_options = PartOptions { part_size: Some(5_000), copy_threshold: None };
     let item = apart.from.object(1, "k", &body).await;
     apart.from.store.rule(Rule::once("GetObject", Fault::Truncate).after(1));
     let limits = seqferry_transfer::Limits { maximum_part: 10_000, maximum_object: 1 << 20, ..small_limits() };
 
-    let outcomes = apart.run(Policy { wishes, limits, ..streaming() }, vec![item.clone()]).await;
+    let outcomes = apart.run(Policy { part_options, limits, ..streaming() }, vec![item.clone()]).await;
 
     assert_done(&apart, &item, &outcomes[&1], Verified::Etag).await;
     assert_eq!(apart.from.store.count("GetObject"), 3);

@@ -50,20 +50,17 @@ async fn walk(files: &Arc<FileSystem>, inodes: &mut BTreeMap<String, u64>) -> Fo
                 let name = if path.is_empty() { entry.name.clone() } else { format!("{path}/{}", entry.name) };
                 let looked_up = files.tree().lookup(inode, &entry.name).await.unwrap().attributes.unwrap();
                 assert_eq!(looked_up.inode, entry.attributes.inode, "{name}");
-                match entry.attributes.kind {
-                    FileKind::Directory => {
-                        assert!(found.insert(name.clone(), None).is_none(), "{name} twice");
-                        todo.push((name, looked_up.inode));
-                    }
-                    _ => {
-                        let handle = files.open(looked_up.inode).await.unwrap();
-                        let bytes = files.read(handle, 0, 1 << 20).await.unwrap().to_bytes();
-                        files.close(handle);
-                        assert_eq!(bytes.len() as u64, looked_up.size, "{name}");
-                        inodes.insert(name.clone(), looked_up.inode);
-                        assert!(found.insert(name.clone(), Some(bytes)).is_none(), "{name} twice");
-                    }
+                if entry.attributes.kind == FileKind::Directory {
+                    assert!(found.insert(name.clone(), None).is_none(), "{name} twice");
+                    todo.push((name, looked_up.inode));
+                    continue;
                 }
+                let handle = files.open(looked_up.inode).await.unwrap();
+                let bytes = files.read(handle, 0, 1 << 20).await.unwrap().to_bytes();
+                files.close(handle);
+                assert_eq!(bytes.len() as u64, looked_up.size, "{name}");
+                inodes.insert(name.clone(), looked_up.inode);
+                assert!(found.insert(name.clone(), Some(bytes)).is_none(), "{name} twice");
             }
         }
     }

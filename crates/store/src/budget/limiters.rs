@@ -9,7 +9,7 @@ use super::control::{Control, Start, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
 use super::priority::{ByPriority, Priority, Shares};
-use super::{Access, Ended, JobId, LimiterStats, Wanted};
+use super::{Access, Ended, FlowId, LimiterStats, Wanted};
 
 /// Limiters kept besides those in use: what they have learned is worth little more than a few seconds.
 const IDLE_LIMITERS: usize = 64;
@@ -29,7 +29,7 @@ struct PrefixLimiter<W> {
     prefix: String,
     access: Access,
     control: Control,
-    waiting: ByPriority<FairQueue<JobId, Waiter<W>>>,
+    waiting: ByPriority<FairQueue<FlowId, Waiter<W>>>,
     /// Waiters that gave up and are still in a queue, at most.
     abandoned: usize,
     in_flight: Shares,

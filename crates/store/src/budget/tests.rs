@@ -6,7 +6,7 @@ fn budget(max_requests: usize) -> Arc<Budget> {
     Budget::new(BudgetLimits { max_requests, memory: 1 << 20, max_bandwidth: None })
 }
 
-fn wanted(job: JobId, bucket: &str) -> Wanted<'_> {
+fn wanted(job: FlowId, bucket: &str) -> Wanted<'_> {
     Wanted {
         priority: Priority::Bulk,
         job,
@@ -78,7 +78,7 @@ async fn a_small_job_does_not_wait_for_all_of_a_big_one() {
     let budget = budget(1);
     let held = one(&budget, "a").await;
     let order = Arc::new(Mutex::new(Vec::new()));
-    let wait = |job: JobId, name: &'static str| {
+    let wait = |job: FlowId, name: &'static str| {
         let (budget, order) = (Arc::clone(&budget), Arc::clone(&order));
         tokio::spawn(async move {
             let permit = budget.request(wanted(job, "a")).await;

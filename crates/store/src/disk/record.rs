@@ -26,7 +26,7 @@ use super::facts::Wanted;
 
 /// What an upload was begun with.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Begun {
+pub(super) struct OpenUpload {
     /// Name of the file to be.
     pub(super) name: String,
     /// Bytes of each part but the last; 0 for an upload of one part.
@@ -50,7 +50,7 @@ pub(super) struct Part {
 /// A record as read.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Record {
-    pub(super) begun: Begun,
+    pub(super) begun: OpenUpload,
     /// Those that hold.
     pub(super) parts: BTreeMap<u32, Part>,
     /// `ETag` and CRC64NVME of the finished file.
@@ -63,7 +63,7 @@ pub(super) struct Record {
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Line {
-    Upload(Begun),
+    Upload(OpenUpload),
     Part(u32, Part, String),
     Safe(u32, Part),
     Drop(u32),
@@ -120,7 +120,7 @@ impl Line {
                     "-" => None,
                     text => Some(u32::from_str_radix(text, 8).ok()?),
                 };
-                Self::Upload(Begun {
+                Self::Upload(OpenUpload {
                     name: percent_decode_str(name).decode_utf8().ok()?.into_owned(),
                     part_size: part_size.parse().ok()?,
                     size: size.parse().ok()?,
@@ -180,8 +180,8 @@ mod tests {
 
     use super::*;
 
-    fn begun() -> Begun {
-        Begun {
+    fn begun() -> OpenUpload {
+        OpenUpload {
             name: "a b%\n\u{e9}".to_owned(),
             part_size: 8,
             size: 20,

@@ -23,12 +23,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::direct::Direct;
 use super::facts::{Pin, Wanted, file_type};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders};
 use super::names::{Unfinished, is_id, place};
-use super::record::{self, Begun, Line, Part, Record};
+use super::o_direct::DirectFile;
+use super::record::{self, Line, OpenUpload, Part, Record};
 use super::write::{create, finish, with_fresh_id};
 use super::{DiskOptions, base64, full};
 use crate::checksum::{ChecksumAlgorithm, Joined};
@@ -63,7 +63,7 @@ struct Open {
     /// None when the file has its name already.
     bytes: Option<OwnedFd>,
     /// The same, past the system's cache; opened when it is first wanted.
-    direct: OnceLock<Option<Direct>>,
+    direct: OnceLock<Option<DirectFile>>,
     state: Mutex<State>,
     /// A part is not under way any more.
     ended: Condvar,
@@ -133,8 +133,8 @@ impl Open {
     }
 
     /// How whole blocks are written past the system's cache, where that can be done.
-    fn past_cache(&self) -> Option<&Direct> {
-        let open = || Direct::open(self.bytes.as_ref()?, &self.folder, &Unfinished::Parts.name(&self.id));
+    fn past_cache(&self) -> Option<&DirectFile> {
+        let open = || DirectFile::open(self.bytes.as_ref()?, &self.folder, &Unfinished::Parts.name(&self.id));
         self.direct.get_or_init(open).as_ref().filter(|direct| !direct.has_refused())
     }
 }
@@ -160,7 +160,7 @@ impl Uploads {
         if request.size > 0 {
             make_room(&bytes, request.size)?;
         }
-        let begun = Begun {
+        let begun = OpenUpload {
             name: name.to_owned(),
             part_size: request.part_size,
             size: request.size,
@@ -347,7 +347,7 @@ impl Uploads {
     }
 }
 
-fn copied(begun: &Begun, part: Part) -> Copied {
+fn copied(begun: &OpenUpload, part: Part) -> Copied {
     Copied { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
 }
 
@@ -466,13 +466,13 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
 }
 
 /// Whether a file is still the one that an upload has made room for: nobody has cut it or linked it to another name.
-fn is_as_made(bytes: &OwnedFd, begun: &Begun) -> Result<bool> {
+fn is_as_made(bytes: &OwnedFd, begun: &OpenUpload) -> Result<bool> {
     let stat = rustix::fs::fstat(bytes)?;
     Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && has_its_room(&stat, begun))
 }
 
 /// Whether nothing was cut off of the room that was made. Without a size none was.
-fn has_its_room(stat: &Stat, begun: &Begun) -> bool {
+fn has_its_room(stat: &Stat, begun: &OpenUpload) -> bool {
     begun.size == 0 || u64::try_from(stat.st_size).unwrap_or(0) >= begun.size
 }
 

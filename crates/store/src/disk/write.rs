@@ -13,7 +13,7 @@ use super::facts::{Pin, Wanted, file_type, timespec};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{Unfinished, fresh_id, place};
-use super::{DiskOptions, PageCache, Permissions, Symlinks, direct, full, sent};
+use super::{DiskOptions, PageCache, Permissions, Symlinks, full, o_direct, sent};
 use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
 use crate::types::{PutObject, Written};
@@ -103,7 +103,7 @@ pub(super) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> std
 /// Write a new file. Past the system's cache, there is nothing left for the sync to write, and no page to be made for it.
 fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::Result<(), Errno> {
     let past_cache = past_cache && bytes.len() >= WORTH_PASSING;
-    let done = if past_cache { direct::write_first(file, bytes)? } else { 0 };
+    let done = if past_cache { o_direct::write_first(file, bytes)? } else { 0 };
     write_at(file, &bytes[done..], done as u64)
 }
 
@@ -245,7 +245,7 @@ fn reach<'a>(
     }
     let root = folders::root_for_writing(bucket, options)?;
     let handle = folders.descend_and_make(root, &place.folders, options.durable)?;
-    let past_cache = options.cache == PageCache::Past && direct::takes_blocks(&handle);
+    let past_cache = options.cache == PageCache::Past && o_direct::takes_blocks(&handle);
     reached.push(Reached { bucket, names: place.folders, handle, past_cache });
     Ok((reached.len() - 1, place.name))
 }

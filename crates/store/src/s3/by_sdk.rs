@@ -1,5 +1,5 @@
 //! Copies, GETs and PUTs by the SDK's operations: for buckets and keys that only the SDK knows how to reach, or to refuse. All others
-//! are sent by [`super::direct`].
+//! are sent by [`super::fast_path`].
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpRequest;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::convert::{
     copy_source, failure, fetched_meta, malformed, opaque_etag, quoted, sdk_algorithm, strongest, tagging,
 };
-use super::direct::{About, Came, WriteAnswer};
+use super::fast_path::{BodyReader, ErrorContext, WriteAnswer};
 use crate::ChecksumAlgorithm;
 use crate::store::Result;
 use crate::types::{Attributes, Digests, ObjectMeta, PinnedObject, PutObject, Range};
@@ -121,11 +121,11 @@ pub(super) fn part_number(part: u32) -> i32 {
 
 pub(super) async fn put_by_sdk(
     client: &Client,
-    about: About<'_>,
+    about: ErrorContext<'_>,
     object: &PutObject,
     body: &Bytes,
 ) -> Result<WriteAnswer> {
-    let About { operation, bucket, key } = about;
+    let ErrorContext { operation, bucket, key } = about;
     let answer = with_digests!(with_attributes!(client.put_object(), &object.attributes), &object.digests)
         .bucket(bucket)
         .key(key)
@@ -135,7 +135,7 @@ pub(super) async fn put_by_sdk(
         .set_if_match(object.if_match.as_deref().map(quoted))
         .body(SdkStream::from(body.clone()))
         .customize()
-        // As `Direct::put`.
+        // As `FastPath::put`.
         .disable_payload_signing()
         .mutate_request(expires(&object.attributes))
         .send()
@@ -153,13 +153,13 @@ pub(super) async fn put_by_sdk(
 /// As [`put_by_sdk`], for a part.
 pub(super) async fn put_part_by_sdk(
     client: &Client,
-    about: About<'_>,
+    about: ErrorContext<'_>,
     upload_id: &str,
     part: u32,
     body: &Bytes,
     digests: &Digests,
 ) -> Result<WriteAnswer> {
-    let About { operation, bucket, key } = about;
+    let ErrorContext { operation, bucket, key } = about;
     let answer = with_digests!(client.upload_part(), digests)
         .bucket(bucket)
         .key(key)
@@ -181,12 +181,12 @@ pub(super) async fn put_part_by_sdk(
 
 pub(super) async fn copy_by_sdk(
     client: &Client,
-    about: About<'_>,
+    about: ErrorContext<'_>,
     source: &PinnedObject,
     storage_class: Option<&str>,
     algorithm: Option<ChecksumAlgorithm>,
 ) -> Result<WriteAnswer> {
-    let About { operation, bucket, key } = about;
+    let ErrorContext { operation, bucket, key } = about;
     let answer = client
         .copy_object()
         .bucket(bucket)
@@ -211,13 +211,13 @@ pub(super) async fn copy_by_sdk(
 /// As [`copy_by_sdk`], for a part.
 pub(super) async fn copy_part_by_sdk(
     client: &Client,
-    about: About<'_>,
+    about: ErrorContext<'_>,
     source: &PinnedObject,
     range: Range,
     upload_id: &str,
     part: u32,
 ) -> Result<WriteAnswer> {
-    let About { operation, bucket, key } = about;
+    let ErrorContext { operation, bucket, key } = about;
     let answer = client
         .upload_part_copy()
         .bucket(bucket)
@@ -241,11 +241,11 @@ pub(super) async fn copy_part_by_sdk(
 
 pub(super) async fn fetch_by_sdk(
     client: &Client,
-    about: About<'_>,
+    about: ErrorContext<'_>,
     source: &PinnedObject,
     range: Option<Range>,
-) -> Result<(ObjectMeta, Option<String>, Came)> {
-    let About { operation, bucket, key } = about;
+) -> Result<(ObjectMeta, Option<String>, BodyReader)> {
+    let ErrorContext { operation, bucket, key } = about;
     let answer = client
         .get_object()
         .bucket(bucket)
@@ -264,5 +264,5 @@ pub(super) async fn fetch_by_sdk(
         .send()
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
-    Ok((fetched_meta(&answer), answer.content_range().map(str::to_owned), Came::by_sdk(answer.body)))
+    Ok((fetched_meta(&answer), answer.content_range().map(str::to_owned), BodyReader::by_sdk(answer.body)))
 }

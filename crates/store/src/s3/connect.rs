@@ -20,7 +20,7 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use aws_types::service_config::ServiceConfigKey;
 
 use super::credentials::KeptCredentials;
-use super::direct::{Common, Direct};
+use super::fast_path::{Common, FastPath};
 use super::settings::{AwsSettings, is_open_to_others};
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
 use crate::budget::ByteThrottle;
@@ -212,8 +212,8 @@ impl Base {
     }
 
     /// The same for requests that are not left to the SDK.
-    pub(super) fn direct(&self, region: &str) -> Direct {
-        Direct::new(self.common.clone(), region)
+    pub(super) fn fast_path(&self, region: &str) -> FastPath {
+        FastPath::new(self.common.clone(), region)
     }
 }
 
@@ -320,8 +320,9 @@ mod tests {
         let presigning = PresigningConfig::expires_in(Duration::from_mins(1)).unwrap();
         let request = base.client(&base.region).get_object().bucket(bucket).key("a//b").presigned(presigning).await;
         let address = request.unwrap().uri().split('?').next().unwrap().to_owned();
-        let home = base.direct(&base.region).home(bucket, "a//b").await.expect("an ordinary bucket");
-        assert_eq!(home.address("a//b"), address, "one address for both");
+        let bucket_endpoint =
+            base.fast_path(&base.region).bucket_endpoint(bucket, "a//b").await.expect("an ordinary bucket");
+        assert_eq!(bucket_endpoint.address("a//b"), address, "one address for both");
         address
     }
 
@@ -336,7 +337,7 @@ mod tests {
             "",
             " ",
         ] {
-            assert!(base.direct(&base.region).home(bucket, "key").await.is_none(), "{bucket}");
+            assert!(base.fast_path(&base.region).bucket_endpoint(bucket, "key").await.is_none(), "{bucket}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Credentials, loaded once for all that sign with them.
 //!
-//! The SDK's clients and the requests that are signed here ([`super::direct`]) ask the same chain. What it answers is kept
+//! The SDK's clients and the requests that are signed here ([`super::fast_path`]) ask the same chain. What it answers is kept
 //! between them, so that a `credential_process` or a sign-on runs once and not once for each.
 
 use std::sync::{Arc, PoisonError, RwLock};

@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::http::Headers;
 use proptest::prelude::*;
 
 use super::convert::{decoded, other_answer, parts_of, region_hint, upload_id_of};
-use super::direct::XmlReply;
+use super::fast_path::XmlReply;
 
 #[path = "../../fuzz/mutate.rs"]
 pub(super) mod mutate;

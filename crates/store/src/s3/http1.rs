@@ -31,7 +31,7 @@ use tower_service::Service as _;
 use super::sign::host;
 use super::transport::{Dial, Wide, no_connection};
 use crate::budget::ByteThrottle;
-use connection::{Body, Connection};
+use connection::{Body, HttpConnection};
 use head::Head;
 pub(super) use head::{HEADERS, HeadTooLarge, LONGEST_HEAD};
 
@@ -43,7 +43,7 @@ type Stream = Box<TokioIo<MaybeHttpsStream<Wide>>>;
 
 /// Connections that wait for their next request.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(super) struct HttpConnections {
     dial: Dial,
     proxies: Matcher,
     /// Of what is sent.
@@ -54,7 +54,7 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct Idle {
     /// By scheme and authority; those that were used last stand last.
-    by_origin: HashMap<String, Vec<(Instant, Connection<Stream>)>>,
+    by_origin: HashMap<String, Vec<(Instant, HttpConnection<Stream>)>>,
     /// Somebody closes those that nobody uses.
     is_swept: bool,
 }
@@ -66,7 +66,7 @@ pub(super) struct Answer {
     pub(super) body: Incoming,
 }
 
-impl Connections {
+impl HttpConnections {
     pub(super) fn new(dial: Dial, throttle: ByteThrottle) -> Arc<Self> {
         Arc::new(Self { dial, proxies: Matcher::from_env(), throttle, idle: Mutex::default() })
     }
@@ -110,14 +110,14 @@ impl Connections {
         }
     }
 
-    async fn connect(&self, to: &Uri) -> Result<Connection<Stream>, Box<dyn Error + Send + Sync>> {
+    async fn connect(&self, to: &Uri) -> Result<HttpConnection<Stream>, Box<dyn Error + Send + Sync>> {
         let mut dial = self.dial.clone();
         poll_fn(|cx| dial.poll_ready(cx)).await?;
-        Ok(Connection::new(Box::new(TokioIo::new(dial.call(to.clone()).await?))))
+        Ok(HttpConnection::new(Box::new(TokioIo::new(dial.call(to.clone()).await?))))
     }
 
     /// A connection that is still there.
-    async fn take(&self, origin: &str) -> Option<Connection<Stream>> {
+    async fn take(&self, origin: &str) -> Option<HttpConnection<Stream>> {
         loop {
             let (since, mut connection) = self.idle().by_origin.get_mut(origin)?.pop()?;
             if since.elapsed() < IDLE && connection.is_silent().await {
@@ -126,7 +126,7 @@ impl Connections {
         }
     }
 
-    fn keep(self: Arc<Self>, origin: String, mut connection: Connection<Stream>) {
+    fn keep(self: Arc<Self>, origin: String, mut connection: HttpConnection<Stream>) {
         connection.shrink();
         let mut idle = self.idle();
         idle.by_origin.entry(origin).or_default().push((Instant::now(), connection));
@@ -135,7 +135,7 @@ impl Connections {
         }
     }
 
-    fn answer(self: &Arc<Self>, origin: String, connection: Connection<Stream>, head: Head) -> Answer {
+    fn answer(self: &Arc<Self>, origin: String, connection: HttpConnection<Stream>, head: Head) -> Answer {
         let mut body = Incoming { body: Body::new(connection, &head), home: Some((origin, Arc::clone(self))) };
         body.keep_if_done();
         let Head { status, headers, .. } = head;
@@ -144,7 +144,7 @@ impl Connections {
 }
 
 /// Close what nobody uses, until there is nothing left.
-async fn sweep(connections: Weak<Connections>) {
+async fn sweep(connections: Weak<HttpConnections>) {
     loop {
         tokio::time::sleep(IDLE).await;
         let Some(connections) = connections.upgrade() else { return };
@@ -182,7 +182,7 @@ fn text(request: &HttpRequest, uri: &Uri, length: usize) -> String {
 #[derive(Debug)]
 pub(super) struct Incoming {
     body: Body<Stream>,
-    home: Option<(String, Arc<Connections>)>,
+    home: Option<(String, Arc<HttpConnections>)>,
 }
 
 impl Incoming {

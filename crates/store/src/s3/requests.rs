@@ -1,4 +1,4 @@
-//! The trait's requests, one call each: the SDK's, or for copies, GETs and PUTs one of [`super::direct`].
+//! The trait's requests, one call each: the SDK's, or for copies, GETs and PUTs one of [`super::fast_path`].
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -23,7 +23,7 @@ use super::convert::{
     malformed, object_meta, of_other_root, parts_of, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest,
     tagging, unquoted, upload_id_of,
 };
-use super::direct::{About, Came, RequestHeaders};
+use super::fast_path::{BodyReader, ErrorContext, RequestHeaders};
 use super::{Patience, S3Store, time_limit};
 use crate::ChecksumAlgorithm;
 use crate::body::{Body, Source};
@@ -106,7 +106,7 @@ fn object_headers(object: &PutObject) -> RequestHeaders {
 struct Watched {
     bucket: String,
     key: String,
-    body: Came,
+    body: BodyReader,
     throttle: ByteThrottle,
     /// Bytes that were announced, and have not come yet.
     left: u64,
@@ -269,10 +269,10 @@ impl ObjectRead for S3Store {
 
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
-        let about = About { operation: "GetObject", bucket, key };
+        let about = ErrorContext { operation: "GetObject", bucket, key };
         let (mut meta, content_range, body) = self
             .in_region("GetObject", bucket, Some(key), SHORT, async |regional| {
-                let Some(home) = regional.direct.home(bucket, key).await else {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                     return Box::pin(fetch_by_sdk(&regional.client, about, source, range)).await;
                 };
                 let mut headers = RequestHeaders::default();
@@ -281,7 +281,8 @@ impl ObjectRead for S3Store {
                 // Of a range none is told.
                 headers.add("x-amz-checksum-mode", range.is_none().then(|| "ENABLED".to_owned()));
                 let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
-                let answer = regional.direct.get(&home, about, &version.unwrap_or_default(), &headers).await?;
+                let answer =
+                    regional.fast_path.get(&bucket_endpoint, about, &version.unwrap_or_default(), &headers).await?;
                 let content_range = answer.headers.get("content-range").map(str::to_owned);
                 Ok((facts_of_headers(&answer.headers), content_range, answer.body))
             })
@@ -331,13 +332,13 @@ impl ObjectRead for S3Store {
 impl ObjectWrite for S3Store {
     async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
         let (bucket, key) = (object.bucket.as_str(), object.key.as_str());
-        let about = About { operation: "PutObject", bucket, key };
+        let about = ErrorContext { operation: "PutObject", bucket, key };
         let answer = self
             .in_region("PutObject", bucket, Some(key), Patience::to_send(body.len() as u64), async |regional| {
-                let Some(home) = regional.direct.home(bucket, key).await else {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                     return Box::pin(put_by_sdk(&regional.client, about, object, &body)).await;
                 };
-                regional.direct.put(&home, about, "", &object_headers(object), body.clone()).await
+                regional.fast_path.put(&bucket_endpoint, about, "", &object_headers(object), body.clone()).await
             })
             .await?;
         Ok(Written {
@@ -405,17 +406,17 @@ impl ObjectWrite for S3Store {
 
     async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, checksum: algorithm } = target;
-        let about = About { operation: "CopyObject", bucket, key };
+        let about = ErrorContext { operation: "CopyObject", bucket, key };
         let answer = self
             .in_region("CopyObject", bucket, Some(key), time_limit(source.size), async |regional| {
-                let Some(home) = regional.direct.home(bucket, key).await else {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                     // Boxed: its state is many times that of what nearly all requests are.
                     return Box::pin(copy_by_sdk(&regional.client, about, source, storage_class, algorithm)).await;
                 };
                 let mut headers = copied_from(source);
                 headers.add("x-amz-storage-class", storage_class.map(str::to_owned));
                 headers.add("x-amz-checksum-algorithm", algorithm.map(|sum| sum.name().to_owned()));
-                regional.direct.copy(&home, about, "", &headers, "CopyObjectResult").await
+                regional.fast_path.copy(&bucket_endpoint, about, "", &headers, "CopyObjectResult").await
             })
             .await?;
         Ok(Written {
@@ -458,16 +459,16 @@ impl MultipartUpload for S3Store {
 
     async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
         let UploadRef { bucket, key, upload_id } = upload;
-        let about = About { operation: "UploadPartCopy", bucket, key };
+        let about = ErrorContext { operation: "UploadPartCopy", bucket, key };
         let answer = self
             .in_region("UploadPartCopy", bucket, Some(key), time_limit(range.len()), async |regional| {
-                let Some(home) = regional.direct.home(bucket, key).await else {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                     return Box::pin(copy_part_by_sdk(&regional.client, about, source, range, upload_id, part)).await;
                 };
                 let mut headers = copied_from(source);
                 headers.add("x-amz-copy-source-range", Some(range.header()));
                 let place = format!("?partNumber={part}&uploadId={}", query(upload_id));
-                regional.direct.copy(&home, about, &place, &headers, "CopyPartResult").await
+                regional.fast_path.copy(&bucket_endpoint, about, &place, &headers, "CopyPartResult").await
             })
             .await?;
         Ok(Copied {
@@ -479,14 +480,17 @@ impl MultipartUpload for S3Store {
 
     async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
         let UploadRef { bucket, key, upload_id } = upload;
-        let about = About { operation: "UploadPart", bucket, key };
+        let about = ErrorContext { operation: "UploadPart", bucket, key };
         let answer = self
             .in_region("UploadPart", bucket, Some(key), Patience::to_send(body.len() as u64), async |regional| {
-                let Some(home) = regional.direct.home(bucket, key).await else {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                     return Box::pin(put_part_by_sdk(&regional.client, about, upload_id, part, &body, digests)).await;
                 };
                 let query = format!("?partNumber={part}&uploadId={}", query(upload_id));
-                regional.direct.put(&home, about, &query, &body_headers(None, digests), body.clone()).await
+                regional
+                    .fast_path
+                    .put(&bucket_endpoint, about, &query, &body_headers(None, digests), body.clone())
+                    .await
             })
             .await?;
         Ok(Copied {
@@ -679,7 +683,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         });
-        let body = Came::Sdk(Box::pin(ours));
+        let body = BodyReader::Sdk(Box::pin(ours));
         let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
         let mut watched = Watched { bucket, key, body, throttle, left: size, waited: Duration::ZERO, came: 0 };
         let (mut all, mut into) = (0, Vec::new());

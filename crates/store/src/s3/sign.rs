@@ -1,4 +1,4 @@
-//! Signatures (AWS Signature Version 4) of the requests of [`super::direct`].
+//! Signatures (AWS Signature Version 4) of the requests of [`super::fast_path`].
 //!
 //! The library's way takes a request apart that was just put together, writes it anew and makes the day's key each time: a fifth
 //! of what the engine does for a small object (`docs/performance.md`). Here the text that is signed is written once, and the key is
@@ -260,7 +260,7 @@ mod tests {
         let signer = Signer::default();
         let time = UNIX_EPOCH + Duration::from_hours(24);
         let added = signer.sign(&asked, &credentials, "eu-west-1", time);
-        let mut headers = crate::s3::direct::RequestHeaders::default();
+        let mut headers = crate::s3::fast_path::RequestHeaders::default();
         for (name, value) in &added {
             headers.add(*name, Some(value.clone()));
         }

@@ -46,7 +46,7 @@ use tokio_util::io::poll_read_buf;
 use tower_service::Service;
 
 use super::convert::sources;
-use super::http1::{Connections, HEADERS, LONGEST_HEAD};
+use super::http1::{HEADERS, HttpConnections, LONGEST_HEAD};
 use crate::budget::ByteThrottle;
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -67,7 +67,7 @@ pub(super) struct Transport {
     /// That connector of it which requests to S3 use: whoever calls it shares their connections.
     pub(super) connector: SharedHttpConnector,
     /// For requests that are not the SDK's, and have bodies.
-    pub(super) connections: Arc<Connections>,
+    pub(super) connections: Arc<HttpConnections>,
 }
 
 /// See [`Transport`].
@@ -76,7 +76,7 @@ pub(super) fn transport(trust: Arc<Trust>, throttle: ByteThrottle) -> Transport 
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let dial = Dial { tcp, trust };
-    let connections = Connections::new(dial.clone(), throttle);
+    let connections = HttpConnections::new(dial.clone(), throttle);
     let connector = SharedHttpConnector::new(Ours::new(dial));
     // The services that credentials come from have patience of their own.
     let others = credentials_client();

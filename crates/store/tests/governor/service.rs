@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::budget::{Access, Ended, JobId, Priority, Wanted};
+use seqferry_store::budget::{Access, Ended, FlowId, Priority, Wanted};
 use seqferry_store::{Budget, BudgetLimits};
 use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Service as Work, Verdict};
 use tokio::time::Instant;
@@ -27,7 +27,7 @@ pub struct Service {
 }
 
 struct State {
-    phases: Vec<(Duration, Kind)>,
+    phases: Vec<(Duration, Phase)>,
     seen: Vec<Second>,
     in_flight: usize,
     peak: usize,
@@ -36,7 +36,7 @@ struct State {
     random: fastrand::Rng,
 }
 
-enum Kind {
+enum Phase {
     Model(Box<Model>),
     Queue(Queue),
 }
@@ -63,7 +63,7 @@ impl Service {
     pub fn changing(phases: Vec<(Duration, ModelOptions)>, seed: u64) -> Arc<Self> {
         let phases = phases
             .into_iter()
-            .map(|(from, options)| (from, Kind::Model(Box::new(Model::new(options, seed)))))
+            .map(|(from, options)| (from, Phase::Model(Box::new(Model::new(options, seed)))))
             .collect();
         Self::of(phases, seed)
     }
@@ -76,10 +76,10 @@ impl Service {
     /// A server that queues.
     pub fn queue(at_a_time: usize, per_request: Duration) -> Arc<Self> {
         let free_at = std::iter::repeat_n(Reverse(Duration::ZERO), at_a_time).collect();
-        Self::of(vec![(Duration::ZERO, Kind::Queue(Queue { free_at, per_request }))], 1)
+        Self::of(vec![(Duration::ZERO, Phase::Queue(Queue { free_at, per_request }))], 1)
     }
 
-    fn of(phases: Vec<(Duration, Kind)>, seed: u64) -> Arc<Self> {
+    fn of(phases: Vec<(Duration, Phase)>, seed: u64) -> Arc<Self> {
         let state = State {
             phases,
             seen: Vec::new(),
@@ -125,7 +125,7 @@ impl Service {
     /// Split a partition, as the service does after long load.
     pub fn split(&self, key: &str) {
         let now = self.now();
-        if let Kind::Model(model) = self.lock().phase(now) {
+        if let Phase::Model(model) = self.lock().phase(now) {
             model.split(now, "bucket", key);
         }
     }
@@ -151,18 +151,18 @@ impl Drop for UnderWay<'_> {
 }
 
 impl State {
-    fn phase(&mut self, now: Duration) -> &mut Kind {
+    fn phase(&mut self, now: Duration) -> &mut Phase {
         let index = self.phases.iter().rposition(|(from, _)| *from <= now).unwrap_or(0);
         &mut self.phases[index].1
     }
 
     fn arrive(&mut self, now: Duration, worker: usize, load: Load, key: &str, work: Work) -> (Duration, Ended) {
         let (after, ended) = match self.phase(now) {
-            Kind::Model(model) => match model.arrive(now, load, "bucket", key, work) {
+            Phase::Model(model) => match model.arrive(now, load, "bucket", key, work) {
                 Verdict::Serve { after, .. } => (after, Ended::Worked),
                 Verdict::SlowDown { after } => (after, Ended::Throttled),
             },
-            Kind::Queue(queue) => {
+            Phase::Queue(queue) => {
                 let begin = queue.free_at.pop().map_or(now, |Reverse(free)| free.max(now));
                 queue.free_at.push(Reverse(begin + queue.per_request));
                 ((begin + queue.per_request).saturating_sub(now), Ended::Worked)
@@ -218,7 +218,7 @@ impl Worker {
     }
 
     /// The same on behalf of a job that others may work for as well.
-    pub async fn work_as(self, job: JobId, until: Duration, work: impl Fn(Duration) -> Work) {
+    pub async fn work_as(self, job: FlowId, until: Duration, work: impl Fn(Duration) -> Work) {
         let mut number = 0_u64;
         loop {
             let now = self.service.now();
@@ -231,7 +231,7 @@ impl Worker {
     }
 
     /// Wait until a request may start; it goes on by itself.
-    pub async fn start(&self, job: JobId, number: u64, work: Work) {
+    pub async fn start(&self, job: FlowId, number: u64, work: Work) {
         let (load, key) = (load_of(work), key(number));
         let permit = self.budget.request(self.wanted(job, work)).await;
         let worker = self.clone();
@@ -254,7 +254,7 @@ impl Worker {
         });
     }
 
-    fn wanted(&self, job: JobId, work: Work) -> Wanted<'static> {
+    fn wanted(&self, job: FlowId, work: Work) -> Wanted<'static> {
         let (operation, bytes) = match work {
             Work::Small => ("DeleteObject", 0),
             Work::List => ("ListObjectsV2", 0),
@@ -268,7 +268,7 @@ impl Worker {
     }
 
     /// One request from the reservation of its memory to its end, again while the service refuses it.
-    pub async fn whole(&self, job: JobId, number: u64, work: Work) {
+    pub async fn whole(&self, job: FlowId, number: u64, work: Work) {
         let wanted = self.wanted(job, work);
         let _memory = self.budget.memory(self.priority, wanted.bytes).await;
         self.budget.bandwidth(self.priority, wanted.bytes).await;

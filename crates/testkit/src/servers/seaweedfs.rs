@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{
-    ADMIN, Kind, MOVER, NotStarted, S3Server, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
+    ADMIN, MOVER, NotStarted, S3Server, ServerKind, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
 };
 use crate::signed;
 
@@ -15,7 +15,7 @@ pub(super) fn start() -> Result<S3Server, NotStarted> {
     let binary = find_tool("weed", "SEQFERRY_WEED", ".venv/bin", hint)?;
     let mut said = String::new();
     for _ in 0..TRIES {
-        let folder = new_folder(Kind::Seaweedfs)?;
+        let folder = new_folder(ServerKind::Seaweedfs)?;
         std::fs::create_dir(folder.join("data"))?;
         let identity = |who: signed::Credentials, actions: &[&str]| {
             let credentials = json!([{ "accessKey": who.access_key, "secretKey": who.secret_key }]);
@@ -76,7 +76,7 @@ pub(super) fn start() -> Result<S3Server, NotStarted> {
             matches!(ask("PUT", "/ready"), Ok(200 | 409)) && matches!(ask("PUT", "/ready/object"), Ok(200))
         };
         if await_ready(&mut supervisor, takes_objects)? {
-            return Ok(S3Server { kind: Kind::Seaweedfs, endpoint_url, _supervisor: supervisor });
+            return Ok(S3Server { kind: ServerKind::Seaweedfs, endpoint_url, _supervisor: supervisor });
         }
         said = supervisor.log();
     }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::{
-    ADMIN, Kind, MOVER, NotStarted, S3Server, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
+    ADMIN, MOVER, NotStarted, S3Server, ServerKind, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
 };
 use crate::signed;
 
@@ -11,7 +11,7 @@ pub(super) fn start(options: &[&str]) -> Result<S3Server, NotStarted> {
     let binary = find_tool("versitygw", "SEQFERRY_VERSITYGW", ".tools/bin", "run `make tools` (needs Go)")?;
     let mut said = String::new();
     for attempt in 0..TRIES {
-        let folder = new_folder(Kind::Versitygw)?;
+        let folder = new_folder(ServerKind::Versitygw)?;
         for name in ["iam", "data", "versions", "sidecar"] {
             std::fs::create_dir(folder.join(name))?;
         }
@@ -33,7 +33,7 @@ pub(super) fn start(options: &[&str]) -> Result<S3Server, NotStarted> {
         };
         if await_ready(&mut supervisor, answers)? {
             create_user(&binary, &endpoint_url)?;
-            return Ok(S3Server { kind: Kind::Versitygw, endpoint_url, _supervisor: supervisor });
+            return Ok(S3Server { kind: ServerKind::Versitygw, endpoint_url, _supervisor: supervisor });
         }
         said = supervisor.log();
     }

@@ -6,24 +6,26 @@ use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
 use super::{CopyResult, Journal, Object, Trouble};
-use crate::evidence::{self, Route};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::PlanError;
+use crate::verification::{self, Route};
 
 impl<J: Journal> Object<'_, J> {
     pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, Trouble> {
         if source.archived {
             return Err(self.archived(source));
         }
-        let (wishes, limits) = (self.policy.wishes, &self.policy.limits);
+        let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
         let mut source = Cow::Borrowed(source);
         let kept = source.checksum.as_ref().map(|sum| sum.algorithm);
-        if self.target.quirks().useless_part_checksums() && !evidence::fits_one_copy(source.size, wishes, limits) {
+        if self.target.quirks().useless_part_checksums()
+            && !verification::fits_one_copy(source.size, part_options, limits)
+        {
             // An object made of parts there has no checksum to compare: the boundaries of the source's parts prove more.
             source.to_mut().checksum = None;
         }
-        let first_part = if wishes.part_size.is_none() { self.first_part(&source).await? } else { None };
-        match evidence::choose(&source, first_part, wishes, limits).map_err(|error| self.too_large(&error))? {
+        let first_part = if part_options.part_size.is_none() { self.first_part(&source).await? } else { None };
+        match verification::choose(&source, first_part, part_options, limits).map_err(|error| self.too_large(&error))? {
             Route::Copy(_) => Ok(Route::Copy(kept)),
             parts @ Route::Parts(_) => Ok(parts),
         }

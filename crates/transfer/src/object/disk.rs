@@ -5,8 +5,8 @@ use seqferry_client::{RequestError, RequestSpec, RetryingClient};
 use seqferry_store::{ErrorClass, MTIME, ObjectMeta, ObjectReadExt as _, PinnedObject, Range, StoreError, read_mtime};
 
 use super::{Journal, Object, Trouble};
-use crate::evidence::{Reference, Side, Stretches, Verdict, compare};
 use crate::outcome::Verified;
+use crate::verification::{ExpectedDigest, SegmentedDigest, Side, Verdict, compare};
 
 /// What is read of a file at a time.
 const RANGE: u64 = 8 << 20;
@@ -42,13 +42,23 @@ impl<J: Journal> Object<'_, J> {
         if self.source.capabilities().files {
             let first_part = self.first_part_of(self.target, target_bucket, target_key, None, target).await?;
             let file = pinned(source_bucket, source_key, source);
-            self.compare_file(self.source, &file, source.size, Reference::of(target, first_part, &self.policy.limits))
-                .await
+            self.compare_file(
+                self.source,
+                &file,
+                source.size,
+                ExpectedDigest::of(target, first_part, &self.policy.limits),
+            )
+            .await
         } else {
             let first_part = self.first_part_of(self.source, source_bucket, source_key, version, source).await?;
             let file = pinned(target_bucket, target_key, target);
-            self.compare_file(self.target, &file, target.size, Reference::of(source, first_part, &self.policy.limits))
-                .await
+            self.compare_file(
+                self.target,
+                &file,
+                target.size,
+                ExpectedDigest::of(source, first_part, &self.policy.limits),
+            )
+            .await
         }
     }
 
@@ -72,10 +82,10 @@ impl<J: Journal> Object<'_, J> {
         disk: &RetryingClient,
         file: &PinnedObject,
         size: u64,
-        reference: Option<Reference>,
+        reference: Option<ExpectedDigest>,
     ) -> Result<Verdict, Trouble> {
         let Some(reference) = reference else { return Ok(Verdict::Unknown) };
-        let mut stretches = Stretches::new(&reference);
+        let mut stretches = SegmentedDigest::new(&reference);
         let mut first = 0;
         while first < size {
             let range = Range { first, last: (first + RANGE).min(size) - 1 };

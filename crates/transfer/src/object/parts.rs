@@ -12,9 +12,9 @@ use seqferry_store::{CompletedPart, ObjectMeta};
 
 use super::upload::{Done, Opened};
 use super::{CopyResult, Journal, Object, Trouble};
-use crate::evidence::PartsRoute;
 use crate::outcome::Method;
 use crate::plan::PartPlan;
+use crate::verification::PartsRoute;
 
 /// Parts of one object that wait for the budget: enough for its turns, while the others cost nothing. How many are under way
 /// is the budget's to decide.

@@ -1,8 +1,8 @@
 //! What holds for all objects of a job, and what is known of each before it is begun.
 
-use super::stream::Way;
-use crate::evidence::Wishes;
+use super::stream::DataPath;
 use crate::limits::Limits;
+use crate::verification::PartOptions;
 
 /// What to do where the target exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,13 +44,13 @@ pub struct Policy {
     /// What the transfer writes below; empty: anything in the bucket.
     pub target_prefix: String,
     /// Which way the bytes go.
-    pub way: Way,
+    pub way: DataPath,
     /// What to do where the target exists.
     pub if_exists: IfExists,
     /// How strong the proof must be.
     pub verify: Verify,
     /// Part size and threshold.
-    pub wishes: Wishes,
+    pub part_options: PartOptions,
     /// Storage class of the targets; None for the bucket's default.
     pub storage_class: Option<String>,
     /// Keep the MD5 of each file with its object, as rclone does. Of files; a service's objects keep what they carry.

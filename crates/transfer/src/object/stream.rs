@@ -24,17 +24,17 @@ use seqferry_store::{
 use super::disk::time_text;
 use super::md5::MD5;
 use super::{CopyResult, IfExists, Journal, LookBack, Object, There, Trouble};
-use crate::evidence::{self, Reference, Side, Stretches, Verdict, compare, is_digest, weaker};
 use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
 use crate::plan::etag_parts;
+use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
 
 /// What an object that goes at once holds besides its bytes: the requests of the SDK, their connections and what is known of the object
 /// (measured: some 200 KiB). Without it a thousand small objects would pass for nothing.
 const BESIDES_BYTES: u64 = 192 << 10;
 
-/// Where the way of the bytes is chosen.
+/// The path of the bytes: inside the service, or through this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Way {
+pub enum DataPath {
     /// The service copies them; streamed where it turns out that it cannot, and this process can read them.
     #[default]
     Copy,
@@ -57,7 +57,7 @@ struct Streamed {
 impl<J: Journal> Object<'_, J> {
     /// Whether this object's bytes pass through this process.
     pub(super) fn streams(&self) -> bool {
-        self.policy.way == Way::Stream
+        self.policy.way == DataPath::Stream
             || self.streams_unseen
             || self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket)
     }
@@ -65,15 +65,15 @@ impl<J: Journal> Object<'_, J> {
     /// Whether they do so at once.
     pub(super) fn streams_at_once(&self) -> bool {
         let memory = self.source.budget().memory_limit();
-        evidence::streams_at_once(self.item.size, self.policy.wishes, &self.policy.limits, memory)
+        verification::streams_at_once(self.item.size, self.policy.part_options, &self.policy.limits, memory)
             && !self.has_parts_to_keep()
     }
 
     /// Whether the source's `ETag` rests on its parts: the target's can be compared with it, now and later, if it has the same.
     fn has_parts_to_keep(&self) -> bool {
-        let wishes = self.policy.wishes;
-        wishes.part_size.is_none()
-            && wishes.copy_threshold.is_none()
+        let part_options = self.policy.part_options;
+        part_options.part_size.is_none()
+            && part_options.copy_threshold.is_none()
             && !self.has_files()
             && etag_parts(&self.item.etag).is_some_and(|parts| parts > 1)
     }
@@ -311,7 +311,7 @@ impl<J: Journal> Object<'_, J> {
         let to_send = |meta: &ObjectMeta| {
             let checksum = self.sum_to_send(full_object(meta)).map(DigestAlgorithm::Checksum);
             let reference =
-                Reference::of(meta, None, &self.policy.limits).filter(|_| self.source.capabilities().digests);
+                ExpectedDigest::of(meta, None, &self.policy.limits).filter(|_| self.source.capabilities().digests);
             let mut algorithms: Vec<DigestAlgorithm> = checksum.into_iter().collect();
             algorithms.extend(reference.map(|r| r.algorithm).filter(|algorithm| Some(*algorithm) != checksum));
             algorithms.extend(self.keeps_md5().then_some(DigestAlgorithm::Md5));
@@ -338,12 +338,12 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// What the source promises; asks for the boundaries of its parts where the promise rests on them.
-    pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<Reference>, Trouble> {
+    pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, Trouble> {
         if !self.source.capabilities().digests {
             return Ok(None);
         }
         let first_part = self.first_part(source).await?;
-        Ok(Reference::of(source, first_part, &self.policy.limits))
+        Ok(ExpectedDigest::of(source, first_part, &self.policy.limits))
     }
 
     /// Prove the target that was just written, or remove it.
@@ -421,11 +421,11 @@ fn full_object(source: &ObjectMeta) -> Option<ChecksumAlgorithm> {
 }
 
 /// What a reference asks for, of bytes that are all there.
-fn computed(reference: &Reference, piece: &DigestedBytes) -> String {
+fn computed(reference: &ExpectedDigest, piece: &DigestedBytes) -> String {
     if reference.cut.is_none() {
-        return evidence::shown(reference.algorithm, &piece.digest(reference.algorithm));
+        return verification::shown(reference.algorithm, &piece.digest(reference.algorithm));
     }
-    let mut stretches = Stretches::new(reference);
+    let mut stretches = SegmentedDigest::new(reference);
     stretches.update(&piece.bytes);
     stretches.finish()
 }

@@ -6,8 +6,8 @@ use seqferry_store::{Address, ErrorClass, ObjectMeta, ObjectRef, Written};
 
 use super::content::Compared;
 use super::{CopyResult, IfExists, Journal, LookBack, Object, There, Trouble, Verify};
-use crate::evidence::{Side, Verdict, compare};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use crate::verification::{Side, Verdict, compare};
 
 impl<J: Journal> Object<'_, J> {
     /// The target, as texts name it.

@@ -13,9 +13,9 @@ use seqferry_store::{
 
 use super::md5::MD5;
 use super::{Journal, LookBack, Object, Trouble, Verify};
-use crate::evidence::{self, PartsRoute, Verdict};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
+use crate::verification::{self, PartsRoute, Verdict};
 
 pub(super) type Done = BTreeMap<u32, CompletedPart>;
 
@@ -244,7 +244,7 @@ impl<J: Journal> Object<'_, J> {
         let small = if self.streams() {
             self.streams_at_once()
         } else {
-            evidence::needs_no_look(self.item.size, &self.item.etag, self.policy.wishes, &self.policy.limits)
+            verification::needs_no_look(self.item.size, &self.item.etag, self.policy.part_options, &self.policy.limits)
         };
         if !small {
             self.upload.sweep(None).await?;

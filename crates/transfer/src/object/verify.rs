@@ -5,8 +5,8 @@ use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, Written};
 
 use super::content::Compared;
 use super::{CopyResult, Journal, LookBack, Object, Trouble, Verify};
-use crate::evidence::{Side, Verdict, compare};
 use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use crate::verification::{Side, Verdict, compare};
 
 impl<J: Journal> Object<'_, J> {
     /// Prove the target that was just written, or remove it.

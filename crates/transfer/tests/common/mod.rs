@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqferry_client::{Connection, RetryPolicy};
+use seqferry_client::{Endpoint, RetryPolicy};
 use seqferry_store::fault::FaultStore;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectMeta, ObjectRef, PinnedObject};
-use seqferry_transfer::{Event, Item, Job, Limits, Outcome, Policy, Way};
+use seqferry_transfer::{DataPath, Event, Item, Job, Limits, Outcome, Policy};
 use tokio::runtime::Handle;
 
 /// Bucket to read from.
@@ -44,7 +44,7 @@ pub fn policy() -> Policy {
 
 /// The same for what passes through this process.
 pub fn streaming() -> Policy {
-    Policy { way: Way::Stream, ..policy() }
+    Policy { way: DataPath::Stream, ..policy() }
 }
 
 /// Retries that take no time to speak of.
@@ -58,7 +58,7 @@ pub struct World {
     pub memory: Arc<MemoryStore>,
     pub store: Arc<FaultStore>,
     pub budget: Arc<Budget>,
-    pub connection: Connection,
+    pub connection: Endpoint,
 }
 
 impl World {
@@ -71,7 +71,7 @@ impl World {
         memory.create_bucket(SOURCE);
         memory.create_bucket(TARGET);
         let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
-        let connection = Connection::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+        let connection = Endpoint::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
         Self { memory, store, budget: Budget::new(BudgetLimits::default()), connection }
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::direct::{CACHED_PIECE, Kept, PIECE};
 use super::super::fail::{Fail, Result};
-use super::super::record::{Begun, Line, Part};
+use super::super::o_direct::{CACHED_PIECE, Kept, PIECE};
+use super::super::record::{Line, OpenUpload, Part};
 use super::super::write::write_at;
 use super::super::{DiskOptions, PageCache};
 use super::{Open, PARTS_MAX, Uploads, copied, gone, lock};
@@ -204,7 +204,7 @@ impl Writing {
 }
 
 /// Where a part begins.
-fn offset(begun: &Begun, number: u32, size: u64) -> Result<u64> {
+fn offset(begun: &OpenUpload, number: u32, size: u64) -> Result<u64> {
     let wrong = |message: String| Err(Fail::new("InvalidArgument", message));
     if !(1..=PARTS_MAX).contains(&number) {
         return wrong(format!("part {number} is none of 1 to {PARTS_MAX}"));

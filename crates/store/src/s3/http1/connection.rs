@@ -21,13 +21,13 @@ pub(super) const HEAD: usize = 8 << 10;
 pub(super) const LONGEST_LINE: usize = 8 << 10;
 
 #[derive(Debug)]
-pub(super) struct Connection<S> {
+pub(super) struct HttpConnection<S> {
     stream: S,
     /// Bytes that were read, and not looked at yet.
     ahead: BytesMut,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
     pub(super) fn new(stream: S) -> Self {
         Self { stream, ahead: BytesMut::new() }
     }
@@ -197,7 +197,7 @@ fn ended_early() -> io::Error {
 /// A body that is still on its connection. Dropped before its end it takes the connection with it.
 #[derive(Debug)]
 pub(super) struct Body<S> {
-    connection: Option<Connection<S>>,
+    connection: Option<HttpConnection<S>>,
     framing: Framing,
     /// Whether another request may follow on the connection.
     goes_on: bool,
@@ -205,12 +205,12 @@ pub(super) struct Body<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
     /// The body that follows this head.
-    pub(super) fn new(connection: Connection<S>, head: &Head) -> Self {
+    pub(super) fn new(connection: HttpConnection<S>, head: &Head) -> Self {
         Self { connection: Some(connection), framing: head.framing, goes_on: head.goes_on }
     }
 
     /// The connection, once the body is at its end, if another request may follow: none where further bytes have come.
-    pub(super) fn release(&mut self) -> Option<Connection<S>> {
+    pub(super) fn release(&mut self) -> Option<HttpConnection<S>> {
         if self.framing != Framing::Length(0) {
             return None;
         }
@@ -220,7 +220,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
     /// Bytes of memory that are kept for what comes.
     #[cfg(test)]
     pub(super) fn room_ahead(&self) -> usize {
-        self.connection.as_ref().map_or(0, Connection::room_ahead)
+        self.connection.as_ref().map_or(0, HttpConnection::room_ahead)
     }
 
     /// Append the next bytes, `at_most` so many. 0: that was all.

@@ -14,7 +14,7 @@ use futures::FutureExt as _;
 use proptest::prelude::*;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::{Body, Connection, HEAD};
+use super::connection::{Body, HEAD, HttpConnection};
 use super::head::LONGEST_HEAD;
 use crate::budget::ByteThrottle;
 use crate::s3::fuzz::mutate::{Recorded, corpus, mutated, mutations};
@@ -88,7 +88,7 @@ enum Outcome {
 }
 
 /// Make a request. Returns the connection if it may be used again.
-fn request(mut connection: Connection<Script>) -> (Outcome, Option<Connection<Script>>) {
+fn request(mut connection: HttpConnection<Script>) -> (Outcome, Option<HttpConnection<Script>>) {
     let throttle = ByteThrottle::default();
     let asked = connection.ask(Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"), Bytes::new(), &throttle);
     let head = match asked.now_or_never() {
@@ -116,7 +116,7 @@ fn request(mut connection: Connection<Script>) -> (Outcome, Option<Connection<Sc
 }
 
 fn exchange(first: &[u8], pieces: &[usize], closes: bool) -> (Outcome, Option<Outcome>) {
-    let (outcome, again) = request(Connection::new(Script::new(&[first, SECOND], pieces, closes)));
+    let (outcome, again) = request(HttpConnection::new(Script::new(&[first, SECOND], pieces, closes)));
     if let Outcome::Answered(_, Some(body)) = &outcome {
         assert!(body.len() <= first.len(), "{} bytes out of {}", body.len(), first.len());
     }

@@ -7,22 +7,22 @@
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::evidence::{Reference, Stretches};
+use crate::verification::{ExpectedDigest, SegmentedDigest};
 
 /// See the module.
 pub(super) struct InOrder {
     /// The part whose turn it is.
     turn: watch::Sender<u32>,
-    stretches: std::sync::Mutex<Option<Stretches>>,
+    stretches: std::sync::Mutex<Option<SegmentedDigest>>,
 }
 
 impl InOrder {
     /// Before part 1.
-    pub(super) fn new(reference: &Reference) -> Self {
-        Self { turn: watch::Sender::new(1), stretches: std::sync::Mutex::new(Some(Stretches::new(reference))) }
+    pub(super) fn new(reference: &ExpectedDigest) -> Self {
+        Self { turn: watch::Sender::new(1), stretches: std::sync::Mutex::new(Some(SegmentedDigest::new(reference))) }
     }
 
-    fn stretches(&self) -> std::sync::MutexGuard<'_, Option<Stretches>> {
+    fn stretches(&self) -> std::sync::MutexGuard<'_, Option<SegmentedDigest>> {
         self.stretches.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -44,6 +44,6 @@ impl InOrder {
 
     /// What came out. None when something is missing.
     pub(super) fn finish(&self) -> Option<String> {
-        self.stretches().take().map(Stretches::finish)
+        self.stretches().take().map(SegmentedDigest::finish)
     }
 }

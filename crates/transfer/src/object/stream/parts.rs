@@ -16,9 +16,9 @@ use super::super::upload::Opened;
 use super::super::{CopyResult, Journal, Object, Trouble};
 use super::order::InOrder;
 use super::sent::{Sending, Sent, found, whole_etag, whole_sum};
-use super::{Streamed, evidence};
-use crate::evidence::{StreamRoute, Verdict};
+use super::{Streamed, verification};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
+use crate::verification::{StreamRoute, Verdict};
 
 /// Memory for a part that is written while it is read: what the way from the service holds, and what is on its way to the disk.
 const WINDOW: u64 = 2 << 20;
@@ -84,10 +84,10 @@ impl<J: Journal> Object<'_, J> {
     async fn stream_route(&self, source: &ObjectMeta) -> Result<StreamRoute, Trouble> {
         let reference = self.reference(source).await?;
         let memory = self.source.budget().memory_limit();
-        let (wishes, limits) = (self.policy.wishes, &self.policy.limits);
+        let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
         let target = self.target.capabilities();
         let held = if target.streamed_parts { u64::MAX } else { memory };
-        let mut route = evidence::choose_stream(source.size, reference, wishes, limits, held)
+        let mut route = verification::choose_stream(source.size, reference, part_options, limits, held)
             .map_err(|error| self.too_large(&error))?;
         let part_size = route.parts.plan.part_size;
         if part_size.min(source.size) > memory && self.holds(&route) {
@@ -95,7 +95,7 @@ impl<J: Journal> Object<'_, J> {
                 "{} has {} bytes and needs parts of {part_size} bytes, more than may be buffered ({memory} bytes). Run the same command again with a larger --memory{}.",
                 self.source_address(),
                 source.size,
-                if wishes.part_size.is_some() { " or a smaller --part-size" } else { "" }
+                if part_options.part_size.is_some() { " or a smaller --part-size" } else { "" }
             );
             return Err(Trouble::Failed(ObjectFailure::new(
                 FailureClass::Store(ErrorClass::Object),

@@ -13,8 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::super::{Journal, Object, Trouble};
 use super::order::InOrder;
 use super::sent::{Sending, Sent};
-use crate::evidence::is_digest;
 use crate::outcome::{FailureClass, ObjectFailure};
+use crate::verification::is_digest;
 
 impl<J: Journal> Object<'_, J> {
     pub(super) async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<DigestedBytes, Trouble> {

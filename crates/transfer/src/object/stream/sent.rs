@@ -7,9 +7,9 @@ use seqferry_store::checksum::unbase64;
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm};
 
 use super::super::{Journal, Object};
-use crate::evidence::{Reference, StreamRoute, Verdict, assembled, is_digest, shown};
 use crate::outcome::Verified;
 use crate::plan::PartPlan;
+use crate::verification::{ExpectedDigest, StreamRoute, Verdict, assembled, is_digest, shown};
 
 /// A part that is at the target.
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ impl<J: Journal> Object<'_, J> {
         let Some(reference) = &sending.route.reference else { return Verdict::Unknown };
         let computed = match (sending.route.by_parts(), reference.algorithm) {
             (None, _) => in_order,
-            (Some(Reference { cut: Some(_), algorithm, .. }), _) => {
+            (Some(ExpectedDigest { cut: Some(_), algorithm, .. }), _) => {
                 let stretches: Option<Vec<&[u8]>> = sent.values().map(|sent| sent.stretch.as_deref()).collect();
                 stretches.map(|stretches| assembled(*algorithm, stretches))
             }

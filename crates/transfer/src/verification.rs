@@ -33,9 +33,9 @@ pub struct PartsRoute {
     pub same_boundaries: bool,
 }
 
-/// What the caller wishes.
+/// Part size and copy threshold that the caller asked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wishes {
+pub struct PartOptions {
     /// Part size; None lets the evidence decide.
     pub part_size: Option<u64>,
     /// Size up to which an object is copied at once; None for the default.
@@ -47,18 +47,18 @@ pub fn is_digest(etag: &str) -> bool {
     etag.len() == 32 && etag.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-fn threshold(wishes: Wishes, limits: &Limits) -> u64 {
-    wishes.copy_threshold.unwrap_or(limits.copy_threshold).min(limits.maximum_copy)
+fn threshold(part_options: PartOptions, limits: &Limits) -> u64 {
+    part_options.copy_threshold.unwrap_or(limits.copy_threshold).min(limits.maximum_copy)
 }
 
 /// Whether an object can be copied and proven with what the listing told: at once, by its plain `ETag`.
-pub fn needs_no_look(size: u64, etag: &str, wishes: Wishes, limits: &Limits) -> bool {
-    size <= threshold(wishes, limits) && is_digest(etag)
+pub fn needs_no_look(size: u64, etag: &str, part_options: PartOptions, limits: &Limits) -> bool {
+    size <= threshold(part_options, limits) && is_digest(etag)
 }
 
 /// Whether one request copies an object of this size.
-pub fn fits_one_copy(size: u64, wishes: Wishes, limits: &Limits) -> bool {
-    size <= threshold(wishes, limits)
+pub fn fits_one_copy(size: u64, part_options: PartOptions, limits: &Limits) -> bool {
+    size <= threshold(part_options, limits)
 }
 
 /// Choose the route for a source of which HEAD told `source`; `first_part` is the length of its part 1 where that is known.
@@ -68,23 +68,23 @@ pub fn fits_one_copy(size: u64, wishes: Wishes, limits: &Limits) -> bool {
 pub fn choose(
     source: &ObjectMeta,
     first_part: Option<u64>,
-    wishes: Wishes,
+    part_options: PartOptions,
     limits: &Limits,
 ) -> Result<Route, PlanError> {
     let size = source.size;
     let whole =
         source.checksum.clone().filter(|sum| sum.kind == ChecksumKind::FullObject && sum.algorithm.spans_parts());
     let kept = source.checksum.as_ref().map(|sum| sum.algorithm);
-    let boundaries = (!source.opaque_etag && wishes.part_size.is_none())
+    let boundaries = (!source.opaque_etag && part_options.part_size.is_none())
         .then(|| uniform_part_size(size, etag_parts(&source.etag)?, first_part?, limits))
         .flatten()
         .filter(|_| size > 0);
-    let small = size <= threshold(wishes, limits);
+    let small = size <= threshold(part_options, limits);
     if small && (whole.is_some() || boundaries.is_none()) {
         return Ok(Route::Copy(kept));
     }
     if let Some(whole) = whole {
-        let plan = plan_parts(size, wishes.part_size, limits)?;
+        let plan = plan_parts(size, part_options.part_size, limits)?;
         let checksum = Some((whole.algorithm, ChecksumKind::FullObject));
         return Ok(Route::Parts(PartsRoute { plan, checksum, whole: Some(whole), same_boundaries: false }));
     }
@@ -98,17 +98,18 @@ pub fn choose(
         return Ok(Route::Parts(PartsRoute { plan, checksum, whole: None, same_boundaries: true }));
     }
     let by_etag = is_digest(&source.etag) && !source.opaque_etag;
-    if by_etag && size <= limits.etag_copy && wishes.part_size.is_none() && wishes.copy_threshold.is_none() {
+    if by_etag && size <= limits.etag_copy && part_options.part_size.is_none() && part_options.copy_threshold.is_none()
+    {
         return Ok(Route::Copy(kept));
     }
-    let plan = plan_parts(size, wishes.part_size, limits)?;
+    let plan = plan_parts(size, part_options.part_size, limits)?;
     let checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
     Ok(Route::Parts(PartsRoute { plan, checksum, whole: None, same_boundaries: false }))
 }
 
-/// What a source promises of its bytes, as far as it can be computed while they are read.
+/// The digest that the source states for its bytes, and how to compute it while they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
+pub struct ExpectedDigest {
     /// What to compute.
     pub algorithm: DigestAlgorithm,
     /// Some: the digests of stretches of so many bytes are put together, as multipart `ETag`s and composite checksums are.
@@ -117,7 +118,7 @@ pub struct Reference {
     pub value: String,
 }
 
-impl Reference {
+impl ExpectedDigest {
     /// The strongest promise of a source of which HEAD or GET told `source`; `first_part` is the length of its part 1 where that
     /// is known.
     pub fn of(source: &ObjectMeta, first_part: Option<u64>, limits: &Limits) -> Option<Self> {
@@ -176,9 +177,9 @@ pub fn shown(algorithm: DigestAlgorithm, digest: &[u8]) -> String {
     }
 }
 
-/// Computes what a [`Reference`] asks for from bytes that come in order.
+/// Computes an [`ExpectedDigest`] from bytes that come in order.
 #[derive(Debug)]
-pub struct Stretches {
+pub struct SegmentedDigest {
     algorithm: DigestAlgorithm,
     cut: Option<u64>,
     digester: Digester,
@@ -187,9 +188,9 @@ pub struct Stretches {
     ended: Vec<Vec<u8>>,
 }
 
-impl Stretches {
+impl SegmentedDigest {
     /// Before the first byte.
-    pub fn new(reference: &Reference) -> Self {
+    pub fn new(reference: &ExpectedDigest) -> Self {
         let (algorithm, cut) = (reference.algorithm, reference.cut);
         Self { algorithm, cut, digester: Digester::new(algorithm), seen: 0, ended: Vec::new() }
     }
@@ -231,12 +232,12 @@ pub struct StreamRoute {
     /// The upload. What its full-object checksum must be is known when all was read.
     pub parts: PartsRoute,
     /// What the bytes must be.
-    pub reference: Option<Reference>,
+    pub reference: Option<ExpectedDigest>,
 }
 
 impl StreamRoute {
     /// The reference, when what it wants can be put together from its parts in any order.
-    pub fn by_parts(&self) -> Option<&Reference> {
+    pub fn by_parts(&self) -> Option<&ExpectedDigest> {
         self.reference.as_ref().filter(|reference| match (reference.cut, reference.algorithm) {
             (Some(cut), _) => cut == self.parts.plan.part_size,
             (None, DigestAlgorithm::Checksum(algorithm)) => algorithm.spans_parts(),
@@ -245,14 +246,14 @@ impl StreamRoute {
     }
 
     /// The reference, when all parts have to be computed one after another.
-    pub fn in_order(&self) -> Option<&Reference> {
+    pub fn in_order(&self) -> Option<&ExpectedDigest> {
         self.reference.as_ref().filter(|_| self.by_parts().is_none())
     }
 }
 
 /// Up to which size an object is streamed at once, when `memory` bytes of buffers are there for all.
-pub fn streams_at_once(size: u64, wishes: Wishes, limits: &Limits, memory: u64) -> bool {
-    let wish = wishes.copy_threshold.unwrap_or(limits.stream_threshold);
+pub fn streams_at_once(size: u64, part_options: PartOptions, limits: &Limits, memory: u64) -> bool {
+    let wish = part_options.copy_threshold.unwrap_or(limits.stream_threshold);
     size <= wish.min(limits.maximum_copy).min(memory / 4)
 }
 
@@ -265,8 +266,8 @@ pub fn streams_at_once(size: u64, wishes: Wishes, limits: &Limits, memory: u64) 
 /// When the object is too large to be cut.
 pub fn choose_stream(
     size: u64,
-    reference: Option<Reference>,
-    wishes: Wishes,
+    reference: Option<ExpectedDigest>,
+    part_options: PartOptions,
     limits: &Limits,
     memory: u64,
 ) -> Result<StreamRoute, PlanError> {
@@ -275,7 +276,7 @@ pub fn choose_stream(
     let boundaries = reference
         .as_ref()
         .and_then(|reference| Some((reference.cut?, reference.algorithm)))
-        .filter(|(cut, _)| *cut <= limits.stream_boundaries.min(memory / 4) && wishes.part_size.is_none());
+        .filter(|(cut, _)| *cut <= limits.stream_boundaries.min(memory / 4) && part_options.part_size.is_none());
     let full = |algorithm| Some((algorithm, ChecksumKind::FullObject));
     let parts = if let Some((part_size, algorithm)) = boundaries {
         let checksum = match algorithm {
@@ -288,7 +289,7 @@ pub fn choose_stream(
             .div_ceil(STEPS)
             .next_multiple_of(MIB)
             .clamp(limits.stream_part, limits.stream_part_grown.max(limits.stream_part));
-        let plan = plan_parts(size, Some(wishes.part_size.unwrap_or(grown)), limits)?;
+        let plan = plan_parts(size, Some(part_options.part_size.unwrap_or(grown)), limits)?;
         let checksum = match reference.as_ref().map(|reference| (reference.algorithm, reference.cut)) {
             Some((DigestAlgorithm::Checksum(algorithm), None)) if algorithm.spans_parts() => full(algorithm),
             _ => full(ChecksumAlgorithm::Crc64Nvme),
@@ -433,7 +434,7 @@ mod tests {
     }
 
     fn route(source: &ObjectMeta, first_part: Option<u64>) -> Route {
-        choose(source, first_part, Wishes::default(), &Limits::default()).unwrap()
+        choose(source, first_part, PartOptions::default(), &Limits::default()).unwrap()
     }
 
     #[test]
@@ -449,9 +450,9 @@ mod tests {
 
     #[test]
     fn small_objects_go_at_once() {
-        assert!(needs_no_look(128 * MIB, PLAIN, Wishes::default(), &Limits::default()));
-        assert!(!needs_no_look(128 * MIB + 1, PLAIN, Wishes::default(), &Limits::default()));
-        assert!(!needs_no_look(1, &format!("{PLAIN}-1"), Wishes::default(), &Limits::default()));
+        assert!(needs_no_look(128 * MIB, PLAIN, PartOptions::default(), &Limits::default()));
+        assert!(!needs_no_look(128 * MIB + 1, PLAIN, PartOptions::default(), &Limits::default()));
+        assert!(!needs_no_look(1, &format!("{PLAIN}-1"), PartOptions::default(), &Limits::default()));
         assert_eq!(route(&meta(1, "odd", None), None), Route::Copy(None));
         let checksum = Some((ChecksumAlgorithm::Crc64Nvme, "AAAA"));
         assert_eq!(
@@ -496,15 +497,15 @@ mod tests {
     #[test]
     fn wishes_win_over_evidence() {
         let limits = Limits::default();
-        let wishes = Wishes { part_size: Some(16 * MIB), copy_threshold: Some(10 * MIB) };
+        let part_options = PartOptions { part_size: Some(16 * MIB), copy_threshold: Some(10 * MIB) };
 
-        let Route::Parts(parts) = choose(&meta(100 * MIB, PLAIN, None), None, wishes, &limits).unwrap() else {
+        let Route::Parts(parts) = choose(&meta(100 * MIB, PLAIN, None), None, part_options, &limits).unwrap() else {
             panic!("not in parts")
         };
         assert_eq!(parts.plan.part_size, 16 * MIB);
 
         let source = meta(100 * MIB, &format!("{PLAIN}-13"), None);
-        let Route::Parts(parts) = choose(&source, Some(8 * MIB), wishes, &limits).unwrap() else {
+        let Route::Parts(parts) = choose(&source, Some(8 * MIB), part_options, &limits).unwrap() else {
             panic!("not in parts")
         };
         assert_eq!((parts.plan.part_size, parts.same_boundaries), (16 * MIB, false));
@@ -563,10 +564,10 @@ mod tests {
             };
             let value = if composite && parts.is_some() { "AAAA-2" } else { "AAAA" };
             let source = meta(size, &etag, full.map(|algorithm| (algorithm, value)));
-            let reference = Reference::of(&source, first_part, &limits);
-            let wishes = Wishes { part_size, copy_threshold: None };
+            let reference = ExpectedDigest::of(&source, first_part, &limits);
+            let part_options = PartOptions { part_size, copy_threshold: None };
 
-            let route = choose_stream(size, reference.clone(), wishes, &limits, memory).unwrap();
+            let route = choose_stream(size, reference.clone(), part_options, &limits, memory).unwrap();
 
             let plan = route.parts.plan;
             prop_assert_eq!(plan.size, size);
@@ -603,9 +604,9 @@ mod tests {
         ) {
             let algorithm =
                 ChecksumAlgorithm::ALL.get(which).map_or(DigestAlgorithm::Md5, |sum| DigestAlgorithm::Checksum(*sum));
-            let reference = Reference { algorithm, cut: cut.map(|cut| cut as u64), value: String::new() };
+            let reference = ExpectedDigest { algorithm, cut: cut.map(|cut| cut as u64), value: String::new() };
 
-            let mut stretches = Stretches::new(&reference);
+            let mut stretches = SegmentedDigest::new(&reference);
             let (mut rest, mut next) = (&body[..], pieces.iter().cycle());
             while !rest.is_empty() {
                 let (piece, left) = rest.split_at((*next.next().unwrap()).min(rest.len()));
@@ -635,7 +636,7 @@ mod tests {
             let etag = parts.map_or(PLAIN.to_owned(), |(n, _)| format!("{PLAIN}-{n}"));
             let source = meta(size, &etag, full.then_some((ChecksumAlgorithm::Crc64Nvme, "AAAA")));
             let limits = Limits::default();
-            match choose(&source, parts.map(|(_, p)| p), Wishes { part_size, copy_threshold }, &limits).unwrap() {
+            match choose(&source, parts.map(|(_, p)| p), PartOptions { part_size, copy_threshold }, &limits).unwrap() {
                 Route::Copy(_) => prop_assert!(size <= limits.maximum_copy),
                 Route::Parts(route) => {
                     prop_assert_eq!(route.plan.size, size);

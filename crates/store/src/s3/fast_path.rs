@@ -4,7 +4,7 @@
 //! (`docs/performance.md`). Here it is built and signed by hand, and everything else is what the SDK's requests use: the
 //! connections (`super::transport`; GETs and PUTs have their own, `super::http1`), the chain of credentials, the rules from bucket
 //! and region to address, the signing algorithm and the XML reader. What those rules do not answer with an ordinary address and
-//! signature (ARNs, directory buckets, outposts) goes through the SDK: [`Direct::home`] says which. The decisions and their
+//! signature (ARNs, directory buckets, outposts) goes through the SDK: [`FastPath::bucket_endpoint`] says which. The decisions and their
 //! figures are in `docs/adr/20261121-copies-without-the-sdk.md` and `docs/adr/20261122-downloads.md`.
 
 use std::borrow::Cow;
@@ -38,7 +38,7 @@ use super::convert::{
     without_output,
 };
 use super::credentials::KeptCredentials;
-use super::http1::{Connections, Incoming};
+use super::http1::{HttpConnections, Incoming};
 use super::sign::{Payload, Signer, ToSign};
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::StoreError;
@@ -76,7 +76,7 @@ pub(super) struct Common {
     /// The SDK's connections to the service.
     pub(super) connector: SharedHttpConnector,
     /// Connections for what has bodies.
-    pub(super) connections: Arc<Connections>,
+    pub(super) connections: Arc<HttpConnections>,
     /// None: requests go out unsigned.
     pub(super) credentials: Option<KeptCredentials>,
     /// All but bucket and region.
@@ -88,23 +88,23 @@ pub(super) struct Common {
 }
 
 /// Makes requests to one region.
-pub(super) struct Direct {
+pub(super) struct FastPath {
     common: Common,
     region: String,
     signer: Signer,
     /// By bucket; None for those that only the SDK can serve.
-    homes: RwLock<HashMap<String, Option<Arc<Home>>>>,
+    endpoints: RwLock<HashMap<String, Option<Arc<BucketEndpoint>>>>,
 }
 
-/// Where a bucket is.
+/// Address and signing region of a bucket.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct BucketEndpoint {
     /// Up to the slash before the key.
     url: String,
     signing_region: String,
 }
 
-impl Home {
+impl BucketEndpoint {
     /// Address of an object, its key byte for byte.
     pub(super) fn address(&self, key: &str) -> String {
         format!("{}/{}", self.url, path(key))
@@ -113,30 +113,30 @@ impl Home {
 
 /// A request before it is signed.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct UnsignedRequest<'a> {
     method: &'static str,
     url: &'a str,
     headers: &'a RequestHeaders,
     payload: Payload,
 }
 
-/// A request that can be sent.
-struct Ready {
+/// A signed request that can be sent.
+struct SignedRequest {
     request: HttpRequest,
     uri: Uri,
     /// The time in its signature.
     signed_at: SystemTime,
 }
 
-/// What a request is about, as errors name it.
+/// Operation, bucket and key, as errors name them.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct ErrorContext<'a> {
     pub(super) operation: &'static str,
     pub(super) bucket: &'a str,
     pub(super) key: &'a str,
 }
 
-impl About<'_> {
+impl ErrorContext<'_> {
     fn failed(self, code: &str, status: Option<u16>) -> StoreError {
         StoreError::new(self.operation, self.bucket, Some(self.key), code, status)
     }
@@ -153,22 +153,22 @@ pub(super) struct WriteAnswer {
     pub(super) opaque_etag: bool,
 }
 
-/// An answer whose body is on its way.
-pub(super) struct Coming {
+/// A reply whose body is still being received.
+pub(super) struct PendingReply {
     status: u16,
     pub(super) headers: Headers,
-    pub(super) body: Came,
+    pub(super) body: BodyReader,
 }
 
-/// A body, by the way it comes.
-pub(super) enum Came {
+/// The body of a reply, by the connection that it comes over.
+pub(super) enum BodyReader {
     /// Over a connection of ours.
-    Direct(Incoming),
+    FastPath(Incoming),
     /// Through the SDK.
     Sdk(Pin<Box<dyn AsyncRead + Send>>),
 }
 
-impl Came {
+impl BodyReader {
     pub(super) fn by_sdk(body: ByteStream) -> Self {
         Self::Sdk(Box::pin(body.into_async_read()))
     }
@@ -176,7 +176,7 @@ impl Came {
     /// Append the next bytes, `at_most` so many; 0: that was all.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
         match self {
-            Self::Direct(incoming) => incoming.read(into, at_most).await,
+            Self::FastPath(incoming) => incoming.read(into, at_most).await,
             Self::Sdk(body) => {
                 into.reserve(at_most);
                 poll_fn(|cx| poll_read_buf(body.as_mut(), cx, &mut (&mut *into).limit(at_most))).await
@@ -192,26 +192,29 @@ struct Answer {
     body: Vec<u8>,
 }
 
-impl Direct {
+impl FastPath {
     pub(super) fn new(common: Common, region: &str) -> Self {
-        Self { common, region: region.to_owned(), signer: Signer::default(), homes: RwLock::default() }
+        Self { common, region: region.to_owned(), signer: Signer::default(), endpoints: RwLock::default() }
     }
 
     /// Where a bucket's objects are. None: only the SDK can reach it, or knows what is wrong with it.
-    pub(super) async fn home(&self, bucket: &str, key: &str) -> Option<Arc<Home>> {
+    pub(super) async fn bucket_endpoint(&self, bucket: &str, key: &str) -> Option<Arc<BucketEndpoint>> {
         // The SDK refuses such keys, and says why.
         if key.trim().is_empty() {
             return None;
         }
-        if let Some(known) = self.homes.read().unwrap_or_else(PoisonError::into_inner).get(bucket) {
+        if let Some(known) = self.endpoints.read().unwrap_or_else(PoisonError::into_inner).get(bucket) {
             return known.clone();
         }
-        let home = self.resolve(bucket).await.map(Arc::new);
-        self.homes.write().unwrap_or_else(PoisonError::into_inner).insert(bucket.to_owned(), home.clone());
-        home
+        let bucket_endpoint = self.resolve(bucket).await.map(Arc::new);
+        self.endpoints
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(bucket.to_owned(), bucket_endpoint.clone());
+        bucket_endpoint
     }
 
-    async fn resolve(&self, bucket: &str) -> Option<Home> {
+    async fn resolve(&self, bucket: &str) -> Option<BucketEndpoint> {
         if bucket.trim().is_empty() {
             return None;
         }
@@ -225,23 +228,23 @@ impl Direct {
             return None;
         }
         let signing_region = says("signingRegion").unwrap_or(&self.region).to_owned();
-        Some(Home { url: endpoint.url().trim_end_matches('/').to_owned(), signing_region })
+        Some(BucketEndpoint { url: endpoint.url().trim_end_matches('/').to_owned(), signing_region })
     }
 
     /// Send a copy: PUT without a body. `query` starts with its question mark, or is empty; `element` is the root of a success.
     pub(super) async fn copy(
         &self,
-        home: &Home,
-        about: About<'_>,
+        bucket_endpoint: &BucketEndpoint,
+        about: ErrorContext<'_>,
         query: &str,
         headers: &RequestHeaders,
         element: &str,
     ) -> Result<WriteAnswer> {
-        let url = home.address(about.key) + query;
+        let url = bucket_endpoint.address(about.key) + query;
         let mut corrected = false;
         loop {
-            let asked = Asked { method: "PUT", url: &url, headers, payload: Payload::Empty };
-            let Ready { request, signed_at, .. } = self.signed(home, about, asked).await?;
+            let asked = UnsignedRequest { method: "PUT", url: &url, headers, payload: Payload::Empty };
+            let SignedRequest { request, signed_at, .. } = self.signed(bucket_endpoint, about, asked).await?;
             let answer = read(about, self.send(about, request).await?).await?;
             if !corrected && answer.status == 403 && self.learn_skew(&answer.headers, signed_at) {
                 corrected = true;
@@ -254,41 +257,53 @@ impl Direct {
     /// Ask for an object, or a range of one.
     pub(super) async fn get(
         &self,
-        home: &Home,
-        about: About<'_>,
+        bucket_endpoint: &BucketEndpoint,
+        about: ErrorContext<'_>,
         query: &str,
         headers: &RequestHeaders,
-    ) -> Result<Coming> {
-        let asked = Asked { method: "GET", url: &(home.address(about.key) + query), headers, payload: Payload::Empty };
-        self.ask(home, about, asked, Bytes::new()).await
+    ) -> Result<PendingReply> {
+        let asked = UnsignedRequest {
+            method: "GET",
+            url: &(bucket_endpoint.address(about.key) + query),
+            headers,
+            payload: Payload::Empty,
+        };
+        self.ask(bucket_endpoint, about, asked, Bytes::new()).await
     }
 
     /// Write an object, or a part of one.
     pub(super) async fn put(
         &self,
-        home: &Home,
-        about: About<'_>,
+        bucket_endpoint: &BucketEndpoint,
+        about: ErrorContext<'_>,
         query: &str,
         headers: &RequestHeaders,
         body: Bytes,
     ) -> Result<WriteAnswer> {
         // A checksum covers the body: hashing it once more for the signature would cost ten times as much.
         let payload = if self.common.sign_bodies { Payload::digest(&body) } else { Payload::Unsigned };
-        let asked = Asked { method: "PUT", url: &(home.address(about.key) + query), headers, payload };
-        let Coming { status, headers, body } = self.ask(home, about, asked, body).await?;
+        let asked =
+            UnsignedRequest { method: "PUT", url: &(bucket_endpoint.address(about.key) + query), headers, payload };
+        let PendingReply { status, headers, body } = self.ask(bucket_endpoint, about, asked, body).await?;
         read_all(about, status, body).await?;
         Ok(written(&headers))
     }
 
     /// Send a request that has a body, or whose answer has one. Any status but a success is an error.
-    async fn ask(&self, home: &Home, about: About<'_>, asked: Asked<'_>, body: Bytes) -> Result<Coming> {
+    async fn ask(
+        &self,
+        bucket_endpoint: &BucketEndpoint,
+        about: ErrorContext<'_>,
+        asked: UnsignedRequest<'_>,
+        body: Bytes,
+    ) -> Result<PendingReply> {
         let mut corrected = false;
         loop {
-            let ready = self.signed(home, about, asked).await?;
+            let ready = self.signed(bucket_endpoint, about, asked).await?;
             let signed_at = ready.signed_at;
-            let Coming { status, headers, body: came } = self.exchange(about, ready, body.clone()).await?;
+            let PendingReply { status, headers, body: came } = self.exchange(about, ready, body.clone()).await?;
             if (200..300).contains(&status) {
-                return Ok(Coming { status, headers, body: came });
+                return Ok(PendingReply { status, headers, body: came });
             }
             let answer = Answer { status, headers, body: read_all(about, status, came).await? };
             if !corrected && status == 403 && self.learn_skew(&answer.headers, signed_at) {
@@ -300,21 +315,26 @@ impl Direct {
     }
 
     /// Over a connection of ours, or through the proxy. Whatever the status.
-    async fn exchange(&self, about: About<'_>, ready: Ready, body: Bytes) -> Result<Coming> {
-        let Ready { mut request, uri, .. } = ready;
+    async fn exchange(&self, about: ErrorContext<'_>, ready: SignedRequest, body: Bytes) -> Result<PendingReply> {
+        let SignedRequest { mut request, uri, .. } = ready;
         if self.common.connections.is_proxied(&uri) {
             *request.body_mut() = SdkBody::from(body);
             let response = self.send(about, request).await?;
             let (status, headers) = (response.status().as_u16(), response.headers().clone());
-            let body = Came::by_sdk(ByteStream::new(response.into_body()));
-            return Ok(Coming { status, headers, body });
+            let body = BodyReader::by_sdk(ByteStream::new(response.into_body()));
+            return Ok(PendingReply { status, headers, body });
         }
         let answer = self.common.connections.send(&request, &uri, body).await.map_err(|error| unsent(about, &error))?;
-        Ok(Coming { status: answer.status, headers: answer.headers, body: Came::Direct(answer.body) })
+        Ok(PendingReply { status: answer.status, headers: answer.headers, body: BodyReader::FastPath(answer.body) })
     }
 
     /// A request, signed as of now.
-    async fn signed(&self, home: &Home, about: About<'_>, asked: Asked<'_>) -> Result<Ready> {
+    async fn signed(
+        &self,
+        bucket_endpoint: &BucketEndpoint,
+        about: ErrorContext<'_>,
+        asked: UnsignedRequest<'_>,
+    ) -> Result<SignedRequest> {
         let credentials = match &self.common.credentials {
             None => None,
             Some(credentials) => Some(credentials.now().await.map_err(|error| {
@@ -323,15 +343,15 @@ impl Direct {
         };
         let signed_at = self.service_time(SystemTime::now());
         let (request, uri) = self
-            .request(home, asked, credentials.as_ref(), signed_at)
+            .request(bucket_endpoint, asked, credentials.as_ref(), signed_at)
             .map_err(|text| about.failed("InvalidRequest", None).with_message(text))?;
-        Ok(Ready { request, uri, signed_at })
+        Ok(SignedRequest { request, uri, signed_at })
     }
 
     fn request(
         &self,
-        home: &Home,
-        Asked { method, url, headers, payload }: Asked<'_>,
+        bucket_endpoint: &BucketEndpoint,
+        UnsignedRequest { method, url, headers, payload }: UnsignedRequest<'_>,
         credentials: Option<&Credentials>,
         time: SystemTime,
     ) -> std::result::Result<(HttpRequest, Uri), String> {
@@ -346,14 +366,14 @@ impl Direct {
         to_send.insert("user-agent", USER_AGENT);
         if let Some(credentials) = credentials {
             let asked = ToSign { method, uri: &uri, headers: &headers.0, payload };
-            for (name, value) in self.signer.sign(&asked, credentials, &home.signing_region, time) {
+            for (name, value) in self.signer.sign(&asked, credentials, &bucket_endpoint.signing_region, time) {
                 to_send.try_insert(name, value).map_err(|_| format!("{name} holds what no header can"))?;
             }
         }
         Ok((request, uri))
     }
 
-    async fn send(&self, about: About<'_>, request: HttpRequest) -> Result<HttpResponse> {
+    async fn send(&self, about: ErrorContext<'_>, request: HttpRequest) -> Result<HttpResponse> {
         self.common.connector.call(request).await.map_err(|error| unsent(about, &error))
     }
 
@@ -398,20 +418,20 @@ fn written(headers: &Headers) -> WriteAnswer {
 }
 
 /// A request that got no answer.
-fn unsent(about: About<'_>, error: &ConnectorError) -> StoreError {
+fn unsent(about: ErrorContext<'_>, error: &ConnectorError) -> StoreError {
     let code = if error.is_user() { "InvalidRequest" } else { transport_code(error) };
     about.failed(code, None).with_message(chain(error))
 }
 
 /// The answer with its whole body.
-async fn read(about: About<'_>, response: HttpResponse) -> Result<Answer> {
+async fn read(about: ErrorContext<'_>, response: HttpResponse) -> Result<Answer> {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
-    let body = read_all(about, status, Came::by_sdk(ByteStream::new(response.into_body()))).await?;
+    let body = read_all(about, status, BodyReader::by_sdk(ByteStream::new(response.into_body()))).await?;
     Ok(Answer { status, headers, body })
 }
 
-async fn read_all(about: About<'_>, status: u16, mut body: Came) -> Result<Vec<u8>> {
+async fn read_all(about: ErrorContext<'_>, status: u16, mut body: BodyReader) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     loop {
         match body.read(&mut all, ANSWER).await {
@@ -430,7 +450,7 @@ async fn read_all(about: About<'_>, status: u16, mut body: Came) -> Result<Vec<u
 
 impl Answer {
     /// What the answer says: a success that is none is an error, whatever its status.
-    fn copied(self, about: About<'_>, element: &str) -> Result<WriteAnswer> {
+    fn copied(self, about: ErrorContext<'_>, element: &str) -> Result<WriteAnswer> {
         if self.status >= 300 {
             return Err(self.refused(about));
         }
@@ -469,11 +489,11 @@ impl Answer {
     }
 
     /// What the body of a refusal says. What is no XML has no code.
-    fn refused(&self, about: About<'_>) -> StoreError {
+    fn refused(&self, about: ErrorContext<'_>) -> StoreError {
         self.failed(about, XmlReply::read(&self.body).unwrap_or_default())
     }
 
-    fn failed(&self, about: About<'_>, told: XmlReply) -> StoreError {
+    fn failed(&self, about: ErrorContext<'_>, told: XmlReply) -> StoreError {
         let mut failed = match &told.code {
             Some(code) if !code.is_empty() => about.failed(code, Some(self.status)),
             _ if self.status < 300 => about.failed(code::MALFORMED, Some(self.status)),

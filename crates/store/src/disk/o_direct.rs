@@ -25,12 +25,12 @@ const XFS: u64 = 0x5846_5342;
 
 /// A second handle to a file, for whole blocks.
 #[derive(Debug)]
-pub(super) struct Direct {
+pub(super) struct DirectFile {
     pub(super) file: OwnedFd,
     refused: AtomicBool,
 }
 
-impl Direct {
+impl DirectFile {
     /// None where the file system is none for it.
     pub(super) fn open(file: &OwnedFd, folder: &OwnedFd, name: &str) -> Option<Self> {
         if !takes_blocks(file) {
@@ -165,11 +165,11 @@ mod tests {
     use super::*;
 
     /// A file, and a handle of the other kind where there is one.
-    fn file(folder: &std::path::Path) -> (OwnedFd, Option<Direct>) {
+    fn file(folder: &std::path::Path) -> (OwnedFd, Option<DirectFile>) {
         let path = folder.join("bytes");
         let file = std::fs::File::options().read(true).write(true).create_new(true).open(path).unwrap();
         let opened = OwnedFd::from(std::fs::File::open(folder).unwrap());
-        let direct = Direct::open(&OwnedFd::from(file.try_clone().unwrap()), &opened, "bytes");
+        let direct = DirectFile::open(&OwnedFd::from(file.try_clone().unwrap()), &opened, "bytes");
         (file.into(), direct)
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::JobId;
+use super::FlowId;
 use super::fair_queue::FairQueue;
 
 /// At a time: the next one's parts are on their way while the last parts of others are, and while the service puts others together.
@@ -15,24 +15,24 @@ const AT_A_TIME: usize = 4;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct MultipartSlots {
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     free: usize,
-    waiting: FairQueue<JobId, oneshot::Sender<StreamPermit>>,
+    waiting: FairQueue<FlowId, oneshot::Sender<MultipartPermit>>,
 }
 
 /// The right to read one object in parts. Given back when it is dropped.
 #[derive(Debug)]
-pub struct StreamPermit {
-    streams: Arc<Streams>,
+pub struct MultipartPermit {
+    streams: Arc<MultipartSlots>,
     held: bool,
 }
 
-impl Drop for StreamPermit {
+impl Drop for MultipartPermit {
     fn drop(&mut self) {
         if self.held {
             self.streams.end();
@@ -40,19 +40,19 @@ impl Drop for StreamPermit {
     }
 }
 
-impl Default for Streams {
+impl Default for MultipartSlots {
     fn default() -> Self {
         Self { state: Mutex::new(State { free: AT_A_TIME, waiting: FairQueue::default() }) }
     }
 }
 
-impl Streams {
+impl MultipartSlots {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wait for the right.
-    pub(super) async fn turn(self: &Arc<Self>, job: JobId) -> StreamPermit {
+    pub(super) async fn turn(self: &Arc<Self>, job: FlowId) -> MultipartPermit {
         let (wake, woken) = oneshot::channel();
         {
             let mut state = self.state();
@@ -60,7 +60,7 @@ impl Streams {
             self.start(&mut state);
         }
         // The sender stays in the queue until it is used.
-        woken.await.unwrap_or_else(|_| StreamPermit { streams: Arc::clone(self), held: false })
+        woken.await.unwrap_or_else(|_| MultipartPermit { streams: Arc::clone(self), held: false })
     }
 
     fn end(self: &Arc<Self>) {
@@ -73,7 +73,7 @@ impl Streams {
         while state.free > 0
             && let Some(wake) = state.waiting.pop()
         {
-            match wake.send(StreamPermit { streams: Arc::clone(self), held: true }) {
+            match wake.send(MultipartPermit { streams: Arc::clone(self), held: true }) {
                 Ok(()) => state.free -= 1,
                 // Who waited has gone. Dropping it as it is would take the lock again.
                 Err(mut permit) => permit.held = false,
@@ -88,12 +88,12 @@ mod tests {
 
     use super::*;
 
-    const BIG: JobId = JobId(1);
-    const SMALL: JobId = JobId(2);
+    const BIG: FlowId = FlowId(1);
+    const SMALL: FlowId = FlowId(2);
 
     #[tokio::test]
     async fn a_few_at_a_time_and_jobs_in_turn() {
-        let streams = Arc::new(Streams::default());
+        let streams = Arc::new(MultipartSlots::default());
         let mut under_way = Vec::new();
         for _ in 0..AT_A_TIME {
             under_way.push(streams.turn(BIG).await);

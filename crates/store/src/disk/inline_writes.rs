@@ -16,13 +16,13 @@ const SHARE: u32 = 4;
 const AT_ONCE: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct InlineWrites {
     begun: Instant,
     /// When all that was waited will be the allowed share of the time: microseconds after `begun`.
     even_at: AtomicU64,
 }
 
-impl Pace {
+impl InlineWrites {
     pub(super) fn new() -> Self {
         Self { begun: Instant::now(), even_at: AtomicU64::new(0) }
     }
@@ -62,7 +62,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     /// Of all writes, those that are made here, each lasting so long; from when on, and until when.
-    fn made_here(pace: &Pace, lasting: Duration, from: Duration, until: Duration) -> u32 {
+    fn made_here(pace: &InlineWrites, lasting: Duration, from: Duration, until: Duration) -> u32 {
         let (mut at, mut here) = (from, 0);
         while at < until {
             if pace.may(at) {
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn quick_writes_are_all_made_here() {
-        assert_eq!(made_here(&Pace::new(), COPYING, Duration::ZERO, 10_000 * MS), 10_000);
+        assert_eq!(made_here(&InlineWrites::new(), COPYING, Duration::ZERO, 10_000 * MS), 10_000);
     }
 
     #[test]
     fn a_pause_now_and_then_changes_nothing() {
-        let pace = Pace::new();
+        let pace = InlineWrites::new();
         for second in 0..60 {
             let at = second * 1000 * MS;
             assert!(pace.may(at));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn writes_that_always_wait_are_made_here_for_a_quarter_of_the_time() {
-        let pace = Pace::new();
+        let pace = InlineWrites::new();
         let (all, one) = (60_000 * MS, 49 * MS);
 
         let waited = made_here(&pace, one + COPYING, Duration::ZERO, all) * one;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn when_the_disk_is_quick_again_so_are_we() {
-        let pace = Pace::new();
+        let pace = InlineWrites::new();
         made_here(&pace, 200 * MS, Duration::ZERO, 60_000 * MS);
 
         assert!(made_here(&pace, COPYING, 60_000 * MS, 70_000 * MS) > 7_000);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_may_not_be_written_here_is_given_back_undone() {
-        let pace = Pace::new();
+        let pace = InlineWrites::new();
         pace.took(Duration::ZERO, 10_000 * MS);
         let mut done = false;
 
