@@ -265,6 +265,10 @@ bench-transfer: build tools ## move files up and down side by side: Seqferry, s5
 bench-pipelines: build tools nextflow-tools nextflow-plugin ## stage 2,000 files for Nextflow: plugin, aws, s5cmd, seqferry aws (options: ARGS="--help")
 	$(BIN)/python benches/bench_pipelines.py $(ARGS)
 
+.PHONY: bench-mount
+bench-mount: build tools ## read a mounted bucket side by side: Seqferry, mount-s3, rclone, s3fs, geesefs (options: ARGS="--help")
+	$(BIN)/python benches/bench_mount.py $(ARGS)
+
 .PHONY: bench-paper
 bench-paper: build $(TOOLS)/s3sim ## replay the S3Mirror paper's table on the simulator, with its peers (options: ARGS="--help")
 	$(BIN)/python benches/bench_paper.py $(ARGS)

@@ -129,6 +129,19 @@ BENCHES: Final = (
         ours=("--ours",),
     ),
     Bench(
+        "mount",
+        "A bucket as a folder, side by side",
+        "bench_mount.py",
+        proves="What ordinary programs wait for on a mounted bucket, and how many requests, bytes, CPU seconds and how "
+        "much memory that costs each mount, beside its peers: cold, warm and after a remount, with and without delay. "
+        "What was read is compared with what was stored.",
+        cannot="The delay is the same for each reply and the relay has no limit of bandwidth, so fetching too much "
+        "costs less time here than on a line. Server, relay and mounts share the cores.",
+        rounds=2,
+        quick=("--quick", "--delay", "0"),
+        ours=("--only", "seqferry"),
+    ),
+    Bench(
         "simulator",
         "What the simulator itself takes",
         "bench_simulator.py",

@@ -28,6 +28,7 @@ NEEDED = {
     "paper": True,
     "million": True,
     "pipelines": False,
+    "mount": False,
     "simulator": False,
 }
 """The benches, and whether S3 is simulated in them."""

@@ -67,6 +67,10 @@ class Mounter:
         run([seqferry(), "mount", uri, mount.directory, *options], environment=mount.environment)
         return mount
 
+    def adopt(self, server: Server, directory: Path) -> Mount:
+        """A folder that a command of the test mounts with this environment."""
+        return self._new(server, directory)
+
     def foreground(
         self, server: Server, uri: str, *options: str, directory: Path | None = None
     ) -> tuple[Mount, Running]:

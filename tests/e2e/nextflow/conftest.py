@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from example_pipeline import EXAMPLE, REFERENCES, SAMPLES
 from nextflow_process import VERSIONS, Nextflow, bash_functions
 
+from support.mounts import Mounter, missing_fuse
 from support.processes import seqferry
-from support.run import MissingToolError, Run
+from support.run import ROOT, MissingToolError, Run
 from support.servers import S3Server
 
 
@@ -66,3 +70,48 @@ def bucket(s3server: S3Server, make_bucket: Callable[..., str]) -> str:
 def events() -> Callable[[str], list[dict[str, Any]]]:
     """``events(text)``: lines of JSON as values."""
     return lambda text: [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="session")
+def plugins(run: Run) -> Path:
+    """A plugins folder with what `make nextflow-plugin` has built, unpacked."""
+    built = sorted((ROOT / "dist").glob("nf-seqferry-*.zip"))
+    if not built:
+        hint = "(Debian: apt-get install maven openjdk-17-jdk-headless)"
+        _skip(MissingToolError(f"the plugin is not built: run `make nextflow-plugin` {hint}"))
+    folder = run.folder / f"plugins-{os.getpid()}"
+    with zipfile.ZipFile(built[-1]) as archive:
+        archive.extractall(folder / built[-1].stem)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data(run: Run) -> Path:
+    """The example's FASTQs and reference files."""
+
+    def make() -> dict[str, str]:
+        folder = run.folder / "pipeline-data"
+        command = [sys.executable, EXAMPLE / "make_data.py", folder, str(SAMPLES), str(REFERENCES)]
+        subprocess.run(command, check=True, timeout=60)
+        return {"folder": str(folder)}
+
+    return Path(run.once("pipeline-data", make)["folder"])
+
+
+@pytest.fixture(scope="session")
+def newest(run: Run) -> Nextflow:
+    """For what does not depend on the version."""
+    try:
+        return Nextflow.find(VERSIONS[-1], run)
+    except MissingToolError as missing:
+        _skip(missing)
+
+
+@pytest.fixture
+def mounter(tmp_path: Path) -> Iterator[Mounter]:
+    """Mounts that are gone with the test."""
+    if (missing := missing_fuse()) is not None:
+        _skip(MissingToolError(missing))
+    made = Mounter(tmp_path)
+    yield made
+    made.close()

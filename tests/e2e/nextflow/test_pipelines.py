@@ -4,68 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from example_pipeline import EXAMPLE, EXPECTED, REFERENCES, SAMPLES, published, rows, upload
 from nextflow_process import VERSIONS, Nextflow
 
 from support.processes import seqferry
 from support.proxy import Proxy, access_denied
-from support.run import ROOT, MissingToolError, Run
 from support.servers import S3Server
-
-_EXAMPLE = ROOT / "examples" / "nextflow"
-_SAMPLES = 3
-_REFERENCES = 60
-
-
-@pytest.fixture(scope="session")
-def plugins(run: Run) -> Path:
-    """A plugins folder with what `make nextflow-plugin` has built, unpacked."""
-    built = sorted((ROOT / "dist").glob("nf-seqferry-*.zip"))
-    if not built:
-        hint = "(Debian: apt-get install maven openjdk-17-jdk-headless)"
-        missing = f"the plugin is not built: run `make nextflow-plugin` {hint}"
-        if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
-    folder = run.folder / f"plugins-{os.getpid()}"
-    with zipfile.ZipFile(built[-1]) as archive:
-        archive.extractall(folder / built[-1].stem)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def data(run: Run) -> Path:
-    """The example's FASTQs and reference files."""
-
-    def make() -> dict[str, str]:
-        folder = run.folder / "pipeline-data"
-        command = [sys.executable, _EXAMPLE / "make_data.py", folder, str(_SAMPLES), str(_REFERENCES)]
-        subprocess.run(command, check=True, timeout=60)
-        return {"folder": str(folder)}
-
-    return Path(run.once("pipeline-data", make)["folder"])
-
-
-@pytest.fixture(scope="session")
-def newest(run: Run) -> Nextflow:
-    """For what does not depend on the version."""
-    try:
-        return Nextflow.find(VERSIONS[-1], run)
-    except MissingToolError as missing:
-        if os.environ.get("SEQFERRY_REQUIRE_SERVERS") == "1":
-            pytest.fail(str(missing), pytrace=False)
-        pytest.skip(str(missing))
-
-
-def _upload(server: S3Server, folder: Path, target: str) -> None:
-    command = [seqferry(), "aws", "s3", "cp", "--only-show-errors", "--recursive", folder, target]
-    subprocess.run(command, check=True, env={**os.environ, **server.environment()}, timeout=60)
 
 
 def _environment(server: S3Server, plugins: Path) -> dict[str, str]:
@@ -74,14 +23,7 @@ def _environment(server: S3Server, plugins: Path) -> dict[str, str]:
 
 def _table(server: S3Server, bucket: str, key: str) -> list[list[str]]:
     text = server.client(server.user).get_object(Bucket=bucket, Key=key)["Body"].read().decode()
-    return [line.split("\t") for line in text.splitlines()]
-
-
-_EXPECTED = [
-    [f"sample{sample}_R{mate}.fastq.gz", str(200 + sample), str(75 * (200 + sample)), str(_REFERENCES)]
-    for sample in range(_SAMPLES)
-    for mate in (1, 2)
-]
+    return rows(text)
 
 
 def test_the_example_runs_unchanged_on_s3_and_resumes(
@@ -97,9 +39,9 @@ def test_the_example_runs_unchanged_on_s3_and_resumes(
     # Each version on one of the servers: a run takes seconds, and both versions ask the same of the helper.
     s3server: S3Server = request.getfixturevalue("versitygw" if nextflow.version == VERSIONS[0] else "seaweedfs")
     bucket = make_bucket(s3server)
-    _upload(s3server, data, f"s3://{bucket}/data")
+    upload(s3server, data, f"s3://{bucket}/data")
     proxy = make_proxy(s3server)
-    arguments = ["-c", _EXAMPLE / "seqferry.config", "run", _EXAMPLE / "main.nf"]
+    arguments = ["-c", EXAMPLE / "seqferry.config", "run", EXAMPLE / "main.nf"]
     arguments += ["--reads", f"s3://{bucket}/data/reads", "--reference", f"s3://{bucket}/data/reference"]
     arguments += ["--results", f"s3://{bucket}/results"]
     environment = _environment(proxy.server, plugins)
@@ -110,21 +52,21 @@ def test_the_example_runs_unchanged_on_s3_and_resumes(
 
     assert done.returncode == 0, done.stdout + done.stderr
     print(f"Nextflow {nextflow.version} with the plugin on {s3server.kind}: {time.monotonic() - began:.1f} s")
-    assert _table(s3server, bucket, "results/table/all samples.tsv") == _EXPECTED
+    assert _table(s3server, bucket, "results/table/all samples.tsv") == EXPECTED
     client = s3server.client(s3server.user)
     found = {entry["Key"] for entry in client.list_objects_v2(Bucket=bucket, Prefix="results/")["Contents"]}
-    samples = {f"results/table/samples/sample{number}.tsv" for number in range(_SAMPLES)}
+    samples = {f"results/table/samples/sample{number}.tsv" for number in range(SAMPLES)}
     assert found == {"results/table/all samples.tsv", *samples}
     # One GET for each object that is staged, and no HEAD for each file of a folder.
-    assert len(proxy.log("GetObject")) == 2 * _SAMPLES + _REFERENCES
-    assert len(proxy.log("HeadObject")) < _REFERENCES
+    assert len(proxy.log("GetObject")) == 2 * SAMPLES + REFERENCES
+    assert len(proxy.log("HeadObject")) < REFERENCES
 
     proxy.clear_log()
     done = nextflow.run(*arguments, "-resume", cwd=tmp_path, environment=environment)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Submitted process" not in done.stdout
-    assert done.stdout.count("Cached process") == _SAMPLES + 1
+    assert done.stdout.count("Cached process") == SAMPLES + 1
     assert proxy.log("GetObject") == []
 
 
@@ -132,7 +74,7 @@ def test_a_folder_that_was_staged_before_gives_the_same(
     newest: Nextflow, data: Path, versitygw: S3Server, make_bucket: Callable[..., str], tmp_path: Path
 ) -> None:
     bucket = make_bucket(versitygw)
-    _upload(versitygw, data, f"s3://{bucket}/data")
+    upload(versitygw, data, f"s3://{bucket}/data")
     staged = tmp_path / "staged"
     environment = {**os.environ, **versitygw.environment(), "SEQFERRY_STATE_DIR": str(tmp_path / "state")}
     began = time.monotonic()
@@ -140,35 +82,34 @@ def test_a_folder_that_was_staged_before_gives_the_same(
     subprocess.run(command, check=True, env=environment, timeout=120)
     places = ["--reads", staged / "reads", "--reference", staged / "reference", "--results", tmp_path / "results"]
 
-    done = newest.run("run", _EXAMPLE / "main.nf", *places, cwd=tmp_path, environment={})
+    done = newest.run("run", EXAMPLE / "main.nf", *places, cwd=tmp_path, environment={})
 
     assert done.returncode == 0, done.stdout + done.stderr
     print(f"staged before the run: {time.monotonic() - began:.1f} s")
-    text = (tmp_path / "results" / "table" / "all samples.tsv").read_text()
-    assert [line.split("\t") for line in text.splitlines()] == _EXPECTED
+    assert published(tmp_path / "results") == EXPECTED
 
 
 def test_each_task_fetches_its_own_inputs_before_it_begins(
     newest: Nextflow, prefix: Path, data: Path, versitygw: S3Server, make_bucket: Callable[..., str], tmp_path: Path
 ) -> None:
     bucket = make_bucket(versitygw)
-    for sample in range(_SAMPLES):
+    for sample in range(SAMPLES):
         for mate in (1, 2):
             name = f"sample{sample}_R{mate}.fastq.gz"
             body = (data / "reads" / name).read_bytes()
             versitygw.client(versitygw.user).put_object(Bucket=bucket, Key=f"reads/sample{sample}/{name}", Body=body)
-    arguments = ["--reads", f"s3://{bucket}/reads", "--samples", ",".join(f"sample{n}" for n in range(_SAMPLES))]
+    arguments = ["--reads", f"s3://{bucket}/reads", "--samples", ",".join(f"sample{n}" for n in range(SAMPLES))]
     arguments += ["--aws", str(prefix / "bin" / "aws"), "--results", str(tmp_path / "results")]
 
     began = time.monotonic()
     done = newest.run(
-        "run", _EXAMPLE / "before_script.nf", *arguments, cwd=tmp_path, environment=versitygw.environment()
+        "run", EXAMPLE / "before_script.nf", *arguments, cwd=tmp_path, environment=versitygw.environment()
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
     print(f"with beforeScript: {time.monotonic() - began:.1f} s")
     text = (tmp_path / "results" / "all samples.tsv").read_text()
-    assert [line.split("\t") for line in text.splitlines()] == [row[:3] for row in _EXPECTED]
+    assert rows(text) == [row[:3] for row in EXPECTED]
 
 
 def test_a_denied_input_ends_the_run_with_its_cause(
@@ -181,10 +122,10 @@ def test_a_denied_input_ends_the_run_with_its_cause(
     tmp_path: Path,
 ) -> None:
     bucket = make_bucket(versitygw)
-    _upload(versitygw, data, f"s3://{bucket}/data")
+    upload(versitygw, data, f"s3://{bucket}/data")
     proxy = make_proxy(versitygw)
     proxy.rule("GetObject", access_denied(), key="data/reference/chr1/*")
-    arguments = ["-c", _EXAMPLE / "seqferry.config", "run", _EXAMPLE / "main.nf"]
+    arguments = ["-c", EXAMPLE / "seqferry.config", "run", EXAMPLE / "main.nf"]
     arguments += ["--reads", f"s3://{bucket}/data/reads", "--reference", f"s3://{bucket}/data/reference"]
 
     done = newest.run(*arguments, cwd=tmp_path, environment=_environment(proxy.server, plugins))
@@ -192,8 +133,8 @@ def test_a_denied_input_ends_the_run_with_its_cause(
     assert done.returncode != 0
     log = (tmp_path / ".nextflow.log").read_text()
     assert f"Can't stage file s3://{bucket}/data/reference" in done.stdout
-    failed = _REFERENCES // 5
-    assert f"{failed} of {_REFERENCES} objects failed: s3://{bucket}/data/reference/chr1/part0001.fa" in log
+    failed = REFERENCES // 5
+    assert f"{failed} of {REFERENCES} objects failed: s3://{bucket}/data/reference/chr1/part0001.fa" in log
     assert "AccessDenied" in log
     assert list(tmp_path.glob("work/stage-*/**/reference*")) == []
 
@@ -204,7 +145,7 @@ def test_what_the_plugin_lacks_is_said_in_one_line(
     (tmp_path / "main.nf").write_text("println file('s3://some-bucket/key').text\n")
     environment = {**_environment(versitygw, plugins), "SEQFERRY_COMMAND": str(tmp_path / "nothing")}
 
-    done = newest.run("-c", _EXAMPLE / "seqferry.config", "run", "main.nf", cwd=tmp_path, environment=environment)
+    done = newest.run("-c", EXAMPLE / "seqferry.config", "run", "main.nf", cwd=tmp_path, environment=environment)
 
     assert done.returncode != 0
     assert f"nf-seqferry cannot start '{tmp_path}/nothing'" in done.stdout
@@ -228,7 +169,7 @@ def test_files_are_read_written_and_removed_from_a_script(
     """)
 
     done = nextflow.run(
-        *("-c", _EXAMPLE / "seqferry.config", "run", "main.nf"),
+        *("-c", EXAMPLE / "seqferry.config", "run", "main.nf"),
         cwd=tmp_path,
         environment=_environment(seaweedfs, plugins),
     )

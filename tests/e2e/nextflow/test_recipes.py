@@ -1,0 +1,44 @@
+"""Recipes of docs/nextflow.md on real Nextflow, whose pipeline sees plain files that come from a bucket otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from example_pipeline import EXAMPLE, EXPECTED, SAMPLES, published, upload
+from nextflow_process import Nextflow
+
+from support.mounts import Mounter
+from support.processes import seqferry
+from support.servers import S3Server
+
+
+def test_a_mounted_reference_is_read_as_plain_files_and_resumes_after_a_remount(
+    newest: Nextflow,
+    data: Path,
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    tmp_path: Path,
+) -> None:
+    """The first task of a node mounts, several tasks at once find it mounted, and nothing is staged."""
+    bucket = make_bucket(versitygw)
+    upload(versitygw, data / "reference", f"s3://{bucket}/reference")
+    folder = mounter.adopt(versitygw, tmp_path / "ref")
+    places = ["--reads", data / "reads", "--reference", folder.directory, "--results", tmp_path / "results"]
+    where = ["--mount_source", f"s3://{bucket}/reference", "--mount_folder", folder.directory]
+    arguments = ["-c", EXAMPLE / "mount.config", "run", EXAMPLE / "main.nf", *places, *where]
+    arguments += ["--mount_cache", tmp_path / "cache", "--seqferry", seqferry()]
+
+    done = newest.run(*arguments, cwd=tmp_path, environment=folder.environment)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert published(tmp_path / "results") == EXPECTED
+    assert folder.is_mounted
+    assert list(tmp_path.glob("work/stage-*")) == []
+
+    folder.umount()
+    done = newest.run(*arguments, "-resume", cwd=tmp_path, environment=folder.environment)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("Cached process") == SAMPLES + 1
