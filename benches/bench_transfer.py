@@ -29,12 +29,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 import harness  # noqa: E402
 from copy_methods import tool  # noqa: E402
 from figures import Figure, Result  # noqa: E402
-from seqferry.amounts import rate  # noqa: E402
 from seqferry.bench import workload  # noqa: E402
 from seqferry.bench.methods import Found, Job, Method, available  # noqa: E402
 from seqferry.bench.storage import Storage, connect  # noqa: E402
 from seqferry.bench.transfer import Asked, Measured, Outcome, fresh_id, make_plan, run  # noqa: E402
 from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
+from seqferry.formatting import rate  # noqa: E402
 from support import servers  # noqa: E402
 from support.run import MissingToolError, Run, find_tool  # noqa: E402
 from support.sim import Simulator  # noqa: E402

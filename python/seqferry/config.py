@@ -15,7 +15,7 @@ from datetime import datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from seqferry import local, private
+from seqferry import paths, private
 from seqferry.errors import ConfigError, UsageError
 from seqferry.policy import Policy
 
@@ -251,7 +251,7 @@ class Settings:
         """
         try:
             if self.uses_sqlite and not self.sqlite_path.exists():
-                local.make_folders(str(self.state_dir), mode=0o700)
+                paths.make_folders(str(self.state_dir), mode=0o700)
             else:
                 self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             if (foreign := private.foreign(self.state_dir)) is not None:

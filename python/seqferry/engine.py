@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from seqferry import _native, access, endpoints
-from seqferry import spec as specs
 from seqferry._native import CopyItem, DiskCache, Events, Failure, Job, ObjectInfo, Progress
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 from seqferry.mounts import MountSpec
+from seqferry.spec import data_path
 
 __all__ = [
     "CopyItem",
@@ -258,7 +258,7 @@ class Engine:
                 copy_threshold=spec.copy_threshold,
                 storage_class=spec.storage_class,
                 md5=spec.md5,
-                way=specs.way(spec),
+                way=data_path(spec),
                 resumed=resumed,
                 since=since,
                 only_clean=only_clean,

@@ -10,7 +10,7 @@ IfExists = Literal["same", "skip", "overwrite", "fail"]
 Verify = Literal["auto", "checksum", "content"]
 Symlinks = Literal["follow", "skip", "keep"]
 
-Way = Literal["copy", "stream"]
+DataPath = Literal["copy", "stream"]
 """``copy``: the storage copies the bytes itself. ``stream``: they pass through the process that does the work."""
 
 TransferState = Literal["queued", "planning", "running", "cancelling", "cancelled", "done", "failed"]

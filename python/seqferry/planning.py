@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, Protocol
 
-from seqferry import local
+from seqferry import paths
 from seqferry.engine import equal_as_listed, path_refusal
 from seqferry.models import LocalFolder, Location, TransferSpec
 from seqferry.spec import is_same_store, source_key, target_key
@@ -61,7 +61,7 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
         return Decision("ignore", to)
     refused = refusal(spec, found.key, to, found.size, found.refusal, own)
     if refused is not None:
-        return Decision("leave_out" if refused[0] in local.LEFT_OUT else "refuse", to, *refused)
+        return Decision("leave_out" if refused[0] in paths.LEFT_OUT else "refuse", to, *refused)
     if there is not None and there.refusal is None:
         verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
         if verified is not None:
@@ -125,7 +125,7 @@ def refusal(
 
 def is_own(place: Location, key: str, own: str) -> bool:
     """Whether a key of this place is in the folder of our records."""
-    within = local.below(place.path, own) if isinstance(place, LocalFolder) else None
+    within = paths.below(place.path, own) if isinstance(place, LocalFolder) else None
     return within is not None and key.startswith(within)
 
 

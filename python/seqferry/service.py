@@ -12,8 +12,7 @@ from typing import Any, Final, Self, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, local, operations, sources, stored_spec
-from seqferry import spec as specs
+from seqferry import access, listing, operations, paths, preflight, stored_spec
 from seqferry.config import Settings
 from seqferry.db import events, evidence, objects, transfers
 from seqferry.db.database import Database
@@ -35,6 +34,7 @@ from seqferry.models import (
     Submission,
     TransferSpec,
 )
+from seqferry.spec import checked, is_local
 
 log: Final = logging.getLogger("seqferry.service")
 
@@ -122,8 +122,8 @@ class Service:
             UnsupportedError: there is no such operation.
         """
         operations.require(spec)
-        spec = specs.checked(access.resolved(spec))
-        if specs.is_local(spec) and not self.database.is_sqlite:
+        spec = checked(access.resolved(spec))
+        if is_local(spec) and not self.database.is_sqlite:
             raise UsageError(
                 "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
                 "of its own. Unset SEQFERRY_DATABASE_URL for this command."
@@ -288,14 +288,14 @@ class Service:
 
     # --- the storage ---
 
-    def check(self, spec: TransferSpec) -> sources.Preflight:
+    def check(self, spec: TransferSpec) -> listing.KnownObjects:
         """See that both buckets can be used and that the objects which were named are there.
 
         Raises:
             UsageError: the spec makes no sense, or a named object is not there.
             StorageError: a bucket cannot be used, or the storage not be reached.
         """
-        return sources.check(self.engine, access.resolved(spec))
+        return preflight.check(self.engine, access.resolved(spec))
 
     def check_folders(self, status: Status) -> None:
         """See that the folders of a transfer that has begun are there, before going on ends it for want of them.
@@ -310,7 +310,7 @@ class Service:
                 and status.state != "cancelling"
                 and (status.planned or not is_target)
             ):
-                local.check_there(place.path, is_target=is_target)
+                paths.check_there(place.path, is_target=is_target)
 
     def check_access(self, status: Status) -> None:
         """See that this process may go on with a transfer that no worker is at.
@@ -344,20 +344,20 @@ class Service:
         Raises:
             UsageError, StorageError: as ``check``, when the first object is asked for.
         """
-        specs.checked(spec)
-        sources.check_buckets(self.engine, spec)
+        checked(spec)
+        preflight.check_buckets(self.engine, spec)
 
         def refuse(missing: list[str]) -> None:
-            raise sources.missing_error(self.engine, spec, missing)
+            raise preflight.missing_error(self.engine, spec, missing)
 
-        for page in sources.decided(self.engine, spec, refuse, str(self.settings.state_dir)):
+        for page in listing.decided(self.engine, spec, refuse, str(self.settings.state_dir)):
             for info, decision in page:
                 left_out = decision.action == "leave_out"
                 yield PlannedCopy(info.key, decision.target_key, info.size, decision.reason, left_out)
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
-        for keys in sources.extras(self.engine, spec, str(self.settings.state_dir)) if spec.delete else ():
+        for keys in listing.extras(self.engine, spec, str(self.settings.state_dir)) if spec.delete else ():
             yield from sorted(keys)
 
     def removed(self, transfer_id: str) -> int:
@@ -372,7 +372,7 @@ class Service:
 
     def free_space(self, spec: TransferSpec) -> int | None:
         """Bytes that may still be written at the target; None where nobody can tell, as of S3."""
-        return local.free_bytes(spec.target.path) if isinstance(spec.target, LocalFolder) else None
+        return paths.free_bytes(spec.target.path) if isinstance(spec.target, LocalFolder) else None
 
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:
         """Pages of all objects whose key starts with the location's, in no order; empty pages while waiting.

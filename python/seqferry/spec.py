@@ -7,9 +7,9 @@ from functools import partial
 from typing import Final, cast, get_args
 from urllib.parse import urlsplit
 
-from seqferry import endpoints, local
+from seqferry import endpoints, paths
 from seqferry.errors import UsageError
-from seqferry.models import IfExists, LocalFolder, S3Location, Symlinks, TransferSpec, Verify, Way
+from seqferry.models import DataPath, IfExists, LocalFolder, S3Location, Symlinks, TransferSpec, Verify
 
 MIB: Final = 1024 * 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -98,13 +98,13 @@ def build_spec(
     Raises:
         UsageError: what is asked makes no sense, or cannot be done today.
     """
-    paths = [local.is_local(text) for text in (source, target)]
-    if any(paths) and not allow_local:
+    is_local = [paths.is_local(text) for text in (source, target)]
+    if any(is_local) and not allow_local:
         raise UsageError(
-            f"'{_shown(source if paths[0] else target)}' is a local path, and those are taken on the command line "
+            f"'{_shown(source if is_local[0] else target)}' is a local path, and those are taken on the command line "
             f"only; {_FORM}."
         )
-    if all(paths):
+    if all(is_local):
         raise UsageError(
             f"'{_shown(source)}' and '{_shown(target)}' are both local paths; one side has to be s3://bucket/prefix/ "
             "(within a machine use cp or rsync)."
@@ -119,8 +119,8 @@ def build_spec(
     source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
     _check_endpoint(source_url)
     _check_endpoint(target_url)
-    if paths[0]:
-        source_bucket, source_key = local.source(source)
+    if is_local[0]:
+        source_bucket, source_key = paths.source(source)
         if below and source_key:
             raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.")
         from_ = on_disk(source_bucket, source_key)
@@ -136,8 +136,8 @@ def build_spec(
         )
     single = source_key != "" and not source_key.endswith("/")
     name = source_key.rsplit("/", 1)[-1] if single else None
-    if paths[1]:
-        target_bucket, target_key = local.target(target, name)
+    if is_local[1]:
+        target_bucket, target_key = paths.target(target, name)
         to = on_disk(target_bucket, target_key)
     else:
         target_bucket, target_key = parse_uri(target)
@@ -262,7 +262,7 @@ def is_local(spec: TransferSpec) -> bool:
     return isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
 
 
-def way(spec: TransferSpec) -> Way:
+def data_path(spec: TransferSpec) -> DataPath:
     """How the bytes will go, as far as that is known before: where the storage refuses to copy, they are streamed."""
     return "copy" if why_streamed(spec) is None else "stream"
 

@@ -32,14 +32,13 @@ import sqlalchemy as sa
 
 from seqferry import batching, names, private
 from seqferry.config import Settings
-from seqferry.db import live, objects, outage, samples, transfers
-from seqferry.db.quiet import quieten_dbos
+from seqferry.db import objects, outage, samples, transfers, worker_reports
+from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.errors import ConfigError, WorkerBusyError
+from seqferry.listing import KnownObjects
 from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
-from seqferry.sources import Preflight
-from seqferry.workflows import direct, liveness
-from seqferry.workflows import transfer as of_transfer
+from seqferry.workflows import direct, liveness, transfer_steps
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.runtime import Runtime, Suspended, install
@@ -146,7 +145,7 @@ class Worker:
         return self.submission(spec, actor=actor).id
 
     def submission(
-        self, spec: TransferSpec, *, actor: str, new: bool = False, known: Preflight | None = None
+        self, spec: TransferSpec, *, actor: str, new: bool = False, known: KnownObjects | None = None
     ) -> Submission:
         """Record a transfer as ``Service.submission`` does; do it here, without the queue as long as it is small.
 
@@ -190,9 +189,9 @@ class Worker:
             self._lease.end()
         try:
             with self._database.write() as connection:
-                live.withdraw(connection, self.executor_id)
+                worker_reports.withdraw(connection, self.executor_id)
                 if self._lease is not None and drained:
-                    live.give_back(connection, [self.executor_id])
+                    worker_reports.give_back(connection, [self.executor_id])
         except Exception as why:  # noqa: BLE001 - the database may be gone; others notice our silence
             log.warning("could not sign off: %s", why)
         self._held.close()
@@ -426,7 +425,7 @@ class Worker:
                         lane = page[transfer_id]
                         self._runtime.queue.enqueue_transfer(connection, transfer_id, lane, revival=given_up)
                 else:
-                    of_transfer.bury(self._runtime, transfer_id)
+                    transfer_steps.bury(self._runtime, transfer_id)
 
     def _beat(self, lease: Lease) -> None:
         while True:
@@ -434,8 +433,8 @@ class Worker:
             with self._database.write() as connection:
                 if lapsed:
                     # Who was about to take us for dead has done so when this is through, or will not.
-                    live.exclude_reapers(connection)
-                live.beat(connection, self.executor_id)
+                    worker_reports.exclude_reapers(connection)
+                worker_reports.beat(connection, self.executor_id)
             if lease.extend(sent, anew=lapsed):
                 if lapsed and lease.epoch > 1:
                     log.warning(
@@ -451,13 +450,13 @@ class Worker:
         if not dead:
             return
         with self._database.write() as connection:
-            given_back = live.reap(connection, dead)
+            given_back = worker_reports.reap(connection, dead)
         if given_back:
             log.warning("a worker is gone; its work goes back to the queue: %s", ", ".join(given_back))
 
-    def _signs(self) -> dict[str, live.Sign | None]:
+    def _signs(self) -> dict[str, worker_reports.Sign | None]:
         with self._database.write() as connection:  # a statement sees what is there when it begins
-            return live.signs(connection)
+            return worker_reports.signs(connection)
 
 
 class _Reporter:
@@ -472,7 +471,7 @@ class _Reporter:
         self._turn += 1
         database = self._runtime.database
         with database.write(durable=False) as connection:
-            live.report(connection, database, self._runtime.executor_id, reports)
+            worker_reports.report(connection, database, self._runtime.executor_id, reports)
             if self._turn % _SAMPLE_EVERY == 0:
                 samples.take(connection, database, self._runtime.executor_id, reports)
         if self._turn % _THIN_EVERY == _FIRST_THINNED:

@@ -18,9 +18,7 @@ from seqferry.db.tables import object_
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.worker import Worker
-from seqferry.workflows import batch as of_batch
-from seqferry.workflows import direct
-from seqferry.workflows import transfer as of_transfer
+from seqferry.workflows import batch_steps, direct, transfer_steps
 from seqferry.workflows.runtime import Runtime
 from support.processes import Running
 from support.proxy import Proxy, held
@@ -256,7 +254,7 @@ def test_copying_begins_while_the_source_is_still_listed(
     assert _queued(own) == set()
 
 
-@pytest.mark.parametrize(("module", "name"), [(of_transfer, "plan_with_retries"), (of_batch, "run_once")])
+@pytest.mark.parametrize(("module", "name"), [(transfer_steps, "plan_with_retries"), (batch_steps, "run_once")])
 def test_what_fails_as_a_whole_is_tried_again_by_the_queue(
     own: Service,
     s3server: S3Server,
@@ -352,7 +350,7 @@ def test_uploads_that_an_outage_has_left_are_aborted_once_the_storage_is_back(
         connection.execute(object_.update().values(state="failed", error_class="retry", error_code="ConnectionFailed"))
     runtime = Runtime(own.database, own.queue, own.engine, own.settings.state_dir, "executor", "attendant")
 
-    of_batch.abort_cut_off(runtime, transfer_id)
+    batch_steps.abort_cut_off(runtime, transfer_id)
 
     assert open_uploads(s3server, buckets[1]) == []
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, planned, results
 
 from seqferry import names
-from seqferry.db import live, objects, transfers
+from seqferry.db import objects, transfers, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.objects import BatchRun
 from seqferry.service import Service
@@ -36,7 +36,7 @@ class _Product:
         self._workflow_id = names.batch_workflow_id(self._transfer_id, 0)
         self._workers = [f"{self._walk}-{number}" for number in range(_WORKERS)]
         self._runs: list[BatchRun | None] = [None] * _WORKERS
-        self._seen: list[live.Sign | None] = [None] * _WORKERS
+        self._seen: list[worker_reports.Sign | None] = [None] * _WORKERS
         with self._database.write() as connection:
             transfers.insert(
                 connection, ANY_SPEC, transfer_id=self._transfer_id, at=time.time(), actor="ada", idempotency_key=None
@@ -44,7 +44,7 @@ class _Product:
             add_batch(connection, self._transfer_id, [planned(f"k{which}") for which in range(OBJECTS)])
             service.queue.enqueue_batch(connection, self._transfer_id, None, 0, 1)
             for worker in self._workers:
-                live.beat(connection, worker)
+                worker_reports.beat(connection, worker)
             rows = connection.execute(
                 sa.text("select id from object where transfer_id = :of order by id"), {"of": self._transfer_id}
             )
@@ -58,14 +58,14 @@ class _Product:
 
     def _beat(self, connection: sa.Connection, step: Step, before: State) -> None:
         if not before.workers[step.worker].lease:
-            live.exclude_reapers(connection)
-        live.beat(connection, self._workers[step.worker])
+            worker_reports.exclude_reapers(connection)
+        worker_reports.beat(connection, self._workers[step.worker])
 
     def _stale(self, connection: sa.Connection, step: Step, _before: State) -> None:
-        self._seen[step.worker] = live.signs(connection)[self._workers[step.worker]]
+        self._seen[step.worker] = worker_reports.signs(connection)[self._workers[step.worker]]
 
     def _reap(self, connection: sa.Connection, step: Step, _before: State) -> None:
-        live.reap(connection, {self._workers[step.worker]: self._seen[step.worker]})
+        worker_reports.reap(connection, {self._workers[step.worker]: self._seen[step.worker]})
 
     def _claim(self, connection: sa.Connection, step: Step, _before: State) -> None:
         # What the library does when it takes work off the queue.
@@ -77,7 +77,7 @@ class _Product:
     def _begin(self, connection: sa.Connection, step: Step, before: State) -> None:
         attempt = connection.begin_nested()
         run = objects.begin_batch(connection, self._transfer_id, 0, time.time())
-        if run is None or not live.held(connection, self._workers[step.worker], [self._workflow_id]):
+        if run is None or not worker_reports.held(connection, self._workers[step.worker], [self._workflow_id]):
             attempt.rollback()
             assert before.ended or before.holder != step.worker
             return
@@ -88,7 +88,7 @@ class _Product:
         run = self._runs[step.worker]
         assert run is not None
         lost = bool(objects.lost(connection, [run]))
-        held = live.held(connection, self._workers[step.worker], [self._workflow_id])
+        held = worker_reports.held(connection, self._workers[step.worker], [self._workflow_id])
         is_its_own = before.workers[step.worker].run == before.runs and before.holder == step.worker
         assert (not lost and bool(held)) == is_its_own
 
@@ -119,7 +119,7 @@ class _Product:
                 sa.text("select status, executor_id from dbos.workflow_status where workflow_uuid = :it"),
                 {"it": self._workflow_id},
             ).one()
-            signs = live.signs(connection)
+            signs = worker_reports.signs(connection)
         return {
             "runs": batch.runs,
             "ended": batch.state == "ended",

@@ -21,7 +21,7 @@ from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
 from seqferry.service import Service
 from seqferry.workflows.runtime import Runtime
-from seqferry.workflows.transfer import Planner
+from seqferry.workflows.transfer_steps import Planner
 
 
 @pytest.fixture(scope="module", params=PLACES)

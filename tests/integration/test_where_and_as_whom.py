@@ -13,10 +13,10 @@ import pytest
 from control import PLACES, add_batch, planned
 
 from seqferry.config import Settings
-from seqferry.db import live
+from seqferry.db import worker_reports
 from seqferry.db.database import Database
-from seqferry.db.live import Report
 from seqferry.db.tables import transfer, worker_live
+from seqferry.db.worker_reports import Report
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
@@ -289,12 +289,12 @@ def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(she
 
     with shells.database() as database:
         with database.write() as connection:
-            live.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+            worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
         assert shells.submit(keys[1], spec) == transfer_id
         assert "key_renewed" not in shells.events(transfer_id)
 
         with database.write() as connection:
-            live.withdraw(connection, "busy")
+            worker_reports.withdraw(connection, "busy")
         assert shells.submit(keys[1], spec) == transfer_id
         assert "key_renewed" in shells.events(transfer_id)
 
@@ -326,7 +326,7 @@ def test_a_transfer_that_a_worker_is_at_is_not_abandoned(shells: Shells, silent:
     transfer_id = shells.submit(shell, build_spec("s3://from/run/", "s3://to/run/"))
     with shells.database() as database, database.write() as connection:
         connection.execute(transfer.update().values(state="running", started_at=1.0))
-        live.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+        worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
         connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
 
     assert "a worker is at it" in shells.run(shell, "cancel", transfer_id, "--abandon", code=1).stderr

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from seqferry import access, endpoints, stored_spec
-from seqferry import spec as specs
 from seqferry.errors import AccessError, UsageError
 from seqferry.models import S3Location, TransferSpec
-from seqferry.spec import build_spec
+from seqferry.spec import build_spec, checked
 
 _CONFIG = """
 [profile lab]
@@ -135,7 +134,7 @@ def test_no_secret_is_recorded(environment: Environment) -> None:
         assert secret not in text
     environment.with_key(ENDPOINT_URL="https://user:word@host.example")
     with pytest.raises(UsageError, match="must not hold credentials"):
-        specs.checked(_spec())
+        checked(_spec())
 
 
 def test_a_profile_is_used_wherever_it_is_whatever_else_the_worker_is(environment: Environment) -> None:

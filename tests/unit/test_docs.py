@@ -86,7 +86,6 @@ FOLDERS = ("docs", "tests", "crates", "benches", "tools", "deploy", "examples", 
 LONG_LINES = frozenset(
     {
         "CHANGELOG.md",
-        "docs/architecture.md",
     }
 )
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from seqferry import endpoints
-from seqferry import spec as specs
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
-from seqferry.spec import build_spec
+from seqferry.spec import build_spec, way, why_streamed
 
 _CONFIG = """
 [default]
@@ -108,7 +107,7 @@ def test_a_source_inside_its_target_is_not_removed_by_another_spelling_of_the_en
     for spelling in ("http://127.0.0.1:9", "http://localhost:9/"):
         with pytest.raises(UsageError, match="lies inside the target"):
             build_spec("s3://b/run/sub/", "s3://b/run/", delete=True, source_endpoint_url=spelling)
-        assert specs.why_streamed(build_spec("s3://b/a/", "s3://b/c/", target_endpoint_url=spelling)) is None
+        assert why_streamed(build_spec("s3://b/a/", "s3://b/c/", target_endpoint_url=spelling)) is None
 
 
 def test_one_bucket_name_at_two_storages_is_two_buckets(aws_files: Path) -> None:
@@ -116,4 +115,4 @@ def test_one_bucket_name_at_two_storages_is_two_buckets(aws_files: Path) -> None
 
     spec = build_spec("s3://b/run/", "s3://b/run/", source_profile="plain", target_profile="nested")
 
-    assert specs.way(spec) == "stream"
+    assert way(spec) == "stream"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seqferry.db.live import Sign
+from seqferry.db.worker_reports import Sign
 from seqferry.workflows.liveness import Watcher
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 from dbos import _error as errors
 
-from seqferry.db.quiet import quieten_dbos
+from seqferry.db.dbos_logging import quieten_dbos
 
 
 def _said(caplog: pytest.LogCaptureFixture, cause: Exception) -> list[str]:

@@ -11,10 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqferry import planning, stored_spec
-from seqferry import spec as specs
 from seqferry.errors import UsageError
 from seqferry.models import LocalFolder, S3Location
-from seqferry.spec import build_mirror_spec, build_spec, parse_uri, target_key
+from seqferry.spec import (
+    build_mirror_spec,
+    build_spec,
+    checked,
+    data_path,
+    parse_uri,
+    source_key,
+    target_key,
+    why_streamed,
+)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +296,7 @@ def test_everything_below_is_meant_also_without_a_last_slash() -> None:
     spec = build_spec("s3://a/run", "s3://b/in", below=True)
 
     assert (spec.source.key, spec.single, target_key(spec, "run/f")) == ("run/", False, "in/f")
-    assert specs.source_key(spec, "in/d/f") == "run/d/f"
+    assert source_key(spec, "in/d/f") == "run/d/f"
 
 
 @pytest.mark.parametrize(
@@ -346,8 +354,8 @@ def test_bytes_pass_through_us_only_where_no_storage_can_copy_them(
 ) -> None:
     spec = build_spec(source, target, allow_local=True, **options)
 
-    assert specs.way(spec) == way
-    assert (specs.why_streamed(spec) is None) == (way == "copy")
+    assert data_path(spec) == way
+    assert (why_streamed(spec) is None) == (way == "copy")
 
 
 @pytest.mark.parametrize(
@@ -504,7 +512,7 @@ def test_a_spec_comes_back_from_its_text(
     source: str, target: str, keys: list[str] | None, part_size: int | None
 ) -> None:
     spec = build_mirror_spec("a", source, keys, "b", target)
-    spec = specs.checked(
+    spec = checked(
         type(spec)(source=spec.source, target=spec.target, strip=spec.strip, keys=spec.keys, part_size=part_size)
     )
 

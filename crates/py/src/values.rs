@@ -37,7 +37,7 @@ pub(crate) fn seconds(timeout: f64) -> Duration {
     Duration::try_from_secs_f64(timeout.clamp(0.0, 60.0)).unwrap_or_default()
 }
 
-#[pyclass(frozen, module = "seqferry._native")]
+#[pyclass(frozen, name = "Endpoint", module = "seqferry._native")]
 #[derive(Clone)]
 pub struct PyEndpoint(pub(crate) EndpointSpec);
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seqferry.api.problems import shortened
 from seqferry.models import (
+    DataPath,
     IfExists,
     ObjectRecord,
     ObjectState,
@@ -18,9 +19,8 @@ from seqferry.models import (
     TransferSpec,
     TransferState,
     Verify,
-    Way,
 )
-from seqferry.spec import way
+from seqferry.spec import data_path
 
 
 class TransferRequest(BaseModel):
@@ -85,7 +85,7 @@ class TransferOut(BaseModel):
     state: TransferState
     source: str
     target: str
-    way: Way
+    way: DataPath
     options: dict[str, Any]
     planned: bool
     totals: TotalsOut
@@ -106,7 +106,7 @@ class TransferOut(BaseModel):
             state=status.state,
             source=status.spec.source.uri,
             target=status.spec.target.uri,
-            way=way(status.spec),
+            way=data_path(status.spec),
             options=_options(status.spec),
             planned=status.planned,
             totals=TotalsOut(**asdict(status.totals)),

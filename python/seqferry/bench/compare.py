@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry.amounts import count, size
 from seqferry.bench import methods, plots, prices, transfer, workload
 from seqferry.bench.page import page
 from seqferry.bench.report import document
@@ -17,6 +16,7 @@ from seqferry.bench.storage import Acceleration, Storage, connect
 from seqferry.bench.transfer import Asked, Outcome, Plan, Tell
 from seqferry.config import parse_size
 from seqferry.errors import ConfigError, UsageError
+from seqferry.formatting import count, size
 from seqferry.spec import parse_uri
 
 DEFAULT_WORKLOADS: Final = ("1x128MiB", "100x64KiB")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry.amounts import rate
 from seqferry.bench.methods import Direction
 from seqferry.bench.spread import Spread
 from seqferry.bench.workload import Workload
+from seqferry.formatting import rate
 
 FEWEST: Final = 2
 """Runs without which there is no spread."""

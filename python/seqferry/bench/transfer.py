@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from seqferry.amounts import size
 from seqferry.bench import measure, prices, verify
 from seqferry.bench.machine import load
 from seqferry.bench.methods import MIB, NAMES, Direction, Found, Job, Variant, environment
 from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
 from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.formatting import size
 
 DIRECTIONS: Final[tuple[Direction, ...]] = ("upload", "download")
 MOST_REPETITIONS: Final = 100

@@ -50,7 +50,7 @@ _COMMANDS: Final = {
     "s5cmd": "seqferry.cli.nextflow",
     "nextflow": "seqferry.cli.nextflow",
     "bench": "seqferry.cli.bench",
-    "demo": "seqferry.cli.story",
+    "demo": "seqferry.cli.demo",
 }
 """The commands in the order of ``--help``, each with the module that has a function (or a group) of its name."""
 

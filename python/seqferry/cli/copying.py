@@ -9,7 +9,7 @@ from seqferry.cli import display, exits, pipes, text
 from seqferry.cli.groups import Endpoints, Output, Parts, Places, Removal, Selection, Speed, Start, Storage, merged
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.models import Submission, TransferSpec
-from seqferry.spec import build_spec, way, why_streamed
+from seqferry.spec import build_spec, data_path, why_streamed
 
 
 def cp(
@@ -125,7 +125,7 @@ def _preview(session: Session, spec: TransferSpec) -> int:
             print(f"(dry run) remove {text.printable(spec.target.at(key))}")
     free = session.service.free_space(spec)
     if session.as_json:
-        display.emit("dry_run", objects=objects, bytes=total, removed=removed, way=way(spec), free_bytes=free)
+        display.emit("dry_run", objects=objects, bytes=total, removed=removed, way=data_path(spec), free_bytes=free)
     elif not session.quiet:
         if (why := why_streamed(spec)) is not None:
             display.say(f"The bytes would pass through the machine that does the work: {why}.")

@@ -215,7 +215,7 @@ def choose(*, as_json: bool, quiet: bool, progress: bool) -> Display:
     if quiet:
         return QuietDisplay()
     if progress and sys.stderr.isatty():
-        from seqferry.cli.live import LiveDisplay
+        from seqferry.cli.terminal import LiveDisplay
 
         live = LiveDisplay()
         if live.usable:

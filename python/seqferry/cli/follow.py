@@ -22,8 +22,8 @@ from seqferry.errors import WorkerBusyError
 from seqferry.models import Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
+    from seqferry.listing import KnownObjects
     from seqferry.service import Service
-    from seqferry.sources import Preflight
     from seqferry.worker import Worker
 
 _POLL: Final = (0.05, 0.5)
@@ -87,7 +87,7 @@ def interruptible() -> Generator[Watch]:
             signal.signal(number, handler)
 
 
-class Attendant:
+class WorkerSupervisor:
     """Makes sure that somebody works on the queue: this process, when no other holds the state folder.
 
     With Postgres any number of workers may run, so this process always becomes one.
@@ -115,7 +115,7 @@ class Attendant:
         return self._service.missing(status) is None
 
     def submit(
-        self, spec: TransferSpec, actor: str, *, new: bool = False, known: Preflight | None = None
+        self, spec: TransferSpec, actor: str, *, new: bool = False, known: KnownObjects | None = None
     ) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
         self._become(queue=False)
@@ -123,7 +123,7 @@ class Attendant:
             return self._service.submission(spec, actor=actor, new=new)
         return self._worker.submission(spec, actor=actor, new=new, known=known)
 
-    def attend(self) -> None:
+    def work(self) -> None:
         """Become the worker if nobody is. Cheap when called often.
 
         Raises:
@@ -159,8 +159,10 @@ class Attendant:
         self.leave()
 
 
-def follow(service: Service, transfer_id: str, show: Display, watch: Watch, attendant: Attendant | None) -> Status:
-    """Show the transfer until it has ended; with an ``attendant`` also do the work whenever nobody else does.
+def follow(
+    service: Service, transfer_id: str, show: Display, watch: Watch, supervisor: WorkerSupervisor | None
+) -> Status:
+    """Show the transfer until it has ended; with a ``supervisor`` also do the work whenever nobody else does.
 
     Raises:
         Interrupted: the user wants to stop; the transfer is resumable.
@@ -174,28 +176,28 @@ def follow(service: Service, transfer_id: str, show: Display, watch: Watch, atte
             show.update(status)
             if status.waits_for != waits_for:
                 waits_for = status.waits_for
-                _note_wait(status, show, attendant)
+                _note_wait(status, show, supervisor)
             if status.ended:
                 return status
-            if attendant is not None:
-                attendant.attend()
+            if supervisor is not None:
+                supervisor.work()
             if not watch.asked_to_stop:
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
                 show.note("Stopping (a second Ctrl-C ends at once) ...")
                 raise Interrupted(
-                    going_on=status.live.workers > 0 if attendant is None else attendant.goes_on_without(status)
+                    going_on=status.live.workers > 0 if supervisor is None else supervisor.goes_on_without(status)
                 )
     finally:
         show.close()
-        if attendant is not None:
-            attendant.leave()
+        if supervisor is not None:
+            supervisor.leave()
 
 
-def _note_wait(status: Status, show: Display, attendant: Attendant | None) -> None:
+def _note_wait(status: Status, show: Display, supervisor: WorkerSupervisor | None) -> None:
     if status.waits_for is None:
         return
     note = f"The transfer waits for {status.waits_for}."
-    if status.blocked_by is None and attendant is not None and attendant.other_works and attendant.can(status):
+    if status.blocked_by is None and supervisor is not None and supervisor.other_works and supervisor.can(status):
         note += " The process that holds the state folder is none; this command does the transfer once that has ended."
     show.note(text.printable(note))

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry import local
+from seqferry import paths
 from seqferry.cli import display, exits
 from seqferry.cli.groups import Output, Places, Start, Storage
 from seqferry.cli.session import Session
@@ -110,21 +110,21 @@ def _fill(path: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.rename(path)
-    local.sync_folder(str(path.parent))
+    paths.sync_folder(str(path.parent))
 
 
 @contextmanager
 def _folder(session: Session) -> Generator[Path]:
     """A folder that is gone in the end; those that killed commands have left go now."""
-    place = local.spool(session.settings.state_dir)
+    place = paths.spool(session.settings.state_dir)
     folder = place / uuid.uuid4().hex
     with ExitStack() as held:
         with _told(place):
-            local.make_folders(str(place), mode=0o700)
+            paths.make_folders(str(place), mode=0o700)
             with _locked(place):  # so that nobody takes the new folder for one that was left
                 _sweep(place)
                 folder.mkdir(mode=0o700)
-                local.sync_folder(str(place))
+                paths.sync_folder(str(place))
                 (folder / _LOCK).touch()
                 held.enter_context(_locked(folder / _LOCK))
         try:
@@ -159,5 +159,5 @@ def _told(place: Path) -> Generator[None]:
 def _sweep(place: Path) -> None:
     """Remove what nobody will read: what was put on the disk as input of a transfer is read by whoever resumes it."""
     for folder in place.iterdir():
-        if not (folder / _INPUT).exists() and not local.is_held(folder):
+        if not (folder / _INPUT).exists() and not paths.is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)

@@ -19,8 +19,8 @@ from seqferry.config import Settings
 from seqferry.models import ObjectRecord, Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
+    from seqferry.listing import KnownObjects
     from seqferry.service import Service
-    from seqferry.sources import Preflight
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Session:
     progress: bool
     state_dir: str | None
     limits: tuple[str, ...] = ()
-    known: Preflight | None = None
+    known: KnownObjects | None = None
 
     def display(self) -> Display:
         return display.choose(as_json=self.as_json, quiet=self.quiet, progress=self.progress)
@@ -62,21 +62,21 @@ class Session:
         done = "" if share is None else f", {share} % done"
         display.say(f"Going on with transfer {submission.id}{done}; --new starts another.")
 
-    def copy(self, spec: TransferSpec, *, new: bool = False, known: Preflight | None = None) -> int:
+    def copy(self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
         known = known or self.known
-        with follow.interruptible() as watch, follow.Attendant(self.settings, self.service, watch) as attendant:
-            submission = attendant.submit(spec, actor(), new=new, known=known)
+        with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
+            submission = supervisor.submit(spec, actor(), new=new, known=known)
             transfer_id = submission.id
             show = self.display()
             show.submitted(transfer_id)
             self.tell_of_submission(submission)
-            if attendant.other_works and self.limits:
+            if supervisor.other_works and self.limits:
                 show.note(
                     f"Another process does the work, within limits of its own: {', '.join(self.limits)} of no effect."
                 )
-            code = self._see_through(transfer_id, show, watch, attendant)
-        if not (self.quiet or self.as_json or attendant.other_works):
+            code = self._see_through(transfer_id, show, watch, supervisor)
+        if not (self.quiet or self.as_json or supervisor.other_works):
             self._tell_of_others(transfer_id)
         return code
 
@@ -96,19 +96,19 @@ class Session:
         Args: ``wanted`` is the state that it is meant to end in.
         """
         with follow.interruptible() as watch:
-            attendant = follow.Attendant(self.settings, self.service, watch) if work else None
-            return self._see_through(transfer_id, self.display(), watch, attendant, wanted)
+            supervisor = follow.WorkerSupervisor(self.settings, self.service, watch) if work else None
+            return self._see_through(transfer_id, self.display(), watch, supervisor, wanted)
 
     def _see_through(
         self,
         transfer_id: str,
         show: Display,
         watch: follow.Watch,
-        attendant: follow.Attendant | None,
+        supervisor: follow.WorkerSupervisor | None,
         wanted: str = "done",
     ) -> int:
         try:
-            end = follow.follow(self.service, transfer_id, show, watch, attendant)
+            end = follow.follow(self.service, transfer_id, show, watch, supervisor)
         except follow.Interrupted as interruption:
             return self._interrupted(transfer_id, going_on=interruption.going_on)
         return self.report_end(end, wanted)
@@ -183,12 +183,12 @@ def open_session(
         engine, checked = None, None
         if check is not None:
             # Imported here, as below: `seqferry --help` need not wait for the engine and SQLAlchemy.
-            from seqferry import sources
+            from seqferry import preflight
             from seqferry.engine import Engine
 
             engine = Engine.of(loaded)
             # The storage answers while the rest is imported, which takes as long as some answers from far away.
-            checked = beside.submit(sources.check, engine, check)
+            checked = beside.submit(preflight.check, engine, check)
         from seqferry.service import Service
 
         opened = Service.open(loaded, engine)

@@ -9,7 +9,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import Session, open_session
 from seqferry.models import Status
-from seqferry.spec import way, why_streamed
+from seqferry.spec import data_path, why_streamed
 
 
 def status(
@@ -118,7 +118,7 @@ def status_facts(found: Status) -> dict[str, Any]:
         **display.progress_facts(found),
         "source": spec.source.uri,
         "target": spec.target.uri,
-        "way": way(spec),
+        "way": data_path(spec),
         "created_at": text.timestamp(found.created_at, milliseconds=True),
         "created_by": found.created_by,
         "started_at": text.optional_timestamp(found.started_at),

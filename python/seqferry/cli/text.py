@@ -12,7 +12,7 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Final
 
-from seqferry.amounts import count, duration, rate, size
+from seqferry.formatting import count, duration, rate, size
 
 __all__ = [
     "count",

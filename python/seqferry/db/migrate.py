@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from seqferry import private
 from seqferry.config import Settings
 from seqferry.db.database import Database
-from seqferry.db.quiet import quieten_dbos
+from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.errors import ConfigError
 
 HEAD: Final = "0006"

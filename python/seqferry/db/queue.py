@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from seqferry import names
 from seqferry.db.database import Database
-from seqferry.db.quiet import quieten_dbos
+from seqferry.db.dbos_logging import quieten_dbos
 
 if TYPE_CHECKING:
     from dbos import DBOSClient

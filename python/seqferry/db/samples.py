@@ -18,7 +18,7 @@ from seqferry.db.tables import sample
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
-    from seqferry.db.live import Report
+    from seqferry.db.worker_reports import Report
 
 THINNED: Final[Sequence[tuple[float, float]]] = ((3600.0, 60.0), (7 * 86400.0, 3600.0))
 """Rows older than the first number of seconds are thinned to one in the second: a chart of a day has 1,440 points, one

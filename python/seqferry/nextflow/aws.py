@@ -141,7 +141,7 @@ def _where(parsed: Parsed) -> dict[str, Any]:
 
 
 def _copy(parsed: Parsed) -> int:
-    from seqferry import local
+    from seqferry import paths
     from seqferry.errors import UsageError
 
     if len(parsed.operands) != 2:
@@ -152,14 +152,14 @@ def _copy(parsed: Parsed) -> int:
         raise RefusedError("Streaming currently is only compatible with non-recursive cp commands")
     options = _where(parsed)
     if parsed.options.get("storage_class"):
-        if local.is_local(target):
+        if paths.is_local(target):
             raise RefusedError("--storage-class is for objects, and the target is a local path.")
         options["storage_class"] = parsed.options["storage_class"]
     if parsed.given("skip_symlinks"):
         options["symlinks"] = "skip"
-    if not recursive and not local.is_local(source) and _is_prefix(source):
+    if not recursive and not paths.is_local(source) and _is_prefix(source):
         raise RefusedError(f"{source} is a prefix; copy all below it with --recursive.")
-    if not recursive and local.is_local(source) and source != "-" and os.path.isdir(source):  # noqa: PTH112
+    if not recursive and paths.is_local(source) and source != "-" and os.path.isdir(source):  # noqa: PTH112
         raise RefusedError(f"{source} is a folder; copy it with --recursive.")
     direction = _direction(source, target)
     shows = not (parsed.given("quiet") or parsed.given("silent") or target == "-")
@@ -170,7 +170,7 @@ def _copy(parsed: Parsed) -> int:
     try:
         spec, result = session.copy(source, target, options, below=recursive, arrived=arrived if shows else None)
     except UsageError as why:
-        if local.is_local(source) and source != "-" and not os.path.exists(source):  # noqa: PTH110
+        if paths.is_local(source) and source != "-" and not os.path.exists(source):  # noqa: PTH110
             _say(f"The user-provided path {source} does not exist. {why.message}")
             return _FAILED
         raise
@@ -195,11 +195,11 @@ def _copy(parsed: Parsed) -> int:
 
 
 def _direction(source: str, target: str) -> str:
-    from seqferry import local
+    from seqferry import paths
 
-    if local.is_local(source):
+    if paths.is_local(source):
         return "upload"
-    return "download" if local.is_local(target) else "copy"
+    return "download" if paths.is_local(target) else "copy"
 
 
 def _is_prefix(address: str) -> bool:
@@ -208,9 +208,9 @@ def _is_prefix(address: str) -> bool:
 
 
 def _is_address(parsed: Parsed) -> bool:
-    from seqferry import local
+    from seqferry import paths
 
-    return all(not local.is_local(word) for word in parsed.operands)
+    return all(not paths.is_local(word) for word in parsed.operands)
 
 
 # --- ls ---------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import IO, Any, Final
 
-from seqferry import sources
+from seqferry import preflight
 from seqferry.config import Settings
 from seqferry.engine import Engine, ObjectInfo, version
 from seqferry.errors import SeqferryError, StorageError, UsageError
@@ -161,7 +161,7 @@ class Helper:
         if self._stopping:
             return _error("stopped", "", f"The copy of {spec.source.uri} was given up, since the helper was to stop.")
         if result.missing:
-            return _error("missing", "NoSuchKey", str(sources.missing_error(self._engine, spec, result.missing)))
+            return _error("missing", "NoSuchKey", str(preflight.missing_error(self._engine, spec, result.missing)))
         if below and not result.found and not isinstance(spec.source, LocalFolder):
             return _error("missing", "NoSuchKey", f"There is no object below {spec.source.uri}.")
         if result.failed:

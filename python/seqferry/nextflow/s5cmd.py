@@ -90,7 +90,7 @@ def _where(parsed: Parsed) -> dict[str, Any]:
 
 
 def _copy(parsed: Parsed, words: Sequence[str]) -> int:
-    from seqferry import local
+    from seqferry import paths
 
     if len(parsed.operands) != 2:
         raise RefusedError("cp takes a source and a target.")
@@ -98,7 +98,7 @@ def _copy(parsed: Parsed, words: Sequence[str]) -> int:
     if "-" in (source, target):
         raise RefusedError("standard input and output are not taken by s5cmd cp; use aws s3 cp.")
     below = False
-    if local.is_local(source):
+    if paths.is_local(source):
         below = os.path.isdir(source)  # noqa: PTH112
     elif "*" in source or "?" in source:
         if not source.endswith("/*") or "*" in source[:-1] or "?" in source:
@@ -106,7 +106,7 @@ def _copy(parsed: Parsed, words: Sequence[str]) -> int:
         source, below = source[:-1], True
     options = _where(parsed)
     if parsed.options.get("storage_class"):
-        if local.is_local(target):
+        if paths.is_local(target):
             raise RefusedError("--storage-class is for objects, and the target is a local path.")
         options["storage_class"] = parsed.options["storage_class"]
     shows = parsed.options.get("log") != "error"

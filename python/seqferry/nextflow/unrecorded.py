@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from seqferry import local, sources
-from seqferry import spec as specs
+from seqferry import listing, paths
 from seqferry.batching import Batcher
 from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
 from seqferry.planning import Decision, decide
+from seqferry.spec import target_key
 
 log: Final = logging.getLogger("seqferry.nextflow")
 
@@ -140,7 +140,7 @@ class Transfer:
 
     def _pages(self) -> Iterator[Sequence[tuple[ObjectInfo | Known, Decision]]]:
         if self._known is None:
-            yield from sources.decided(self._engine, self._spec, self.result.missing.extend)
+            yield from listing.decided(self._engine, self._spec, self.result.missing.extend)
         else:
             yield [(self._known, decide(self._spec, self._known))]
 
@@ -154,7 +154,7 @@ class Transfer:
     def _start(self, batch: list[ObjectInfo | Known]) -> None:
         target = self._spec.target
         if isinstance(target, LocalFolder) and not self._next:
-            local.make(target.path)
+            paths.make(target.path)
         items: list[CopyItem] = []
         for info in batch:
             self._names[self._next] = info
@@ -162,7 +162,7 @@ class Transfer:
                 CopyItem(
                     id=self._next,
                     source_key=info.key,
-                    target_key=specs.target_key(self._spec, info.key),
+                    target_key=target_key(self._spec, info.key),
                     size=info.size,
                     etag=info.etag,
                     version_id=info.version_id,
@@ -220,7 +220,7 @@ class Transfer:
             )
 
     def _places(self, key: str) -> tuple[str, str]:
-        return self._spec.source.at(key), self._spec.target.at(specs.target_key(self._spec, key))
+        return self._spec.source.at(key), self._spec.target.at(target_key(self._spec, key))
 
     def _abort(self) -> None:
         """End the jobs that still run, with their uploads aborted."""

@@ -17,8 +17,7 @@ from typing import Final
 
 from seqferry import batching
 from seqferry.db import objects
-from seqferry.workflows import batch as of_batch
-from seqferry.workflows import transfer as of_transfer
+from seqferry.workflows import batch_steps, transfer_steps
 from seqferry.workflows.runtime import Runtime
 
 BATCHES_AT_ONCE: Final = 8
@@ -45,7 +44,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
 
         def run_next() -> None:
             number = waiting.get_nowait()[1]
-            runtime.patiently(lambda: of_batch.run_once(runtime, transfer_id, number))
+            runtime.patiently(lambda: batch_steps.run_once(runtime, transfer_id, number))
 
         def begin(batches: Iterable[tuple[int, int]]) -> None:
             fresh = [(batching.priority_of(biggest), number) for number, biggest in batches if number not in known]
@@ -54,14 +53,14 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             known.update(number for _, number in fresh)
             runs.extend(pool.submit(run_next) for _ in fresh)
 
-        here = of_transfer.Here(begin, at_most=BATCHES)
+        here = transfer_steps.Here(begin, at_most=BATCHES)
         try:
-            runtime.patiently(lambda: of_transfer.plan_with_retries(runtime, transfer_id, here))
+            runtime.patiently(lambda: transfer_steps.plan_with_retries(runtime, transfer_id, here))
         except Exception as why:
             take_queue()
             pool.shutdown(cancel_futures=True)
             _raise_from(runs)
-            if isinstance(why, of_transfer.ManyBatchesError):
+            if isinstance(why, transfer_steps.ManyBatchesError):
                 return True
             raise
         # Were the answer of the database lost, batches may be on record that nobody has told us of.
@@ -69,7 +68,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
         _raise_from(runs)
         if _open(runtime, transfer_id):
             return False
-        runtime.patiently(lambda: of_transfer.close(runtime, transfer_id))
+        runtime.patiently(lambda: transfer_steps.close(runtime, transfer_id))
     return True
 
 

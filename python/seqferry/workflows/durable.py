@@ -11,8 +11,7 @@ from typing import Final
 from dbos import DBOS
 
 from seqferry import names
-from seqferry.workflows import batch as of_batch
-from seqferry.workflows import transfer as of_transfer
+from seqferry.workflows import batch_steps, transfer_steps
 from seqferry.workflows.runtime import current
 
 log: Final = logging.getLogger("seqferry.workflows")
@@ -36,25 +35,25 @@ def transfer(transfer_id: str) -> None:
 def plan(transfer_id: str) -> None:
     """Add all objects of the source as batches, or record why that cannot be."""
     runtime = current()
-    runtime.patiently(lambda: of_transfer.plan_with_retries(runtime, transfer_id))
+    runtime.patiently(lambda: transfer_steps.plan_with_retries(runtime, transfer_id))
 
 
 @DBOS.step(name="give_up", retries_allowed=True)
 def give_up(transfer_id: str, message: str) -> None:
     runtime = current()
-    runtime.patiently(lambda: of_transfer.request_stop(runtime, transfer_id, "internal", message))
+    runtime.patiently(lambda: transfer_steps.request_stop(runtime, transfer_id, "internal", message))
 
 
 @DBOS.step(name="wait", retries_allowed=True, max_attempts=10)
 def wait(transfer_id: str) -> None:
     runtime = current()
-    runtime.patiently(lambda: of_transfer.wait_for_batches(runtime, transfer_id))
+    runtime.patiently(lambda: transfer_steps.wait_for_batches(runtime, transfer_id))
 
 
 @DBOS.step(name="finish", retries_allowed=True)
 def finish(transfer_id: str) -> None:
     runtime = current()
-    runtime.patiently(lambda: of_transfer.close(runtime, transfer_id))
+    runtime.patiently(lambda: transfer_steps.close(runtime, transfer_id))
 
 
 @DBOS.workflow(name=names.WORKFLOW_BATCH, max_recovery_attempts=1000)
@@ -67,17 +66,17 @@ def batch(transfer_id: str, number: int) -> None:
         run_batch(transfer_id, number)
     except Exception as why:  # whatever it was: the transfer must not wait for ever
         log.exception("batch %s of transfer %s cannot run", number, transfer_id)
-        fail_batch(transfer_id, number, of_batch.cause(why))
+        fail_batch(transfer_id, number, batch_steps.cause(why))
 
 
 # 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. A database that is away is waited for.
 @DBOS.step(name="run_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
 def run_batch(transfer_id: str, number: int) -> None:
     runtime = current()
-    runtime.patiently(lambda: of_batch.run_once(runtime, transfer_id, number))
+    runtime.patiently(lambda: batch_steps.run_once(runtime, transfer_id, number))
 
 
 @DBOS.step(name="fail_batch", retries_allowed=True, max_attempts=4, interval_seconds=1, backoff_rate=2)
 def fail_batch(transfer_id: str, number: int, cause: str) -> None:
     runtime = current()
-    runtime.patiently(lambda: of_batch.end_failed(runtime, transfer_id, number, cause))
+    runtime.patiently(lambda: batch_steps.end_failed(runtime, transfer_id, number, cause))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from seqferry.db.live import Sign
+from seqferry.db.worker_reports import Sign
 
 DEAD_AFTER_SECONDS: Final = 10.0
 """Ten beats: a worker that is seen silent for longer is taken for dead, and its work is given to others."""

@@ -18,15 +18,15 @@ from typing import Final
 import sqlalchemy as sa
 
 from seqferry import names
-from seqferry.db import live, objects
+from seqferry.db import objects, worker_reports
 from seqferry.db.database import Database
-from seqferry.db.live import Report
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
+from seqferry.db.worker_reports import Report
 from seqferry.engine import Engine
 from seqferry.errors import AccessError, ConfigError, UnsupportedError
+from seqferry.listing import KnownObjects
 from seqferry.models import ActiveObject
-from seqferry.sources import Preflight
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
@@ -147,16 +147,16 @@ class Runtime:
         self._meters: dict[str, _Meter] = {}
         self._attended: dict[str, int] = {}
         self._turns: set[tuple[str, int]] = set()
-        self._preflights: dict[str, Preflight] = {}
+        self._preflights: dict[str, KnownObjects] = {}
 
     # --- what is known before the start ---
 
-    def keep_preflight(self, transfer_id: str, known: Preflight) -> None:
+    def keep_preflight(self, transfer_id: str, known: KnownObjects) -> None:
         """What was found out just before the transfer was submitted here, for its first planning."""
         with self._changed:
             self._preflights[transfer_id] = known
 
-    def take_preflight(self, transfer_id: str) -> Preflight | None:
+    def take_preflight(self, transfer_id: str) -> KnownObjects | None:
         """What was kept for this transfer, once: a later planning asks anew."""
         with self._changed:
             return self._preflights.pop(transfer_id, None)
@@ -228,7 +228,7 @@ class Runtime:
 
         A worker that was taken for dead while it was cut off does not take back what others have by now.
         """
-        if self.lease is not None and not live.held(connection, self.executor_id, workflow_ids):
+        if self.lease is not None and not worker_reports.held(connection, self.executor_id, workflow_ids):
             log.warning("the work %s was taken over by another worker", workflow_ids[0])
             raise Suspended
 
@@ -237,7 +237,7 @@ class Runtime:
         shut_out = objects.lost(connection, [batch.run for batch in running])
         held = None
         if self.lease is not None:
-            held = live.held(connection, self.executor_id, [_workflow_of(batch.run) for batch in running])
+            held = worker_reports.held(connection, self.executor_id, [_workflow_of(batch.run) for batch in running])
         return [
             batch
             for batch in running

@@ -9,11 +9,11 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 
-from seqferry import sources
+from seqferry import preflight
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.engine import Engine
+from seqferry.listing import KnownObjects
 from seqferry.models import RESULT_COLUMNS, TransferSpec
-from seqferry.sources import Preflight
 from seqferry.workflows.jobs import Active, Begun, Failure, Job
 from seqferry.workflows.operations import Work
 from seqferry.workflows.runtime import Runtime
@@ -97,14 +97,14 @@ class Compare:
     def __init__(self) -> None:
         self.finished: list[str] = []
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> None:
-        sources.check_buckets(runtime.engine, spec)
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+        preflight.check_buckets(runtime.engine, spec)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: Preflight | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
     ) -> Iterator[list[Planned]]:
         for page in runtime.engine.list(spec.source):
             yield [

@@ -11,7 +11,7 @@ from rich.console import Console
 from statuses import status
 
 from seqferry.cli import display
-from seqferry.cli.live import LiveDisplay, picture
+from seqferry.cli.terminal import LiveDisplay, picture
 from seqferry.models import ActiveObject, Live
 
 MIB = 1024**2

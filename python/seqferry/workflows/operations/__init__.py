@@ -16,8 +16,8 @@ from typing import Protocol
 from seqferry import operations
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.errors import UnsupportedError
+from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
-from seqferry.sources import Preflight
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.runtime import Runtime
 
@@ -51,7 +51,7 @@ class Operation(Protocol):
         """Names of options of its own that a spec may have."""
         ...
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> None:
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         """See that the places can be used, and make what has to be there. ``known`` was found out just before.
 
         Raises:
@@ -59,12 +59,12 @@ class Operation(Protocol):
         """
         ...
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         """Whether nothing is at the target, so that no object needs to be looked for there. Asked once."""
         ...
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: Preflight | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
     ) -> Iterator[list[Planned]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
 
@@ -89,7 +89,7 @@ class Operation(Protocol):
         ...
 
 
-def of(spec: TransferSpec) -> Operation:
+def operation_of(spec: TransferSpec) -> Operation:
     """The operation of a spec.
 
     Raises:

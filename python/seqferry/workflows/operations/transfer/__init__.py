@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import local, sources
-from seqferry import spec as specs
+from seqferry import listing, paths, preflight
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.engine import CopyItem, Job, ObjectInfo
+from seqferry.listing import KnownObjects
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.planning import Decision
-from seqferry.sources import Preflight
+from seqferry.spec import target_key
 from seqferry.workflows.operations import Operation, Work
 from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
@@ -28,24 +28,24 @@ class Transfer:
     def options(self) -> frozenset[str]:
         return frozenset()
 
-    def prepare(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> None:
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         if known is None:
-            sources.check_buckets(runtime.engine, spec)
+            preflight.check_buckets(runtime.engine, spec)
         if isinstance(spec.target, LocalFolder):
-            local.make(spec.target.path)
+            paths.make(spec.target.path)
 
-    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: Preflight | None) -> bool:
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         if known is not None and known.target_absent is not None:
             return known.target_absent
-        return sources.target_is_empty(runtime.engine, spec)
+        return listing.target_is_empty(runtime.engine, spec)
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: Preflight | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
     ) -> Iterator[list[Planned]]:
         missing: list[str] = []
         own = str(runtime.state_dir)
         compare = not target_absent
-        for page in sources.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
+        for page in listing.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
             yield [_planned(info, decision) for info, decision in page]
         yield [_missing(spec, key) for key in missing]
 
@@ -65,7 +65,7 @@ class Transfer:
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
         if isinstance(spec.source, LocalFolder):
-            local.remove_spooled(runtime.state_dir, spec.source.path)
+            paths.remove_spooled(runtime.state_dir, spec.source.path)
 
 
 OPERATION: Final[Operation] = Transfer()
@@ -90,7 +90,7 @@ def _planned(info: ObjectInfo, decision: Decision) -> Planned:
 def _missing(spec: TransferSpec, key: str) -> Planned:
     return Planned(
         source_key=key,
-        target_key=specs.target_key(spec, key),
+        target_key=target_key(spec, key),
         size=0,
         etag="",
         last_modified=0.0,

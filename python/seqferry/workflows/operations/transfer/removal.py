@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from seqferry import names, planning, sources, stored_spec
-from seqferry import spec as specs
+from seqferry import listing, names, planning, stored_spec
 from seqferry.db import events, objects, transfers
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
+from seqferry.spec import source_key
 from seqferry.workflows.runtime import Runtime
 
 _ATTEMPTS: Final = 4
@@ -124,7 +124,7 @@ def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> i
         missing = objects.count_arrived(connection, transfer_id)
     for page in runtime.engine.list(spec.target):
         runtime.check()
-        keys = list({specs.source_key(spec, info.key) for info in page if not info.key.endswith("/")})
+        keys = list({source_key(spec, info.key) for info in page if not info.key.endswith("/")})
         with runtime.database.read() as connection:
             missing -= len(keys) - len(objects.not_among(connection, transfer_id, keys))
     return max(missing, 0)
@@ -143,7 +143,7 @@ def _extras(
         with runtime.database.read() as connection:
             return sorted(objects.not_among(connection, transfer_id, keys))
 
-    yield from filter(None, sources.extras(runtime.engine, spec, str(runtime.state_dir), unknown, refused))
+    yield from filter(None, listing.extras(runtime.engine, spec, str(runtime.state_dir), unknown, refused))
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:

@@ -1,4 +1,7 @@
-"""What a spec asks for, looked up in the storage: the stream of its objects, and whether it can be started at all."""
+"""The objects of a transfer, listed or looked up in the storage as a stream of pages in bounded memory.
+
+What happens to each is decided by ``planning``.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from seqferry import local, planning
+from seqferry import paths, planning
 from seqferry.engine import Engine, ObjectInfo
-from seqferry.errors import StorageError, UsageError
-from seqferry.models import LocalFolder, Location, TransferSpec
+from seqferry.errors import StorageError
+from seqferry.models import LocalFolder, TransferSpec
 from seqferry.planning import Decision
-from seqferry.spec import checked, target_key
+from seqferry.spec import target_key
 
-log: Final = logging.getLogger("seqferry.sources")
+log: Final = logging.getLogger("seqferry.listing")
 
-_LOOKED_UP_AT_ONCE: Final = 1000
+LOOKED_UP_AT_ONCE: Final = 1000
 _NAMED_AT_MOST: Final = 20
 _TARGET_PAGES: Final = 4
 """Requests for what is at the target of one page. Where more lies in between, looking each object up is no dearer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Preflight:
+class KnownObjects:
     """What a look before the start has found, so that a transfer which begins at once asks for nothing twice.
 
     Attributes:
@@ -37,80 +40,7 @@ class Preflight:
     at_target: ObjectInfo | None = None
 
 
-def check(engine: Engine, spec: TransferSpec) -> Preflight:
-    """See that both buckets can be used and that objects which were named are there.
-
-    Raises:
-        UsageError: the spec makes no sense, or a named object is not there.
-        StorageError: a bucket cannot be used, or the storage not be reached.
-    """
-    checked(spec)
-    if spec.single:
-        return _check_single(engine, spec)
-    check_buckets(engine, spec)
-    if spec.keys is None:
-        return Preflight()
-    missing: list[str] = []
-    found: list[ObjectInfo] = []
-    for page in objects(engine, spec, missing.extend):
-        if len(found) <= _LOOKED_UP_AT_ONCE:
-            found += page
-    if missing:
-        raise missing_error(engine, spec, missing)
-    return Preflight(found=tuple(found) if len(found) <= _LOOKED_UP_AT_ONCE else None)
-
-
-def _check_single(engine: Engine, spec: TransferSpec) -> Preflight:
-    """The object itself shows whether its bucket can be used, and a look at the target whether that one can.
-
-    The buckets are asked for only when something is wrong, to say what.
-    """
-    try:
-        found = engine.head(spec.source, [spec.source.key])[0]
-    except StorageError:
-        check_buckets(engine, spec)
-        raise
-    if found is None:
-        check_buckets(engine, spec)
-        raise missing_error(engine, spec, [spec.source.key])
-    if isinstance(spec.target, LocalFolder):
-        local.check_target(spec.target.path)
-        return Preflight(found=(found,))
-    try:
-        listed, _ = engine.list_after(spec.target, "", at_most=1)
-    except StorageError:
-        check_buckets(engine, spec)
-        return Preflight(found=(found,))
-    there = next((info for info in listed if info.key == spec.target.key), None)
-    return Preflight((found,), not listed, there)
-
-
-def check_buckets(engine: Engine, spec: TransferSpec) -> None:
-    """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing.
-
-    Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
-    a target from which nothing is removed do without.
-    """
-    if isinstance(spec.source, LocalFolder):
-        local.check_source(spec.source.path)
-    else:
-        _check_bucket(engine, spec.source, is_listed=spec.keys is None and not spec.single)
-    if isinstance(spec.target, LocalFolder):
-        local.check_target(spec.target.path)
-    elif spec.target != spec.source:
-        _check_bucket(engine, spec.target, is_listed=spec.delete)
-
-
-def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
-    try:
-        engine.check_bucket(place)
-    except StorageError as why:
-        if is_listed or not _is_denied(why):
-            raise
-        log.info("%s may not be listed by these credentials; going on without", place.uri)
-
-
-def _is_denied(why: StorageError) -> bool:
+def is_denied(why: StorageError) -> bool:
     """The credentials are valid and lack a permission."""
     return why.error_class == "person" and why.error_code in ("AccessDenied", "Forbidden")
 
@@ -122,7 +52,7 @@ def decided(
     own: str | None = None,
     *,
     compare: bool = False,
-    known: Preflight | None = None,
+    known: KnownObjects | None = None,
 ) -> Iterator[list[tuple[ObjectInfo, Decision]]]:
     """Pages of the objects that the spec asks for, each with what happens to it; as ``objects``.
 
@@ -200,11 +130,6 @@ def objects(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], N
             missing(absent)
 
 
-def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
-    """What to tell a person who named objects that are not there."""
-    return UsageError(_missing_single(engine, spec.source) if spec.single else _missing_keys(spec, missing))
-
-
 def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
     """True when nothing is under the target prefix, so that no object needs to be looked for there.
 
@@ -214,7 +139,7 @@ def target_is_empty(engine: Engine, spec: TransferSpec) -> bool:
     try:
         return not any(pages)
     except StorageError as why:
-        if not _is_denied(why):
+        if not is_denied(why):
             raise
         return False
     finally:
@@ -246,7 +171,7 @@ def extras(
         }
         if refused is not None and len(refused) < _NAMED_AT_MOST:
             refused += [
-                spec.target.at(info.key) for info in page if info.refusal and info.refusal[0] not in local.LEFT_OUT
+                spec.target.at(info.key) for info in page if info.refusal and info.refusal[0] not in paths.LEFT_OUT
             ]
         # What has come to the source since it was listed is not gone from it.
         for keys in _chunks(unknown(list(there))):
@@ -261,26 +186,5 @@ def _named(spec: TransferSpec) -> list[str]:
 
 
 def _chunks(keys: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(keys), _LOOKED_UP_AT_ONCE):
-        yield keys[start : start + _LOOKED_UP_AT_ONCE]
-
-
-def _missing_keys(spec: TransferSpec, missing: list[str]) -> str:
-    named = ", ".join(key.removeprefix(spec.source.key) for key in missing[:_NAMED_AT_MOST])
-    more = f" and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
-    return f"Not found under {spec.source.uri}: {named}{more}. Correct the list of keys; nothing was started."
-
-
-def _missing_single(engine: Engine, source: Location) -> str:
-    if isinstance(source, LocalFolder):
-        return f"There is no file {source.uri} any more."
-    below = replace(source, key=source.key + "/")
-    try:
-        is_prefix = any(engine.list(below, limit=1))
-    except StorageError as why:
-        if not _is_denied(why):
-            raise
-        return f"There is no object {source.uri}."
-    if is_prefix:
-        return f"There is no object {source.uri}; did you mean {below.uri} (everything below it)?"
-    return f"There is no object {source.uri}. See what there is with: seqferry ls s3://{source.bucket}/"
+    for start in range(0, len(keys), LOOKED_UP_AT_ONCE):
+        yield keys[start : start + LOOKED_UP_AT_ONCE]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seqferry.demo import story
+from seqferry.demo import scenario
 
 
 def _called_from(file: str) -> Callable[[], bool]:
@@ -20,7 +20,7 @@ def _called_from(file: str) -> Callable[[], bool]:
 
 
 def test_an_interrupt_unwinds_at_once() -> None:
-    with pytest.raises(KeyboardInterrupt), story._terminable():  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(KeyboardInterrupt), scenario._terminable():  # pyright: ignore[reportPrivateUsage]
         _called_from("/site-packages/boto3/session.py")()
 
 
@@ -32,6 +32,6 @@ def test_an_interrupt_that_a_library_in_c_would_swallow_comes_right_after_it() -
         while True:
             signal.pause()
 
-    with pytest.raises(KeyboardInterrupt), story._terminable():  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(KeyboardInterrupt), scenario._terminable():  # pyright: ignore[reportPrivateUsage]
         wait()
     assert ended

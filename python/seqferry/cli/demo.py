@@ -9,7 +9,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 
 if TYPE_CHECKING:
-    from seqferry.demo.story import Figures
+    from seqferry.demo.scenario import Figures
 
 
 def demo(
@@ -20,10 +20,10 @@ def demo(
     no_progress: options.NoProgress = False,
 ) -> int:
     """Show it all on an embedded S3 server: mirror a delivery, kill the worker half-way, go on, verify."""
-    from seqferry.demo import story
+    from seqferry.demo import scenario
 
     try:
-        figures = story.run(
+        figures = scenario.run(
             show=lambda: display.choose(as_json=False, quiet=False, progress=not no_progress),
             say=display.say,
             scale=scale,

@@ -18,8 +18,8 @@ from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
-from seqferry.workflows.batch import abort_cut_off, end_failed
-from seqferry.workflows.operations import of as of_spec
+from seqferry.workflows.batch_steps import abort_cut_off, end_failed
+from seqferry.workflows.operations import operation_of
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
@@ -100,7 +100,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     if row is None:
         return
     spec = stored_spec.read(row.spec)
-    operation = of_spec(spec)
+    operation = operation_of(spec)
     operation.finish(runtime, transfer_id, claimed=claimed)
     abort_cut_off(runtime, transfer_id, claimed=claimed)
     with runtime.database.write() as connection:
@@ -123,7 +123,7 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
     if row is None:
         return
     spec = stored_spec.read(row.spec)
-    operation = of_spec(spec)
+    operation = operation_of(spec)
     known = runtime.take_preflight(transfer_id)
     operation.prepare(runtime, spec, known)
     absent = row.target_absent

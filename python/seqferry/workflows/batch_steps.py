@@ -18,8 +18,7 @@ from seqferry.db.objects import BatchRun, Ended, OpenObject
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, TransferSpec
 from seqferry.workflows.jobs import Events, Job
-from seqferry.workflows.operations import Work
-from seqferry.workflows.operations import of as of_spec
+from seqferry.workflows.operations import Work, operation_of
 from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
 
 log: Final = logging.getLogger("seqferry.batch")
@@ -75,7 +74,7 @@ def _readable(run: BatchRun) -> TransferSpec:
         AccessError, UnsupportedError: it cannot.
     """
     spec = stored_spec.read(run.spec)
-    of_spec(spec)
+    operation_of(spec)
     access.require(spec)
     return spec
 
@@ -129,7 +128,7 @@ def _copy(
             only_clean=False,
             epoch=epoch,
         )
-        job = of_spec(spec).start(runtime, spec, work)
+        job = operation_of(spec).start(runtime, spec, work)
     except StorageError as why:
         if why.job_wide:
             return (why.error_code or why.code, why.message), set()
@@ -245,7 +244,7 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
     deadline = time.monotonic() + _CLEAN_SECONDS
     try:
         work = _cleaning(run.transfer_id, given_up, run.created_at, epoch)
-        job = of_spec(spec).start(runtime, spec, work)
+        job = operation_of(spec).start(runtime, spec, work)
         with runtime.running_batch(run, job, epoch=epoch, cleaning=True) as running:
             while not job.finished():
                 job.wait(_WAIT_SECONDS)
@@ -278,7 +277,7 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     deadline = time.monotonic() + _CUT_OFF_SECONDS
     try:
         spec = stored_spec.read(row.spec)
-        job = of_spec(spec).start(runtime, spec, _cleaning(transfer_id, left, row.created_at, epoch))
+        job = operation_of(spec).start(runtime, spec, _cleaning(transfer_id, left, row.created_at, epoch))
         while not job.finished() and time.monotonic() < deadline:
             runtime.check()
             job.wait(_WAIT_SECONDS)

@@ -1,0 +1,120 @@
+"""The checks before a transfer starts: both buckets can be used, and the named objects are there.
+
+They change nothing, and what they find is kept, so that a transfer which begins at once asks for nothing twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Final
+
+from seqferry import paths
+from seqferry.engine import Engine, ObjectInfo
+from seqferry.errors import StorageError, UsageError
+from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, is_denied, objects
+from seqferry.models import LocalFolder, Location, TransferSpec
+from seqferry.spec import checked
+
+log: Final = logging.getLogger("seqferry.preflight")
+
+_NAMED_AT_MOST: Final = 20
+
+
+def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
+    """See that both buckets can be used and that objects which were named are there.
+
+    Raises:
+        UsageError: the spec makes no sense, or a named object is not there.
+        StorageError: a bucket cannot be used, or the storage not be reached.
+    """
+    checked(spec)
+    if spec.single:
+        return _check_single(engine, spec)
+    check_buckets(engine, spec)
+    if spec.keys is None:
+        return KnownObjects()
+    missing: list[str] = []
+    found: list[ObjectInfo] = []
+    for page in objects(engine, spec, missing.extend):
+        if len(found) <= LOOKED_UP_AT_ONCE:
+            found += page
+    if missing:
+        raise missing_error(engine, spec, missing)
+    return KnownObjects(found=tuple(found) if len(found) <= LOOKED_UP_AT_ONCE else None)
+
+
+def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
+    """The object itself shows whether its bucket can be used, and a look at the target whether that one can.
+
+    The buckets are asked for only when something is wrong, to say what.
+    """
+    try:
+        found = engine.head(spec.source, [spec.source.key])[0]
+    except StorageError:
+        check_buckets(engine, spec)
+        raise
+    if found is None:
+        check_buckets(engine, spec)
+        raise missing_error(engine, spec, [spec.source.key])
+    if isinstance(spec.target, LocalFolder):
+        paths.check_target(spec.target.path)
+        return KnownObjects(found=(found,))
+    try:
+        listed, _ = engine.list_after(spec.target, "", at_most=1)
+    except StorageError:
+        check_buckets(engine, spec)
+        return KnownObjects(found=(found,))
+    there = next((info for info in listed if info.key == spec.target.key), None)
+    return KnownObjects((found,), not listed, there)
+
+
+def check_buckets(engine: Engine, spec: TransferSpec) -> None:
+    """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing.
+
+    Permission to list a bucket (s3:ListBucket) is needed only where the bucket is listed: a source of named objects and
+    a target from which nothing is removed do without.
+    """
+    if isinstance(spec.source, LocalFolder):
+        paths.check_source(spec.source.path)
+    else:
+        _check_bucket(engine, spec.source, is_listed=spec.keys is None and not spec.single)
+    if isinstance(spec.target, LocalFolder):
+        paths.check_target(spec.target.path)
+    elif spec.target != spec.source:
+        _check_bucket(engine, spec.target, is_listed=spec.delete)
+
+
+def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
+    try:
+        engine.check_bucket(place)
+    except StorageError as why:
+        if is_listed or not is_denied(why):
+            raise
+        log.info("%s may not be listed by these credentials; going on without", place.uri)
+
+
+def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
+    """What to tell a person who named objects that are not there."""
+    return UsageError(_missing_single(engine, spec.source) if spec.single else _missing_keys(spec, missing))
+
+
+def _missing_keys(spec: TransferSpec, missing: list[str]) -> str:
+    named = ", ".join(key.removeprefix(spec.source.key) for key in missing[:_NAMED_AT_MOST])
+    more = f" and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
+    return f"Not found under {spec.source.uri}: {named}{more}. Correct the list of keys; nothing was started."
+
+
+def _missing_single(engine: Engine, source: Location) -> str:
+    if isinstance(source, LocalFolder):
+        return f"There is no file {source.uri} any more."
+    below = replace(source, key=source.key + "/")
+    try:
+        is_prefix = any(engine.list(below, limit=1))
+    except StorageError as why:
+        if not is_denied(why):
+            raise
+        return f"There is no object {source.uri}."
+    if is_prefix:
+        return f"There is no object {source.uri}; did you mean {below.uri} (everything below it)?"
+    return f"There is no object {source.uri}. See what there is with: seqferry ls s3://{source.bucket}/"
