@@ -1,5 +1,6 @@
 """Typed picture of ``crates/py``; verified against the compiled module by stubtest in ``make lint``."""
 
+import builtins
 from typing import final
 
 __version__: str
@@ -368,10 +369,12 @@ class DiskCache:
     def __new__(cls, path: str, *, max_size: int | None = None) -> DiskCache:
         """Open or make a cache; raises OSError with why the folder cannot be used."""
 
-    def list(self, place: tuple[str, str, str] | None) -> list[tuple[str, str, str, str, int, int, int, float, bool]]:
+    def list(
+        self, place: tuple[str, str, str] | None
+    ) -> builtins.list[tuple[str, str, str, str, int, int, int, float, bool]]:
         """Endpoint, bucket, key, version, size, cached bytes, bytes on the disk, time of the last use, pinned."""
 
-    def verify(self, place: tuple[str, str, str] | None) -> list[tuple[str, str, int, int, bool]]:
+    def verify(self, place: tuple[str, str, str] | None) -> builtins.list[tuple[str, str, int, int, bool]]:
         """Bucket, key, sound blocks, damaged blocks (they are dropped), whether it was in use and not looked at."""
 
     def remove(self, place: tuple[str, str, str] | None) -> tuple[int, int, int]:
