@@ -16,7 +16,7 @@ from typing import Final
 from seqferry.errors import StorageError, UsageError
 
 LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder"})
-"""Codes of what is met on a disk and that nobody meant to copy: it is left out, which is no failure."""
+"""Codes of files that are never copied (devices, sockets): they are left out, which is no failure."""
 
 
 def is_local(text: str) -> bool:

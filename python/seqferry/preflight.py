@@ -95,7 +95,7 @@ def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
 
 
 def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
-    """What to tell a person who named objects that are not there."""
+    """The error for named objects that are not there."""
     return UsageError(_missing_single(engine, spec.source) if spec.single else _missing_keys(spec, missing))
 
 

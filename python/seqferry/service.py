@@ -371,7 +371,7 @@ class Service:
         return len(removed)
 
     def free_space(self, spec: TransferSpec) -> int | None:
-        """Bytes that may still be written at the target; None where nobody can tell, as of S3."""
+        """Bytes that may still be written at the target; None where that is unknown, as of S3."""
         return paths.free_bytes(spec.target.path) if isinstance(spec.target, LocalFolder) else None
 
     def list(self, location: Location) -> Iterator[list[ObjectInfo]]:

@@ -355,7 +355,7 @@ class Worker:
         try:
             ended = direct.run(self._runtime, transfer_id, take_queue)
         except Suspended:
-            pass  # whoever works next goes on
+            pass  # the next worker goes on
         except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
             log.warning("transfer %s is tried again by the queue: %s", transfer_id, why)
             ended = False
@@ -368,7 +368,7 @@ class Worker:
     def _take_queue_or_fail(self) -> None:
         try:
             self._take_queue()
-        except Exception as why:  # noqa: BLE001 - told to whoever waits for this worker
+        except Exception as why:  # noqa: BLE001 - reported to the thread that waits for this worker
             self._failure = why
             self._runtime.announce_end()
 

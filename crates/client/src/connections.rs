@@ -28,7 +28,7 @@ struct Slots<K> {
 
 #[derive(Debug)]
 struct Slot {
-    /// Empty until the first who asks has connected; others wait for that one.
+    /// Empty until the first who asks has connected; later ones wait for it.
     connection: Arc<OnceCell<Endpoint>>,
     used: u64,
 }
@@ -41,7 +41,7 @@ impl Slot {
 }
 
 impl<K: Clone + Eq + Hash> ConnectionCache<K> {
-    /// A cache that keeps up to `most_idle` connections which nobody uses.
+    /// A cache that keeps up to `most_idle` idle connections.
     pub fn new(most_idle: usize) -> Self {
         Self { most_idle, slots: Mutex::new(Slots { by_key: HashMap::new(), lookups: 0 }) }
     }

@@ -263,7 +263,7 @@ impl Walk {
         Ok((number, next))
     }
 
-    /// False when nobody wants more.
+    /// False when the reader wants no more.
     async fn hand_over(&self, mut objects: Vec<ListedObject>) -> bool {
         // Names that cannot start with the prefix come from services that normalise keys.
         objects.retain(|object| object.key.starts_with(&self.listing.prefix));

@@ -12,7 +12,7 @@ use crate::metrics::RequestMetrics;
 use crate::quirks::Endpoint;
 use crate::retry::RetryPolicy;
 
-/// Connections that are kept while nobody uses them.
+/// Idle connections that are kept.
 const IDLE_CONNECTIONS: usize = 64;
 
 /// Where to send requests and as whom. Equal ones share a connection and all that was learned of the service.
@@ -79,7 +79,7 @@ impl ClientPool {
         self.client_of(self.connection(endpoint).await, policy)
     }
 
-    /// A client for reads that somebody waits for: its requests, memory and bytes go before those of transfers.
+    /// A client for interactive reads: its requests, memory and bytes go before those of transfers.
     pub async fn interactive_client(&self, endpoint: &EndpointSpec, policy: RetryPolicy) -> RetryingClient {
         self.client_of(self.connection_for(endpoint, Priority::Interactive).await, policy).interactive()
     }

@@ -32,7 +32,7 @@ pub struct Quirks {
     part_checksums_tried: AtomicBool,
     /// The same, where the source has the same algorithm.
     own_part_checksums_tried: AtomicBool,
-    /// Held by the one who is about to find out.
+    /// Held by the request that tries it out.
     trial: Mutex<()>,
     /// The same part of the same bytes got two `ETag`s. Way round: never have the same part under way twice.
     changing_part_etags: AtomicBool,
@@ -41,7 +41,7 @@ pub struct Quirks {
     ignored_ranges: AtomicBool,
     /// They were answered rightly at least once.
     ranges_tried: AtomicBool,
-    /// Held by the one who is about to find out.
+    /// Held by the request that tries it out.
     range_trial: Mutex<()>,
     /// Writes that name a checksum are refused (see [`Sums`], as a number). Way round: an older one, or MD5.
     refused_sums: AtomicU8,
@@ -86,7 +86,7 @@ impl Quirks {
         !self.useless_part_checksums.swap(true, Ordering::Relaxed)
     }
 
-    /// Before the first part copies into an upload with a checksum: waits for whoever is finding out what comes of that. Some: it
+    /// Before the first part copies into an upload with a checksum: waits for the request that tries that out. Some: it
     /// is for the caller to find out, with one part, while the others wait. None: it is known. `alike`: the source has the
     /// same algorithm.
     pub async fn try_part_checksums(&self, alike: bool) -> Option<Trial<'_>> {
@@ -114,12 +114,12 @@ impl Quirks {
         self.ignored_ranges.load(Ordering::Relaxed)
     }
 
-    /// A ranged read was answered with something else. True: nobody knew.
+    /// A ranged read was answered with something else. True: that is news.
     pub fn learn_ignored_ranges(&self) -> bool {
         !self.ignored_ranges.swap(true, Ordering::Relaxed)
     }
 
-    /// Before the first ranged read: waits for whoever is finding out what the answer is. Some: it is for the caller to find
+    /// Before the first ranged read: waits for the request that tries it out. Some: it is for the caller to find
     /// out, with one read. None: it is known.
     pub async fn try_ranges(&self) -> Option<RangeTrial<'_>> {
         let known = || self.ignores_ranges() || self.ranges_tried.load(Ordering::Relaxed);
@@ -270,7 +270,7 @@ impl Trial<'_> {
 pub struct Endpoint {
     /// The store.
     pub store: Arc<dyn ObjectStore>,
-    /// Shared by all who talk to it.
+    /// Shared by all clients of the endpoint.
     pub quirks: Arc<Quirks>,
 }
 

@@ -112,7 +112,7 @@ impl RetryContext {
     }
 }
 
-/// The answer to a request that runs in a task of its own, and so goes on when nobody waits for it any more.
+/// The answer to a request that runs in a task of its own, and so goes on when its caller has gone.
 ///
 /// # Errors
 /// Those of the request. The task itself cannot be waited for only while the runtime is torn down.

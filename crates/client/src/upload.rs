@@ -106,16 +106,16 @@ pub struct UploadSession {
     client: RetryingClient,
     bucket: String,
     key: String,
-    /// Seconds since the epoch: older uploads are somebody else's.
+    /// Seconds since the epoch: older uploads belong to other programs.
     since: f64,
     tries: Arc<RetryContext>,
     open: Option<RecordedUpload>,
     /// The upload that Complete did not find.
     gone: Option<String>,
-    /// Creates and parts that were sent. They go on when nobody waits for them: an upload is gone for good only when it was
+    /// Creates and parts that were sent. They go on when their caller has gone: an upload is gone for good only when it was
     /// aborted after the last of them.
     under_way: TaskTracker,
-    /// Uploads that were created and are not open here yet, perhaps since nobody waited for the answer.
+    /// Uploads that were created and are not open here yet, perhaps since their caller has gone.
     created: Arc<Mutex<Vec<String>>>,
     /// The last part that was copied got an `ETag` that is a digest of its bytes.
     plain_etags: AtomicBool,

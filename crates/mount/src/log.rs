@@ -37,6 +37,6 @@ impl Log {
 
 fn write_line(text: &str) {
     use std::io::Write as _;
-    // Where nobody takes it there is nobody to tell.
+    // A log that cannot be written cannot be reported.
     let _written = writeln!(std::io::stderr(), "seqferry mount: {text}");
 }

@@ -164,7 +164,7 @@ impl MountedBucket {
 }
 
 impl Drop for MountedBucket {
-    /// Requests under way are for nobody any more: their end is not waited for.
+    /// Requests under way have lost their callers: their end is not waited for.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -10,7 +10,7 @@ use crate::store::Result;
 /// A body in chunks. One that ends early yields an error, never a silent end.
 pub type ByteStream = BoxStream<'static, Result<Bytes>>;
 
-/// What is read into a chunk of nobody's choosing.
+/// Bytes read into a chunk where the caller chose no size.
 const CHUNK: usize = 256 << 10;
 
 /// A multiple of the block of every disk.
@@ -44,7 +44,7 @@ enum BodyKind {
 }
 
 impl Body {
-    /// Bytes that are in memory already, or come in pieces that somebody else has chosen.
+    /// Bytes that are in memory already, or come in pieces of another's choice.
     pub fn of_chunks(chunks: ByteStream) -> Self {
         Self { from: BodyKind::Chunks(chunks.fuse()), left: Bytes::new(), seen: None, failed: false }
     }

@@ -120,7 +120,7 @@ pub struct LimiterStats {
 pub struct FlowId(u64);
 
 impl FlowId {
-    /// The same for all who give this name, and another for everybody else.
+    /// One flow for all jobs that give this name.
     pub fn named(name: &str) -> Self {
         // Two names of one hash would share their turns, no more.
         let mut hasher = DefaultHasher::new();
@@ -132,7 +132,7 @@ impl FlowId {
 /// What a request is, as far as it matters when it may begin.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Whether somebody waits for the answer.
+    /// Whether a program waits for the reply.
     pub priority: Priority,
     /// The flow it belongs to.
     pub job: FlowId,

@@ -83,7 +83,7 @@ pub enum PageCache {
     /// Past it, where the file system offers that: it takes less CPU, and the cache is left to others.
     #[default]
     Past,
-    /// Through it, for somebody who reads it next.
+    /// Through it, for a program that reads the file next.
     Through,
 }
 

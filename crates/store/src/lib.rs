@@ -7,7 +7,7 @@
 //! fails on purpose, and [`conformance`], the suite which every implementation and wrapper passes.
 //!
 //! This crate imports no other crate of ours and knows nothing of transfers: it offers single requests, makes each of them
-//! once, and says precisely how it went. Who retries is decided above.
+//! once, and says precisely how it went. Retries are decided above.
 
 mod body;
 pub mod budget;

@@ -23,7 +23,7 @@ use crate::{signed, variable};
 /// Prepares and reads back; never subject to bucket policies on versitygw.
 pub const ADMIN: Credentials = Credentials { access_key: "admin", secret_key: "adminsecret" };
 
-/// Who the code under test is.
+/// The identity of the code under test.
 pub const MOVER: Credentials = Credentials { access_key: "mover", secret_key: "moversecret" };
 
 /// A loaded machine took 20 s once.

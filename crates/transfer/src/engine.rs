@@ -33,7 +33,7 @@ pub struct Engine {
 }
 
 impl Drop for Engine {
-    /// Nobody asks for anything any more. To wait for each thread to end would take a tenth of a second at the end of a command.
+    /// The engine is no longer used. To wait for each thread to end would take a tenth of a second at the end of a command.
     fn drop(&mut self) {
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();

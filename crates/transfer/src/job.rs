@@ -251,7 +251,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // Nobody listens any more: leave everything as a kill would, resumable.
+        // The receiver has gone: leave everything as a kill would, resumable.
         self.shared.cancel.cancel();
     }
 }

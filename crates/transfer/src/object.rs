@@ -133,7 +133,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) there: There,
     /// CRC64NVME of the file when it was read for its MD5, before its parts were.
     pub(crate) read_before: Option<String>,
-    /// The credentials may not read the target, so that nobody knows whether anything is there.
+    /// The credentials may not read the target, so that it is unknown whether anything is there.
     pub(crate) unreadable_target: bool,
     /// Streamed although the service could copy it: a copy in one request cannot be told to replace nothing.
     pub(crate) streams_unseen: bool,

@@ -320,7 +320,7 @@ pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
 /// What is known of one side of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
-    /// None while nobody has asked.
+    /// None until it was asked for.
     pub size: Option<u64>,
     /// Without quotes.
     pub etag: &'a str,

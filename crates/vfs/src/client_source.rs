@@ -14,7 +14,7 @@ use crate::version::{ObjectVersion, VersionPin};
 pub struct ClientSource {
     /// Asks for what a program waits for.
     demand: RetryingClient,
-    /// Asks for what nobody waits for yet.
+    /// Sends read-ahead requests.
     ahead: RetryingClient,
     endpoint: String,
 }

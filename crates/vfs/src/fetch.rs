@@ -1,4 +1,4 @@
-//! Fetches: blocks on their way, from the tier below or from the service, shared by all who want them.
+//! Fetches: blocks on their way, from the tier below or from the service, shared by all reads that need them.
 //!
 //! A block is fetched by at most one fetch at a time. A fetch whose last interested party has gone is cancelled. A body that
 //! breaks is asked for again from the first block that is missing. Bytes of another version than the wanted one are never
@@ -108,7 +108,7 @@ pub(crate) struct FetchCounters {
 /// Why a fetch has ended without all its blocks.
 #[derive(Debug, Clone)]
 pub(crate) enum Broken {
-    /// Nobody wanted it any longer.
+    /// No read needs it any longer.
     Cancelled,
     Failed(StoreError),
 }
@@ -248,7 +248,7 @@ impl Run {
         self.end(broken);
     }
 
-    /// Take what has not come out of the table, and tell those who wait.
+    /// Take what has not come out of the table, and wake the waiting reads.
     fn end(&self, broken: Option<Broken>) {
         {
             let mut blocks = self.origin.pool.lock();
@@ -357,7 +357,7 @@ impl Run {
         Ok(())
     }
 
-    /// A block has come: hand it to those who wait and put it into the table.
+    /// A block has arrived: hand it to waiting reads and put it into the table.
     fn put(&self, index: usize, bytes: Bytes) {
         let number = self.fetch.number(index);
         let memory = {

@@ -166,7 +166,7 @@ impl Pool {
         }
     }
 
-    /// Memory for read-ahead, if there is some without taking it from anybody who needs it.
+    /// Memory for read-ahead, if there is some without taking it from reads.
     pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
         let wanted = grains(bytes) * GRAIN;
         self.make_room(wanted + self.reserve, false);
@@ -207,7 +207,7 @@ impl Pool {
         drop(evicted);
     }
 
-    /// Make room for all who wait. Called when one begins to wait and when a block has come, which can then be evicted.
+    /// Make room for all waiting reads. Called when one begins to wait and when a block has come, which can then be evicted.
     pub(crate) fn serve_waiting(&self) {
         let waiting = self.waiting.load(Ordering::Relaxed);
         if waiting > 0 {

@@ -25,7 +25,7 @@ pub const WHOLE_OBJECT: u64 = 1 << 20;
 /// Bytes of one request at most; more is fetched in parallel ranges.
 const LONGEST_RANGE: u64 = 8 << 20;
 
-/// How often a read starts over because blocks that it counted on have gone meanwhile. Each time somebody else got on.
+/// How often a read starts over because blocks that it counted on have gone meanwhile. Each time another read went on.
 const ROUNDS: u32 = 1000;
 
 /// Reads objects in blocks.
@@ -284,7 +284,7 @@ impl Reader {
         cursors.reached(ahead.cursor, begin);
     }
 
-    /// Fetch blocks that nobody waits for, as far as there is memory for them.
+    /// Read blocks ahead, as far as there is memory for them.
     fn fetch_ahead(
         &self,
         object: &Arc<OpenObject>,
@@ -328,7 +328,7 @@ impl Reader {
     }
 }
 
-/// A fetch that nobody waits for yet; it ends with this value.
+/// A read-ahead fetch; it ends with this value.
 #[derive(Debug)]
 pub struct Prefetch {
     _stakes: Vec<Stake>,

@@ -15,7 +15,7 @@ use crate::version::ObjectVersion;
 /// How urgently an answer is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
-    /// Nobody waits for it yet: read-ahead, warming a cache.
+    /// Background: read-ahead, warming a cache.
     ReadAhead,
     /// A program waits for it.
     Demand,

@@ -61,7 +61,7 @@ def _named(identity: Identity) -> str:
 
 
 ActorDep = Annotated[str, Depends(_actor)]
-"""Who asks, for the record of events: the name of the token, and beside it the address of the client."""
+"""The actor, for the record of events: the name of the token, and beside it the address of the client."""
 
 
 async def _full_id(transfer_id: str) -> str:

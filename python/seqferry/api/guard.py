@@ -1,4 +1,4 @@
-"""The first look at a request: who asks, and with which role. Nothing of the body has been read by then."""
+"""Authentication of a request: name and role of its token. Nothing of the body has been read by then."""
 
 from __future__ import annotations
 

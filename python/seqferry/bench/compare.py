@@ -87,7 +87,7 @@ class Prepared:
     left_out: tuple[str, ...]
 
     def lines(self, *, keep: bool = False) -> list[str]:
-        """What will happen, for a person who may still say no."""
+        """What the bench will do, printed before it asks for consent."""
         plan, place = self.plan, self.storage.place
         asked, traffic = plan.asked, plan.traffic
         told = [

@@ -1,4 +1,4 @@
-"""``seqferry token``: who may use the HTTP API."""
+"""``seqferry token``: tokens of clients of the HTTP API."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def flush() -> None:
     """See that what is shown has left the process.
 
     Raises:
-        ConfigError: stdout takes no more; BrokenPipeError: nobody reads it.
+        ConfigError: stdout takes no more; BrokenPipeError: its reader has gone.
     """
     try:
         sys.stdout.flush()

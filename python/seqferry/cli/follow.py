@@ -1,4 +1,4 @@
-"""Seeing a transfer through: show its progress, do its work when nobody else does, and stop cleanly on Ctrl-C.
+"""Seeing a transfer through: show its progress, do its work when no other worker does, and stop cleanly on Ctrl-C.
 
 Used by ``cp``, ``resume``, ``cancel`` and ``status --watch``. Stopping here never harms a transfer: its state is in the
 database and at the storage, and whichever worker comes next goes on.
@@ -88,7 +88,7 @@ def interruptible() -> Generator[Watch]:
 
 
 class WorkerSupervisor:
-    """Makes sure that somebody works on the queue: this process, when no other holds the state folder.
+    """Makes sure that a worker serves the queue: this process, when no other holds the state folder.
 
     With Postgres any number of workers may run, so this process always becomes one.
     """
@@ -107,7 +107,7 @@ class WorkerSupervisor:
         return self._busy
 
     def goes_on_without(self, status: Status) -> bool:
-        """Whether somebody works at the transfer besides this process."""
+        """Whether another process works at the transfer."""
         return self._busy or status.live.workers > (0 if self._worker is None else 1)
 
     def can(self, status: Status) -> bool:
@@ -124,7 +124,7 @@ class WorkerSupervisor:
         return self._worker.submission(spec, actor=actor, new=new, known=known)
 
     def work(self) -> None:
-        """Become the worker if nobody is. Cheap when called often.
+        """Become the worker if there is none. Cheap when called often.
 
         Raises:
             ConfigError: this process is the worker, and cannot work.
@@ -162,7 +162,7 @@ class WorkerSupervisor:
 def follow(
     service: Service, transfer_id: str, show: Display, watch: Watch, supervisor: WorkerSupervisor | None
 ) -> Status:
-    """Show the transfer until it has ended; with a ``supervisor`` also do the work whenever nobody else does.
+    """Show the transfer until it has ended; with a ``supervisor`` also do the work whenever no other worker does.
 
     Raises:
         Interrupted: the user wants to stop; the transfer is resumable.

@@ -213,7 +213,7 @@ def session_of(
 
 
 def actor() -> str:
-    """Who asks, for the record: ``user@host``."""
+    """The actor, for the record: ``user@host``."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):

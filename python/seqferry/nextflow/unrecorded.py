@@ -56,7 +56,7 @@ class Result:
     Attributes:
         found: objects that the source held, those that were refused included.
         failures: the first of them; ``failed`` counts all.
-        left_out: files that nobody meant to copy (devices, sockets), the first in words.
+        left_out: files that are never copied (devices, sockets), the first in words.
     """
 
     found: int = 0

@@ -228,7 +228,7 @@ def _close(
 
 
 def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[OpenObject]) -> bool:
-    """Abort the uploads of objects that are given up: those on record, and those that nobody lived to record.
+    """Abort the uploads of objects that are given up: those on record, and those that a killed worker did not record.
 
     Best effort: the transfer is over in any case, and the ids of the uploads stay in the rows.
 

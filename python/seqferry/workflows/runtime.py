@@ -288,7 +288,7 @@ class Runtime:
     def running_batch(
         self, run: BatchRun, job: Job, *, epoch: int | None, cleaning: bool = False
     ) -> Generator[RunningBatch]:
-        """Make the job known to those who give orders and take readings. On an exception it is suspended."""
+        """Register the job for control and for progress readings. On an exception it is suspended."""
         running = RunningBatch(run, job, epoch=epoch, cleaning=cleaning)
         key = (run.transfer_id, run.number)
         with self._changed:

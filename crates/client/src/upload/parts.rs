@@ -40,7 +40,7 @@ impl UploadSession {
     /// Sends a part. Sending the same number again replaces it.
     ///
     /// # Errors
-    /// Code `NoSuchUpload` when the upload was aborted by somebody else, by a lifecycle rule for example.
+    /// Code `NoSuchUpload` when the upload was aborted from outside, by a lifecycle rule for example.
     pub async fn put_part(&self, number: u32, part: PartBody) -> Result<Copied, RequestError> {
         let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(part.bytes.len() as u64);
         let (memory, upload_id) = (Arc::new(part.memory), self.upload_id());

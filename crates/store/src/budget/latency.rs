@@ -15,7 +15,7 @@ const SMALLEST: f64 = 0.001;
 const PER_DOUBLING: f64 = 4.0;
 /// With so many answers in a histogram all its counts are halved: it follows a service that changes.
 const FULL: u32 = 2048;
-/// Fewer answers say nothing about who is slow.
+/// Fewer replies say nothing about which class is slow.
 const ENOUGH: u32 = 64;
 /// Slow is beyond the slowest 5 % by half. With S3's guidelines (send the slowest 1-5 % again) and a tail of four times the
 /// usual time, three times the median would come too late to win.

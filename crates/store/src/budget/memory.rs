@@ -127,7 +127,7 @@ impl MemoryPool {
         }
     }
 
-    /// Serve all who can be served now.
+    /// Serve every waiter that fits now.
     fn serve(self: &Arc<Self>, state: &mut State) {
         while let Some((priority, bytes)) = state.next(self.total) {
             let Some(waiter) = state.waiting[priority].pop_front() else { return };
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    /// Who is served next, and with how many bytes.
+    /// The waiter that is served next, and its bytes.
     fn next(&self, total: u64) -> Option<(Priority, u64)> {
         let reserve = if self.interactive_present { reserve(total) } else { 0 };
         let first = |priority: Priority, most: u64| {

@@ -5,7 +5,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Whether somebody waits for the answer.
+/// Whether a program waits for the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Priority {
     /// Reads that a program or a person waits for: those of a mount.

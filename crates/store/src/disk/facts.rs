@@ -34,7 +34,7 @@ impl Pin {
         }
     }
 
-    /// As an `ETag` that nobody takes for a digest.
+    /// As an `ETag` that does not look like a digest.
     pub(super) fn etag(&self) -> String {
         format!("{:x}.{:x}.{:x}.{:x}", self.size, self.seconds, self.nanoseconds, self.inode)
     }

@@ -203,7 +203,7 @@ impl Uploads {
     fn keep(&self, open: Open) -> Arc<Open> {
         let mut all = lock(&self.open);
         while all.len() >= OPEN {
-            // One that nobody is working with.
+            // One that no request works with.
             let Some(idle) = all.iter().find(|(_, open)| Arc::strong_count(open) == 1).map(|(id, _)| id.clone()) else {
                 break;
             };

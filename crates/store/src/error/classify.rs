@@ -146,7 +146,7 @@ pub const TABLE: &[Row] = &[
 pub mod code {
     /// No connection, or it broke before an answer.
     pub const CONNECTION_FAILED: &str = "ConnectionFailed";
-    /// Who answered has a certificate that is not trusted here.
+    /// The server's certificate is not trusted here.
     pub const NOT_TRUSTED: &str = "CertificateNotTrusted";
     /// No answer in time.
     pub const TIMED_OUT: &str = "TimedOut";

@@ -256,7 +256,7 @@ pub(super) async fn fetch_by_sdk(
         .interceptor(UnsignedRange(range))
         .mutate_request(move |http| {
             // As a header: asked in its own words the SDK would compute the checksum over the body as well, which is done by
-            // whoever wants to know.
+            // the caller.
             if range.is_none() {
                 http.headers_mut().insert("x-amz-checksum-mode", "ENABLED");
             }

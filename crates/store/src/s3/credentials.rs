@@ -42,7 +42,7 @@ impl KeptCredentials {
         Self { shared: Arc::new(Shared { chain, kept: RwLock::default(), loading: tokio::sync::Mutex::default() }) }
     }
 
-    /// Who signs now.
+    /// The credentials that sign now.
     pub(super) async fn now(&self) -> Result<Credentials, CredentialsError> {
         match self.fresh(|kept| kept.credentials.clone()) {
             Some(credentials) => Ok(credentials),

@@ -49,7 +49,7 @@ use crate::store::Result;
 const LONGEST_ANSWER: usize = 1 << 20;
 /// What most of them have.
 const ANSWER: usize = 1 << 10;
-/// The service's logs show who asked.
+/// The name of the client in the service's logs.
 const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
 
 /// Headers of a request, names in lower case.

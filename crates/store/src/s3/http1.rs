@@ -35,7 +35,7 @@ use connection::{Body, HttpConnection};
 use head::Head;
 pub(super) use head::{HEADERS, HeadTooLarge, LONGEST_HEAD};
 
-/// A connection that nobody has used for so long is closed. Services close theirs after 5 to 60 s.
+/// A connection that was idle for so long is closed. Services close theirs after 5 to 60 s.
 const IDLE: Duration = Duration::from_mins(1);
 
 /// It is large, with TLS above all.
@@ -55,7 +55,7 @@ pub(super) struct HttpConnections {
 struct Idle {
     /// By scheme and authority; those that were used last stand last.
     by_origin: HashMap<String, Vec<(Instant, HttpConnection<Stream>)>>,
-    /// Somebody closes those that nobody uses.
+    /// A task that closes idle connections runs.
     is_swept: bool,
 }
 
@@ -143,7 +143,7 @@ impl HttpConnections {
     }
 }
 
-/// Close what nobody uses, until there is nothing left.
+/// Close idle connections, until none is left.
 async fn sweep(connections: Weak<HttpConnections>) {
     loop {
         tokio::time::sleep(IDLE).await;

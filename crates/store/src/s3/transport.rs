@@ -57,7 +57,7 @@ pub(super) const CONNECTING: Duration = Duration::from_secs(5);
 const WIDE: usize = 64 << 10;
 /// A listing of 1,000 keys of 1 KiB, each byte encoded as three, has 3 MiB; some services send larger pages.
 const LONGEST_DOCUMENT: usize = 32 << 20;
-/// Who asks for as much as this reads with few calls as it is.
+/// Reads of this size need few calls as they are.
 const WIDE_ENOUGH: usize = 8 << 10;
 
 /// The ways to the network.
@@ -322,7 +322,7 @@ impl fmt::Display for NotInTime {
 
 impl Error for NotInTime {}
 
-/// Nobody can tell whether who answers is who was asked for.
+/// The identity of the server cannot be verified.
 #[derive(Debug, Clone)]
 pub(super) struct NotTrusted(String);
 

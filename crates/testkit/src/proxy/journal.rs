@@ -38,7 +38,7 @@ pub struct Record {
     pub copy_source: Option<String>,
     /// The byte range asked for, as sent.
     pub range: Option<String>,
-    /// Who signed.
+    /// The access key that signed.
     pub access_key: Option<String>,
     /// The rule that decided or delayed the request, the last one if several did.
     pub rule: Option<u64>,

@@ -1,4 +1,4 @@
-//! What has happened, for whoever asks.
+//! Counters of requests and outcomes.
 
 use std::collections::{HashMap, VecDeque};
 

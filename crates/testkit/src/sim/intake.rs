@@ -36,7 +36,7 @@ pub(super) enum Received {
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) content: Content,
-    /// None when nobody asked for it.
+    /// None when the request did not ask for it.
     pub(super) md5: Option<[u8; 16]>,
     /// The checksum that the client sent along; it was right.
     pub(super) value: Option<Value>,

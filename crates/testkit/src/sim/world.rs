@@ -174,7 +174,7 @@ impl World {
         Arc::clone(&self.attributes)
     }
 
-    /// The `ETag` of an object made at once out of content whose MD5 nobody has computed yet.
+    /// The `ETag` of an object made at once out of content whose MD5 is not computed yet.
     pub(super) fn etag_of(&mut self, content: &Content, attributes: &Attributes) -> Etag {
         let digest = if content.length() <= self.options.md5_limit.0 { content.md5().ok() } else { None };
         let digest = digest.unwrap_or_else(|| content.opaque_digest());
@@ -209,12 +209,12 @@ impl World {
         Object { content, etag, sum, layout, modified, attributes }
     }
 
-    /// The checksum that S3 keeps when nobody asked for one.
+    /// The checksum that S3 keeps when the request asked for none.
     pub(super) fn default_sum(&self) -> Sum {
         if self.lacks(Capability::Checksums) { Sum::None } else { Sum::Full(Algorithm::ALL[0]) }
     }
 
-    /// Whether a request may be carried out at all: who asks, when, where.
+    /// Whether a request may be carried out at all: its identity, time and bucket.
     pub(super) fn admit(&self, ask: &Ask) -> Result<(), Fail> {
         if let Some(access_key) = &ask.call.access_key {
             let now = self.now().as_secs_f64();

@@ -1,7 +1,7 @@
 //! The upload of one object in parts: begun and recorded, resumed after a crash, completed.
 //!
 //! After a crash the parts of the right size stay, the others are sent again. An upload that is gone was completed by the run
-//! that was cut off (the target then is what we meant to write) or aborted by somebody (then the object starts over).
+//! that was cut off (the target then is what we meant to write) or aborted from outside (then the object starts over).
 
 use std::collections::BTreeMap;
 

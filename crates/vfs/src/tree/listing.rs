@@ -1,4 +1,4 @@
-//! Listing whole directories, once for all who wait, and putting the outcome into the tree.
+//! Listing whole directories, once for all waiting lookups, and putting the outcome into the tree.
 
 use std::sync::Arc;
 use std::time::Duration;

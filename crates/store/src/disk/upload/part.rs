@@ -36,7 +36,7 @@ impl Drop for Writing {
 }
 
 impl Uploads {
-    /// Begin a part of so many bytes; waits for whoever writes the same one.
+    /// Begin a part of so many bytes; waits for another writer of the same part.
     fn begin_part(
         &self,
         boot: Option<&str>,

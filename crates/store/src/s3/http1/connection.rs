@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         Self { stream, ahead: BytesMut::new() }
     }
 
-    /// Whether bytes have come that nobody has looked at.
+    /// Whether unread bytes have arrived.
     pub(super) fn has_bytes_ahead(&self) -> bool {
         !self.ahead.is_empty()
     }
@@ -134,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, ahead)).await
     }
 
-    /// Whether nothing comes, not even an end: what is expected of a connection that nobody uses.
+    /// Whether nothing comes, not even an end: what is expected of an idle connection.
     pub(super) async fn is_silent(&mut self) -> bool {
         let Self { stream, ahead } = self;
         ahead.reserve(1);

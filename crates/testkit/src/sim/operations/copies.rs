@@ -198,7 +198,7 @@ pub(super) fn copy_part(world: &mut World, ask: &Ask) -> Outcome {
         Some((algorithm, _)) => Some(computed(world, algorithm, &content)?),
         None => None,
     };
-    // Nobody has the bytes of a part copy to compute its MD5 from; see the page on the simulator.
+    // The bytes of a part copy are not there to compute its MD5 from; see the page on the simulator.
     let digest = world.veiled(content.opaque_digest(), &attributes);
     let part = Part { content, digest, value, modified: std::time::SystemTime::now() };
     let mut xml = Xml::document("CopyPartResult");

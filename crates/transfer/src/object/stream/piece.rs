@@ -20,7 +20,7 @@ impl<J: Journal> Object<'_, J> {
     pub(super) async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<DigestedBytes, Trouble> {
         let pinned = self.pinned();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
-        // Reading and computing is work: on any thread, and none of it when nobody waits any more.
+        // Reading and computing is work: on any thread, and none of it after a stop.
         let read = self
             .source
             .call(call, &self.tries, |store| {

@@ -19,7 +19,7 @@ pub(super) struct Sent {
     pub(super) sum: Option<String>,
     /// What the reference wants to know of it, where its stretches are the parts.
     pub(super) stretch: Option<Vec<u8>>,
-    /// Whether its `ETag` is the MD5 of what was sent. None: nobody has looked.
+    /// Whether its `ETag` is the MD5 of what was sent. None: not compared yet.
     pub(super) plain: Option<bool>,
 }
 
