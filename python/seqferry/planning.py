@@ -16,7 +16,7 @@ from seqferry.models import LocalFolder, Location, TransferSpec
 from seqferry.spec import is_same_store, source_key, target_key
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
-"""``leave_out``: never copied (a device, a socket), which is no failure. ``ignore``: the same, and nothing is recorded of it."""
+"""``leave_out``: never copied (a device, a socket), which is no failure. ``ignore``: the same, without a record."""
 
 _MAX_KEY_BYTES: Final = 1024
 

@@ -157,7 +157,10 @@ def _told(place: Path) -> Generator[None]:
 
 
 def _sweep(place: Path) -> None:
-    """Remove spooled input that no transfer will read: what was put on the disk as input of a transfer is read by whoever resumes it."""
+    """Remove spooled input that no transfer will read.
+
+    What was put on the disk as input of a transfer is read by its next worker.
+    """
     for folder in place.iterdir():
         if not (folder / _INPUT).exists() and not paths.is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
