@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::job::Job;
 use crate::object::{Item, Policy};
+use crate::pack::PackOptions;
 use crate::remove::remove;
 
 /// Threads of the runtime: more cost more CPU per request; the second takes over when a caller is busy on the first core.
@@ -144,6 +145,23 @@ impl Engine {
         let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
         let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
         Job::start_leased(&self.runtime, budget, source, target, policy, retry, items, lease)
+    }
+
+    /// Begins to pack `items` into one archive; with an epoch only within that epoch of the lease. See [`Job::start_pack`].
+    pub fn start_pack(
+        &self,
+        source: &EndpointSpec,
+        target: &EndpointSpec,
+        policy: Policy,
+        options: PackOptions,
+        items: Vec<Item>,
+        epoch: Option<u64>,
+    ) -> Job {
+        let (source, target) =
+            self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) });
+        let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
+        let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
+        Job::start_pack(&self.runtime, budget, source, target, policy, options, retry, items, lease)
     }
 
     /// The lease ends at `until`, in nanoseconds by [`now`](seqferry_client::lease::now). Another epoch shuts out all jobs

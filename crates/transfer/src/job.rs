@@ -62,15 +62,16 @@ pub struct Job {
     shared: Arc<Shared>,
 }
 
+/// What a job's work and its caller share.
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     events: Mutex<Queue>,
     came: Condvar,
     acknowledged: Mutex<HashMap<u64, Arc<Notify>>>,
-    cancel: CancellationToken,
+    pub(crate) cancel: CancellationToken,
     abort: AtomicBool,
     failure: Mutex<Option<Failure>>,
-    counters: Counters,
+    pub(crate) counters: Counters,
     metrics: Arc<RequestMetrics>,
     /// None: this process is the only one that could write.
     lease: Option<Arc<LeaseHolder>>,
@@ -90,17 +91,34 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     /// Stop the job for the first such reason.
-    fn fail(&self, failure: Option<Failure>) {
+    pub(crate) fn fail(&self, failure: Option<Failure>) {
         let mut first = locked(&self.failure);
         *first = first.take().or(failure);
         self.cancel.cancel();
     }
 
-    fn may_write(&self) -> bool {
+    /// Whether a write may start now.
+    pub(crate) fn may_write(&self) -> bool {
         self.lease.as_ref().is_none_or(|lease| lease.may_write())
     }
 
-    fn tell(&self, event: Event) {
+    /// Whether open uploads are to be aborted: the job was cancelled.
+    pub(crate) fn aborts(&self) -> bool {
+        self.abort.load(Ordering::SeqCst)
+    }
+
+    /// Whether a failure has stopped the job as a whole.
+    pub(crate) fn has_failed(&self) -> bool {
+        locked(&self.failure).is_some()
+    }
+
+    /// All work has ended, and every event was told.
+    pub(crate) fn end(&self) {
+        locked(&self.events).ended = true;
+        self.came.notify_all();
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
         let mut queue = locked(&self.events);
         queue.urgent |= matches!(event, Event::MultipartBegun { .. });
         queue.events.push_back(event);
@@ -149,6 +167,22 @@ impl Job {
         items: Vec<Item>,
         lease: Option<Arc<LeaseHolder>>,
     ) -> Self {
+        let (shared, source, target) = Self::prepare(budget, source, target, &policy, retry, lease);
+        let run = Arc::new(Run { policy, source, target });
+        runtime.spawn(run_all(Arc::clone(&shared), run, items));
+        Self { shared }
+    }
+
+    /// What the work of a job needs, before it begins: the line to the caller, and the clients of both sides. The work calls
+    /// [`Shared::end`] last.
+    pub(crate) fn prepare(
+        budget: &Arc<Budget>,
+        source: Endpoint,
+        target: Endpoint,
+        policy: &Policy,
+        retry: RetryPolicy,
+        lease: Option<Arc<LeaseHolder>>,
+    ) -> (Arc<Shared>, RetryingClient, RetryingClient) {
         let metrics = Arc::new(RequestMetrics::default());
         let cancel = CancellationToken::new();
         let turn = if policy.transfer.is_empty() { budget.job() } else { FlowId::named(&policy.transfer) };
@@ -164,7 +198,6 @@ impl Job {
             target = target.leased(Arc::clone(holder));
         }
         let (source, target) = (source.within(&policy.source_prefix), target.within(&policy.target_prefix));
-        let run = Arc::new(Run { policy, source, target });
         let shared = Arc::new(Shared {
             events: Mutex::default(),
             came: Condvar::new(),
@@ -176,7 +209,11 @@ impl Job {
             metrics,
             lease,
         });
-        runtime.spawn(run_all(Arc::clone(&shared), run, items));
+        (shared, source, target)
+    }
+
+    /// The job of work that has begun.
+    pub(crate) fn of(shared: Arc<Shared>) -> Self {
         Self { shared }
     }
 
@@ -284,8 +321,7 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
         });
     }
     while tasks.join_next().await.is_some() {}
-    locked(&shared.events).ended = true;
-    shared.came.notify_all();
+    shared.end();
 }
 
 async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
@@ -301,7 +337,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
             None
         }
         Some(outcome) => Some(outcome),
-        None if run.policy.only_clean || shared.abort.load(Ordering::SeqCst) => {
+        None if run.policy.only_clean || shared.aborts() => {
             object.upload.abort(true).await;
             if !shared.may_write() {
                 // Its upload may still be open: the object has no outcome, and the next job of its owner cleans up.
@@ -327,7 +363,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
             })
         }
         None => {
-            if locked(&shared.failure).is_some() {
+            if shared.has_failed() {
                 object.upload.abort(true).await;
             }
             None

@@ -1,5 +1,6 @@
 //! The place of every byte of an archive, known before a byte of contents is read.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -115,21 +116,22 @@ impl std::error::Error for PlanError {}
 /// ```
 #[derive(Debug)]
 pub struct Layout<'a> {
-    entries: &'a [Entry],
+    entries: Cow<'a, [Entry]>,
     placements: Vec<Placement>,
     contents_end: u64,
 }
 
 impl<'a> Layout<'a> {
-    /// Place all entries in their order.
+    /// Place all entries in their order. A layout of a `Vec` owns them.
     ///
     /// # Errors
     /// When two entries collide, when a name is not a normalised relative path, or when the sum exceeds all offsets.
-    pub fn plan(entries: &'a [Entry]) -> Result<Self, PlanError> {
-        check_entries(entries)?;
+    pub fn plan(entries: impl Into<Cow<'a, [Entry]>>) -> Result<Self, PlanError> {
+        let entries = entries.into();
+        check_entries(&entries)?;
         let mut placements = Vec::with_capacity(entries.len());
         let mut offset = 0u64;
-        for entry in entries {
+        for entry in entries.iter() {
             let data = offset.checked_add(entry.header_len()).ok_or(PlanError::TooLarge)?;
             placements.push(Placement { header: offset, data });
             let end = padded(entry.size()).and_then(|len| data.checked_add(len));
@@ -140,8 +142,8 @@ impl<'a> Layout<'a> {
     }
 
     /// The entries.
-    pub fn entries(&self) -> &'a [Entry] {
-        self.entries
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
     }
 
     /// The place of a member.

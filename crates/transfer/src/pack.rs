@@ -1,0 +1,62 @@
+//! Packing: many objects or files into one tar, as one upload.
+//!
+//! 1. **Plan** ([`plan`]) from names, sizes and pins alone: the place of every byte, and the parts of the upload. An archive that
+//!    the service cannot take is refused here, before a byte is sent.
+//! 2. **Send** ([`parts`]) all parts in any order, side by side within the budget. Big members are copied inside the storage where
+//!    it can; headers and small members pass through this process. Every read and copy is pinned.
+//! 3. **Complete and verify** ([`complete`]), then write the sidecar index ([`sidecar`]), last: its presence means that the archive is
+//!    complete.
+//!
+//! What must stay true: the bytes of an archive depend on the names and contents of its members only; the upload is recorded
+//! before its first part, together with a fingerprint of the plan, so that parts of another plan are never taken for this one's;
+//! an archive holds all of its members or is not made; a member that changes meanwhile is named, and the archive starts over
+//! once, from what the members are then.
+
+mod complete;
+mod outcome;
+mod parts;
+mod plan;
+mod run;
+mod sidecar;
+mod trouble;
+
+use std::sync::Arc;
+
+use seqferry_client::{Endpoint, LeaseHolder, RetryPolicy};
+use seqferry_store::Budget;
+use tokio::runtime::Handle;
+
+use crate::job::Job;
+use crate::object::{Item, Policy};
+
+pub use plan::{LARGEST_MEMBER, MOST_MEMBERS};
+
+/// What an archive is besides its members and its target.
+#[derive(Debug, Clone, Default)]
+pub struct PackOptions {
+    /// What the names of members lack of their keys at the front.
+    pub strip: String,
+    /// Whether the sidecar index is written.
+    pub index: bool,
+}
+
+impl Job {
+    /// Start packing `items` into one archive, whose key is the target key of all of them. One of them may have the upload of an
+    /// earlier run.
+    #[allow(clippy::too_many_arguments)] // what a job is made of
+    pub fn start_pack(
+        runtime: &Handle,
+        budget: &Arc<Budget>,
+        source: Endpoint,
+        target: Endpoint,
+        policy: Policy,
+        options: PackOptions,
+        retry: RetryPolicy,
+        items: Vec<Item>,
+        lease: Option<Arc<LeaseHolder>>,
+    ) -> Self {
+        let (shared, source, target) = Self::prepare(budget, source, target, &policy, retry, lease);
+        runtime.spawn(run::run(Arc::clone(&shared), source, target, policy, options, items));
+        Self::of(shared)
+    }
+}

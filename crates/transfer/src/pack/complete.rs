@@ -1,0 +1,196 @@
+//! The end of an archive's upload: completed, compared with what was sent, and the index written.
+
+use std::collections::BTreeMap;
+
+use seqferry_client::RequestError;
+use seqferry_client::upload::{CLOCK_SLACK, Completion};
+use seqferry_store::{
+    Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, StoreError, Written,
+};
+
+use super::parts::{Contents, Sender, SentPart};
+use super::plan::Plan;
+use super::run::{MADE_OF, Pack, Packed, There};
+use super::trouble::Trouble;
+use crate::object::IfExists;
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use crate::verification::assembled;
+
+impl Pack {
+    pub(super) async fn complete(&self, sender: &Sender, sent: &BTreeMap<u32, SentPart>) -> Result<Packed, Trouble> {
+        let plan = &sender.plan;
+        let whole = sender.sum.and_then(|algorithm| {
+            let values: Option<Vec<(&str, u64)>> = sent
+                .iter()
+                .map(|(number, part)| {
+                    let range = &plan.part(*number)?.range;
+                    Some((part.sum.as_deref()?, range.end - range.start))
+                })
+                .collect();
+            let value = algorithm.joined(values?)?;
+            Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
+        });
+        let etag = whole_etag(sent);
+        let written = self.send_complete(sender, sent, whole.as_ref()).await?;
+        let target = match self.ask_target().await {
+            Ok(target) => target,
+            Err(RequestError::Failed(error)) if error.is_denied() => ObjectMeta {
+                size: plan.total(),
+                etag: written.etag.clone(),
+                version_id: written.version_id.clone(),
+                ..ObjectMeta::default()
+            },
+            Err(other) => return Err(other.into()),
+        };
+        let verified = self.verify(plan, &target, whole.as_ref(), etag.as_deref())?;
+        let contents = Contents::of(&self.members, sent).of;
+        if self.options.index {
+            self.write_index(plan, &target, whole.as_ref(), &contents).await?;
+        }
+        let method = if plan.copies() { Method::Multipart } else { Method::Stream };
+        Ok(Packed { state: State::Done, method, target: self::written(&target), verified, contents })
+    }
+
+    /// Complete the upload, without a condition that the service does not know.
+    async fn send_complete(
+        &self,
+        sender: &Sender,
+        sent: &BTreeMap<u32, SentPart>,
+        whole: Option<&Checksum>,
+    ) -> Result<Written, Trouble> {
+        let parts: Vec<CompletedPart> = sent.values().map(|part| part.part.clone()).collect();
+        let retries = self.tries.retries();
+        loop {
+            let conditions = self.target.capabilities().conditions;
+            let quirks = self.target.quirks();
+            let (if_absent, if_match) = match (&self.there, self.policy.if_exists) {
+                (There::Nothing, _) => (conditions && !quirks.refuses_conditions(), None),
+                (There::Object(etag), IfExists::Same | IfExists::Overwrite)
+                    if conditions && !etag.is_empty() && !quirks.refuses_matches() =>
+                {
+                    (false, Some(etag.clone()))
+                }
+                _ => (false, None),
+            };
+            let matches = if_match.is_some();
+            let request = CompleteUpload {
+                parts: parts.clone(),
+                size: sender.plan.total(),
+                checksum: sender.sum,
+                whole: whole.cloned(),
+                if_absent,
+                if_match,
+                ..CompleteUpload::default()
+            };
+            let completed = sender.session.write().await.complete(request).await;
+            match completed {
+                Ok(Completion::Object(written)) => return Ok(written),
+                Ok(Completion::Gone(error)) => {
+                    let Some(written) = self.completed_before(&sender.plan).await? else {
+                        return Err(Trouble::again(None, self.upload_lost(&error)));
+                    };
+                    sender.session.write().await.confirm_completed();
+                    return Ok(written);
+                }
+                Err(RequestError::Failed(error)) if if_absent || matches => {
+                    let name = if matches { "if-match" } else { "if-none-match" };
+                    if error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains(name) {
+                        if matches {
+                            quirks.learn_refused_matches();
+                        } else {
+                            quirks.learn_refused_conditions();
+                        }
+                        continue;
+                    }
+                    let lost = error.class == ErrorClass::Precondition && self.tries.retries() > retries;
+                    if lost && let Some(written) = self.completed_before(&sender.plan).await? {
+                        return Ok(written);
+                    }
+                    return Err(self.refused_complete(error));
+                }
+                Err(RequestError::Failed(error)) => return Err(self.refused_complete(error)),
+                Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
+            }
+        }
+    }
+
+    fn refused_complete(&self, error: StoreError) -> Trouble {
+        if error.class == ErrorClass::Precondition {
+            let message = format!(
+                "{error}: somebody else has written or removed {} since it was looked at. Run the same command again when that has stopped.",
+                self.address()
+            );
+            let failure = ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", error.operation, message);
+            return Trouble::failed(None, failure);
+        }
+        // The service and we disagree about a part: worth one more try from the first.
+        if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder" | "BadDigest") {
+            return Trouble::again(None, error.into());
+        }
+        Trouble::failed(None, error)
+    }
+
+    /// The archive as it is at the target, when it is the one of this plan.
+    async fn completed_before(&self, plan: &Plan) -> Result<Option<Written>, Trouble> {
+        match self.ask_target().await {
+            Ok(target) => {
+                let ours = target.attributes.metadata.get(MADE_OF) == Some(&plan.digest)
+                    && target.size == plan.total()
+                    && target.last_modified >= self.policy.since - CLOCK_SLACK;
+                Ok(ours.then(|| written(&target)))
+            }
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// What the archive at the target rests on.
+    fn verify(
+        &self,
+        plan: &Plan,
+        target: &ObjectMeta,
+        whole: Option<&Checksum>,
+        etag: Option<&str>,
+    ) -> Result<Verified, Trouble> {
+        let differs = |what: &str, ours: &str, theirs: &str| {
+            let message = format!(
+                "{}: the archive was sent with {what} {ours}, and the storage holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
+                self.address()
+            );
+            let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "HeadObject", message);
+            Trouble::again(None, failure)
+        };
+        if target.size != plan.total() {
+            return Err(differs("size", &plan.total().to_string(), &target.size.to_string()));
+        }
+        match (whole, &target.checksum) {
+            (Some(ours), Some(theirs)) => match ours.agrees(theirs) {
+                Some(true) => return Ok(Verified::Checksum),
+                Some(false) => return Err(differs(ours.algorithm.name(), &ours.value, &theirs.value)),
+                None => {}
+            },
+            // What was written to a disk is what it was given.
+            (Some(_), None) if !self.target.capabilities().digests => return Ok(Verified::Checksum),
+            _ => {}
+        }
+        Ok(if etag == Some(target.etag.as_str()) { Verified::Etag } else { Verified::Size })
+    }
+}
+
+pub(super) fn written(target: &ObjectMeta) -> Written {
+    let ObjectMeta { etag, version_id, checksum, .. } = target.clone();
+    Written { etag, version_id, checksum }
+}
+
+/// What the target's `ETag` is when it is made of its parts', where those are digests.
+fn whole_etag(sent: &BTreeMap<u32, SentPart>) -> Option<String> {
+    let digests: Option<Vec<Vec<u8>>> = sent
+        .values()
+        .map(|part| {
+            let etag = part.part.etag.as_str();
+            let bytes = (0..etag.len()).step_by(2).map(|at| u8::from_str_radix(etag.get(at..at + 2)?, 16).ok());
+            if part.plain { bytes.collect() } else { None }
+        })
+        .collect();
+    Some(assembled(DigestAlgorithm::Md5, digests?.iter().map(Vec::as_slice)))
+}

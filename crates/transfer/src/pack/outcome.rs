@@ -1,0 +1,113 @@
+//! The ends of all members, which are one: an archive holds all of them or is not made.
+
+use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, ErrorClass};
+
+use super::run::{Pack, Packed};
+use super::trouble::Failed;
+use crate::job::Event;
+use crate::object::{Item, now};
+use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
+
+/// Tells the ends.
+pub(super) struct Report<'a> {
+    pub(super) pack: &'a Pack,
+    pub(super) started_at: f64,
+}
+
+impl Report<'_> {
+    /// All members are in the archive.
+    pub(super) fn packed(&self, packed: &Packed) {
+        for (ordinal, item) in self.pack.members.items().iter().enumerate() {
+            let read = packed.contents.get(ordinal).and_then(Option::as_ref);
+            let checksum = read.map(|(crc32c, _)| Checksum {
+                algorithm: ChecksumAlgorithm::Crc32C,
+                value: crc32c.clone(),
+                kind: ChecksumKind::FullObject,
+            });
+            let verified = match read {
+                Some((_, of_member)) => weaker(*of_member, packed.verified),
+                // Copied inside the storage, or read by an earlier run: every part was answered for.
+                None if packed.state == State::Done && packed.verified != Verified::No => Verified::Size,
+                None => packed.verified,
+            };
+            self.tell(Outcome {
+                state: packed.state,
+                method: packed.method,
+                target_etag: Some(packed.target.etag.clone()).filter(|etag| !etag.is_empty()),
+                target_version_id: packed.target.version_id.clone(),
+                checksum,
+                verified,
+                ..self.outcome(item, State::Done)
+            });
+        }
+    }
+
+    /// No archive was made: the culprit has the cause, the others say which it was.
+    pub(super) fn failed(&self, failed: &Failed) {
+        let culprit = failed.member.map(|member| self.pack.members.items()[member].source_key.as_str());
+        for (ordinal, item) in self.pack.members.items().iter().enumerate() {
+            let failure = match culprit {
+                Some(key) if failed.member != Some(ordinal) => {
+                    let message = format!(
+                        "{} was not made, since an archive lacks no member: {key} could not be packed. See the cause there.",
+                        self.pack.address()
+                    );
+                    let class = match failed.failure.class {
+                        FailureClass::Mismatch => FailureClass::Mismatch,
+                        _ => FailureClass::Store(ErrorClass::Object),
+                    };
+                    ObjectFailure::new(class, "ArchiveNotMade", "pack", message)
+                }
+                _ => failed.failure.clone(),
+            };
+            self.tell(Outcome { failure: Some(failure), ..self.outcome(item, State::Failed) });
+        }
+    }
+
+    /// The job was cancelled, and nothing is left of the upload.
+    pub(super) fn cancelled(&self) {
+        for item in self.pack.members.items() {
+            self.tell(self.outcome(item, State::Cancelled));
+        }
+    }
+
+    fn outcome(&self, item: &Item, state: State) -> Outcome {
+        Outcome {
+            id: item.id,
+            size: item.size,
+            source_etag: item.etag.clone(),
+            state,
+            method: Method::None,
+            started_at: self.started_at,
+            ended_at: now(),
+            attempts: 1,
+            retries: 0,
+            target_etag: None,
+            target_version_id: None,
+            checksum: None,
+            verified: Verified::No,
+            not_carried: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn tell(&self, outcome: Outcome) {
+        let counters = &self.pack.shared.counters;
+        let state = outcome.state;
+        let active = counters.begin(outcome.id, "", outcome.size);
+        self.pack.shared.tell(Event::Ended(Box::new(outcome)));
+        counters.end(&active, Some(state));
+    }
+}
+
+/// The weaker of what was read and what was written.
+fn weaker(one: Verified, other: Verified) -> Verified {
+    let strength = |verified| match verified {
+        Verified::No => 0,
+        Verified::Size | Verified::Time => 1,
+        Verified::Etag => 2,
+        Verified::Checksum => 3,
+        Verified::Content => 4,
+    };
+    if strength(one) <= strength(other) { one } else { other }
+}

@@ -1,0 +1,366 @@
+//! The parts of an archive: assembled in memory from headers and members, or copied inside the storage.
+//!
+//! A part that passes through this process is held from its first byte read to its last one written. Its memory is reserved
+//! first, for one part at a time, so that no two wait for each other. The members of a part are fetched side by side, straight
+//! into their places.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_archive::write::{PartSource, Piece};
+use seqferry_client::reading::check_pin;
+use seqferry_client::upload::{PartBody, ReservedCopy};
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, UploadSession};
+use seqferry_store::budget::MemoryPermit;
+use seqferry_store::checksum::{base64, hex};
+use seqferry_store::error::classify::code;
+use seqferry_store::{
+    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, Fetched, PinnedObject,
+    Range as ByteRange, StoreError,
+};
+use tokio::sync::{Mutex, RwLock};
+use tokio::task::JoinSet;
+
+use super::plan::{Members, Plan};
+use crate::limits::Limits;
+use crate::outcome::Verified;
+use crate::progress::Active;
+use crate::verification::{ExpectedDigest, Verdict, is_digest, shown};
+
+/// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
+const FETCHES: usize = 64;
+/// Copies that wait for the budget: enough for its turns, while the others cost nothing.
+const AHEAD: usize = 8;
+
+/// Why a part could not be made.
+#[derive(Debug)]
+pub(super) enum PartTrouble {
+    Cancelled,
+    /// A member could not be read, or is not what was found. Its ordinal.
+    Member(usize, StoreError),
+    /// A member's bytes as they were read are not what the source promises.
+    Misread(usize, String),
+    /// A member cannot be copied inside the storage.
+    Copy(usize, StoreError),
+    /// The part could not be written.
+    Write(StoreError),
+}
+
+impl PartTrouble {
+    fn of(request: RequestError, failed: impl FnOnce(StoreError) -> Self) -> Self {
+        match request {
+            RequestError::Cancelled => Self::Cancelled,
+            RequestError::Failed(error) => failed(error),
+        }
+    }
+}
+
+/// What was read of a member for one part.
+#[derive(Debug, Clone)]
+pub(super) struct Fetch {
+    pub(super) member: usize,
+    pub(super) range: Range<u64>,
+    pub(super) crc32c: String,
+    pub(super) verified: Verified,
+}
+
+/// A part that is in the upload.
+#[derive(Debug)]
+pub(super) struct SentPart {
+    pub(super) part: CompletedPart,
+    /// The upload's checksum of it, where the upload has one.
+    pub(super) sum: Option<String>,
+    /// Its `ETag` is a digest of its bytes: it was compared, or the storage made the part itself.
+    pub(super) plain: bool,
+    pub(super) fetches: Vec<Fetch>,
+}
+
+/// What the parts of one archive have in common.
+pub(super) struct Sender {
+    pub(super) source: RetryingClient,
+    pub(super) source_bucket: String,
+    pub(super) target: RetryingClient,
+    pub(super) session: RwLock<UploadSession>,
+    pub(super) members: Arc<Members>,
+    pub(super) plan: Arc<Plan>,
+    pub(super) sum: Option<ChecksumAlgorithm>,
+    pub(super) limits: Limits,
+    pub(super) active: Arc<Active>,
+    pub(super) tries: Arc<RetryContext>,
+}
+
+impl Sender {
+    /// Send every part that is not in `sent`. After a failure no part is under way any more.
+    pub(super) async fn send_missing(self: &Arc<Self>, sent: &mut BTreeMap<u32, SentPart>) -> Result<(), PartTrouble> {
+        let mut tasks = JoinSet::new();
+        let outcome = self.run(&mut tasks, sent).await;
+        tasks.shutdown().await;
+        outcome
+    }
+
+    async fn run(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<Result<(u32, SentPart), PartTrouble>>,
+        sent: &mut BTreeMap<u32, SentPart>,
+    ) -> Result<(), PartTrouble> {
+        let missing: Vec<u32> = (1..=self.plan.count()).filter(|number| !sent.contains_key(number)).collect();
+        let assembled = |number: &u32| self.plan.part(*number).is_some_and(|part| part.source == PartSource::Assembled);
+        let (assembled, copied): (Vec<u32>, Vec<u32>) = missing.into_iter().partition(assembled);
+        let (mut assembled, mut copied) = (assembled.into_iter(), copied.into_iter());
+        let mut turn =
+            Some(self.source.stream_turn().await.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?);
+        let mut room = FuturesUnordered::new();
+        let mut reserved_copies = FuturesUnordered::new();
+        loop {
+            if room.is_empty() {
+                match assembled.next() {
+                    Some(number) => room.push(self.reserve(number)),
+                    // The last parts are under way: another object's may follow them.
+                    None => drop(turn.take()),
+                }
+            }
+            while reserved_copies.len() < AHEAD
+                && let Some(number) = copied.next()
+            {
+                reserved_copies.push(self.reserve_copy(number));
+            }
+            tokio::select! {
+                Some(reserved) = room.next() => {
+                    let (number, memory) = reserved?;
+                    let sender = Arc::clone(self);
+                    tasks.spawn(async move { Ok((number, sender.assemble(number, memory).await?)) });
+                }
+                Some(reserved) = reserved_copies.next() => {
+                    let (member, reserved) = reserved?;
+                    let sender = Arc::clone(self);
+                    tasks.spawn(async move { Ok((reserved.number, sender.copy(member, reserved).await?)) });
+                }
+                Some(part) = tasks.join_next() => {
+                    // A task ends early only when it is torn down with the runtime.
+                    let (number, part) = part.unwrap_or(Err(PartTrouble::Cancelled))?;
+                    sent.insert(number, part);
+                }
+                else => return Ok(()),
+            }
+        }
+    }
+
+    async fn reserve(&self, number: u32) -> Result<(u32, Option<MemoryPermit>), PartTrouble> {
+        let len = self.plan.part(number).map_or(0, |part| part.range.end - part.range.start);
+        let memory = self.source.reserve_passing(len, len).await;
+        Ok((number, memory.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?))
+    }
+
+    async fn reserve_copy(&self, number: u32) -> Result<(usize, ReservedCopy), PartTrouble> {
+        let Some(PartSource::Copied { member, range }) = self.plan.part(number).map(|part| part.source.clone()) else {
+            return Err(PartTrouble::Cancelled);
+        };
+        let range = ByteRange { first: range.start, last: range.end - 1 };
+        let reserved = self.session.read().await.reserve_copy(number, range).await;
+        Ok((member, reserved.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?))
+    }
+
+    async fn copy(&self, member: usize, reserved: ReservedCopy) -> Result<SentPart, PartTrouble> {
+        let (number, len) = (reserved.number, reserved.range.len());
+        let pinned = self.members.pinned(&self.source_bucket, member);
+        let copied = self.session.read().await.copy_part(&pinned, reserved).await;
+        let copied = copied.map_err(|request| {
+            PartTrouble::of(request, |error| {
+                if error.code == "NoSuchUpload" { PartTrouble::Write(error) } else { PartTrouble::Copy(member, error) }
+            })
+        })?;
+        self.active.add(len);
+        let plain = !copied.opaque_etag && is_digest(&copied.etag);
+        let part = CompletedPart { number, etag: copied.etag, checksum: copied.checksum };
+        Ok(SentPart { part, sum: None, plain, fetches: Vec::new() })
+    }
+
+    /// Put a part together and send it.
+    async fn assemble(&self, number: u32, memory: Option<MemoryPermit>) -> Result<SentPart, PartTrouble> {
+        let Some(part) = self.plan.part(number) else { return Err(PartTrouble::Cancelled) };
+        let mut buffer = vec![0; usize::try_from(part.range.end - part.range.start).unwrap_or(usize::MAX)];
+        let fetches = self.fill(&part.range, &mut buffer).await?;
+        self.send(number, &part.range, buffer.into(), memory, fetches).await
+    }
+
+    /// Write a range of the archive into a buffer of zeros.
+    async fn fill(&self, range: &Range<u64>, buffer: &mut [u8]) -> Result<Vec<Fetch>, PartTrouble> {
+        let mut wanted = Vec::new();
+        let mut rest = buffer;
+        for piece in self.plan.layout().pieces(range.clone()) {
+            let len = match &piece {
+                Piece::Header(bytes) => bytes.len() as u64,
+                Piece::Zeros(len) => *len,
+                Piece::Contents { range, .. } => range.end - range.start,
+            };
+            let (place, after) = rest.split_at_mut(usize::try_from(len).unwrap_or(usize::MAX));
+            rest = after;
+            match piece {
+                Piece::Header(bytes) => place.copy_from_slice(&bytes),
+                Piece::Zeros(_) => {}
+                Piece::Contents { member, range } => wanted.push((member, range, place)),
+            }
+        }
+        let (mut wanted, mut under_way) = (wanted.into_iter(), FuturesUnordered::new());
+        let mut fetches = Vec::new();
+        loop {
+            while under_way.len() < FETCHES
+                && let Some((member, range, place)) = wanted.next()
+            {
+                under_way.push(self.fetch(member, range, place));
+            }
+            match under_way.next().await {
+                Some(fetch) => fetches.push(fetch?),
+                None => return Ok(fetches),
+            }
+        }
+    }
+
+    /// Read a range of a member into its place.
+    async fn fetch(&self, member: usize, range: Range<u64>, place: &mut [u8]) -> Result<Fetch, PartTrouble> {
+        let object = self.members.pinned(&self.source_bucket, member);
+        let len = range.end - range.start;
+        // Only with all of an object its checksum is told.
+        let partly = (len < object.size).then(|| ByteRange { first: range.start, last: range.end - 1 });
+        let spec = RequestSpec::read("GetObject", &self.source_bucket).bytes(len);
+        // A hedged read waits until the first has given up its place.
+        let place = Mutex::new(place);
+        let read = self
+            .source
+            .call(spec, &self.tries, async |store| {
+                let fetched = store.fetch(&object, partly).await?;
+                check_pin(&object, &fetched.meta)?;
+                let mut place = place.lock().await;
+                self.read(&object, fetched, partly.is_none(), &mut place).await
+            })
+            .await;
+        let (crc32c, verdict) =
+            read.map_err(|request| PartTrouble::of(request, |error| PartTrouble::Member(member, error)))?;
+        let verified = match verdict {
+            Verdict::Differs(how) => return Err(PartTrouble::Misread(member, how)),
+            Verdict::Proven(verified) => verified,
+            Verdict::Doubtful(_) | Verdict::Unknown => Verified::Size,
+        };
+        Ok(Fetch { member, range, crc32c, verified })
+    }
+
+    /// The bytes of an answer into their place: their CRC32C, and what the source's promise makes of them.
+    async fn read(
+        &self,
+        object: &PinnedObject,
+        mut fetched: Fetched,
+        whole: bool,
+        place: &mut [u8],
+    ) -> Result<(String, Verdict), StoreError> {
+        let expected = whole.then(|| ExpectedDigest::of(&fetched.meta, None, &self.limits)).flatten();
+        let mut crc32c = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32C));
+        let mut digester = expected.as_ref().map(|expected| Digester::new(expected.algorithm));
+        let mut at = 0;
+        while let Some(chunk) = fetched.body.next().await {
+            let chunk = chunk?;
+            let Some(into) = place.get_mut(at..at + chunk.len()) else {
+                return Err(broken(object, code::TRUNCATED, "more bytes came than were asked for"));
+            };
+            into.copy_from_slice(&chunk);
+            crc32c.update(&chunk);
+            if let Some(digester) = &mut digester {
+                digester.update(&chunk);
+            }
+            at += chunk.len();
+        }
+        if at < place.len() {
+            return Err(broken(object, code::TRUNCATED, "the body ended early"));
+        }
+        let verdict = match (expected, digester) {
+            (Some(expected), Some(digester)) => expected.verdict(&shown(expected.algorithm, &digester.finish())),
+            // What was read from a disk is what it holds.
+            _ if !self.source.capabilities().digests => Verdict::Proven(Verified::Checksum),
+            _ => Verdict::Unknown,
+        };
+        Ok((base64(&crc32c.finish()), verdict))
+    }
+
+    /// Send a part that was put together. Its memory is given back when nothing holds its bytes any more.
+    async fn send(
+        &self,
+        number: u32,
+        range: &Range<u64>,
+        bytes: Bytes,
+        memory: Option<MemoryPermit>,
+        fetches: Vec<Fetch>,
+    ) -> Result<SentPart, PartTrouble> {
+        let sum =
+            self.sum.map(|algorithm| (algorithm, base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), &bytes))));
+        let keeps_digests = self.target.capabilities().digests;
+        let md5 = (keeps_digests && (sum.is_none() || self.target.quirks().silent_sums()))
+            .then(|| Digester::of(DigestAlgorithm::Md5, &bytes));
+        let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
+        let sent = self.session.read().await.put_part(number, PartBody { bytes, digests, memory }).await;
+        let copied = sent.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?;
+        let sum = sum.map(|(_, value)| value);
+        if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
+            && ours != theirs
+        {
+            let message = format!("part {number} was sent with checksum {ours}, and the service holds {theirs}");
+            let session = self.session.read().await;
+            let request = session.request();
+            let error = StoreError::new("UploadPart", &request.bucket, Some(&request.key), "ContentMismatch", None);
+            return Err(PartTrouble::Write(error.with_message(message)));
+        }
+        self.active.add(self.plan.contents(range));
+        if keeps_digests && sum.is_some() && copied.checksum.is_none() {
+            self.target.quirks().learn_silent_sums();
+        }
+        let plain = md5.as_deref().map(hex).as_ref() == Some(&copied.etag);
+        let checksum = copied.checksum.or_else(|| sum.clone());
+        Ok(SentPart { part: CompletedPart { number, etag: copied.etag, checksum }, sum, plain, fetches })
+    }
+}
+
+fn broken(object: &PinnedObject, code: &str, message: &str) -> StoreError {
+    StoreError::new("GetObject", &object.bucket, Some(&object.key), code, Some(200)).with_message(message)
+}
+
+/// Whether a member is not what was found when the archive was planned.
+pub(super) fn is_change(error: &StoreError) -> bool {
+    error.class == ErrorClass::Precondition
+        || error.class == ErrorClass::NotFound
+            && matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound")
+}
+
+/// What was read of each member.
+pub(super) struct Contents {
+    /// CRC-32C of all of a member, and what its bytes rest on; by ordinal.
+    pub(super) of: Vec<Option<(String, Verified)>>,
+}
+
+impl Contents {
+    /// Of all parts that this run has sent: what an earlier run has read is not known.
+    pub(super) fn of(members: &Members, sent: &BTreeMap<u32, SentPart>) -> Self {
+        let mut of = vec![None; members.items().len()];
+        let mut pieces: HashMap<usize, Vec<&Fetch>> = HashMap::new();
+        for fetch in sent.values().flat_map(|part| &part.fetches) {
+            if fetch.range == (0..members.items()[fetch.member].size) {
+                of[fetch.member] = Some((fetch.crc32c.clone(), fetch.verified));
+            } else {
+                pieces.entry(fetch.member).or_default().push(fetch);
+            }
+        }
+        for (member, mut pieces) in pieces {
+            pieces.sort_by_key(|piece| piece.range.start);
+            let read: u64 = pieces.iter().map(|piece| piece.range.end - piece.range.start).sum();
+            let proven = pieces.iter().all(|piece| piece.verified == Verified::Checksum);
+            let verified = if proven { Verified::Checksum } else { Verified::Size };
+            let values = pieces.iter().map(|piece| (piece.crc32c.as_str(), piece.range.end - piece.range.start));
+            if read == members.items()[member].size
+                && let Some(crc32c) = ChecksumAlgorithm::Crc32C.joined(values)
+            {
+                of[member] = Some((crc32c, verified));
+            }
+        }
+        Self { of }
+    }
+}

@@ -1,0 +1,251 @@
+//! The plan of an archive: its members in order, the place of every byte, the parts of the upload.
+//!
+//! A plan follows from the items and the limits alone, so that a later run makes the same one. Its fingerprint is recorded with
+//! the upload.
+
+use std::fmt;
+use std::ops::Range;
+
+use seqferry_archive::write::{Entry, Layout, PartSource, Piece, PlanError, UploadLimits, UploadPart, plan_upload};
+use seqferry_store::checksum::hex;
+use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, PinnedObject};
+
+use crate::limits::Limits;
+use crate::object::{Item, Policy};
+use crate::plan::plan_parts;
+
+/// Largest member: 5 TiB, the largest object of most services. What is larger could be unpacked at few places.
+pub const LARGEST_MEMBER: u64 = 5 << 40;
+/// Most members of one archive. The plan holds some 400 bytes for each; more members belong into shards.
+pub const MOST_MEMBERS: usize = 1_000_000;
+/// A copied part has so many times the part size of other copies: 512 MiB.
+const COPIED_PARTS: u64 = 4;
+
+/// The archive cannot be made.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// One member cannot be in it. Its ordinal and why.
+    Member(usize, String),
+    /// The archive as a whole cannot be. Stable code and why.
+    Archive(&'static str, String),
+}
+
+/// How the parts are to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PartRules {
+    /// The service can copy from the source.
+    pub(super) copies: bool,
+    /// All parts but the last have one size: a disk wants that.
+    pub(super) uniform: bool,
+    /// Bytes that may be buffered.
+    pub(super) memory: u64,
+}
+
+/// The members, in the order of the archive. All have a key, a size and a pin.
+pub(super) struct Members {
+    items: Vec<Item>,
+    strip: String,
+}
+
+impl Members {
+    /// In the order of their names' bytes: the same order whatever the order of the listing.
+    pub(super) fn new(mut items: Vec<Item>, strip: &str) -> Self {
+        items.sort_by(|a, b| a.source_key.as_bytes().cmp(b.source_key.as_bytes()));
+        Self { items, strip: strip.to_owned() }
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    pub(super) fn items_mut(&mut self) -> &mut [Item] {
+        &mut self.items
+    }
+
+    fn name(&self, item: &Item) -> String {
+        item.source_key.strip_prefix(self.strip.as_str()).unwrap_or(&item.source_key).to_owned()
+    }
+
+    fn entry(&self, item: &Item) -> Entry {
+        let name = self.name(item);
+        match name.strip_suffix('/') {
+            Some(folder) if item.size == 0 => Entry::directory(folder),
+            _ => Entry::file(name, item.size),
+        }
+    }
+
+    /// A digest of what the archive is made of: the names, sizes and pins of all members.
+    pub(super) fn digest(&self) -> String {
+        let mut digester = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Sha256));
+        digester.update(b"seqferry pack 1");
+        for item in &self.items {
+            let name = self.name(item);
+            for text in [name.as_bytes(), item.etag.as_bytes(), item.version_id.as_deref().unwrap_or("").as_bytes()] {
+                digester.update(&(text.len() as u64).to_le_bytes());
+                digester.update(text);
+            }
+            digester.update(&item.size.to_le_bytes());
+        }
+        hex(&digester.finish())
+    }
+
+    /// A member, pinned to what it was found as.
+    pub(super) fn pinned(&self, bucket: &str, member: usize) -> PinnedObject {
+        let item = &self.items[member];
+        PinnedObject {
+            bucket: bucket.to_owned(),
+            key: item.source_key.clone(),
+            version_id: item.version_id.clone(),
+            if_match: Some(item.etag.clone()).filter(|etag| !etag.is_empty()),
+            size: item.size,
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Plan {
+    layout: Layout<'static>,
+    parts: Vec<UploadPart>,
+    /// Bytes of each part but the last, where they are uniform.
+    pub(super) part_size: u64,
+    /// Of the members: see [`Members::digest`].
+    pub(super) digest: String,
+    /// Of the members and the parts, as a positive number of 63 bits.
+    pub(super) fingerprint: u64,
+}
+
+impl Plan {
+    /// Plan the archive of these members.
+    pub(super) fn new(members: &Members, policy: &Policy, rules: PartRules) -> Result<Self, Refused> {
+        let limits = &policy.limits;
+        check_sizes(members)?;
+        let entries: Vec<Entry> = members.items.iter().map(|item| members.entry(item)).collect();
+        let layout = Layout::plan(entries).map_err(|error| refused(&error))?;
+        if layout.total() > limits.maximum_object {
+            let cause = format!(
+                "it would have {} bytes, and an object has at most {}; split it into shards",
+                layout.total(),
+                limits.maximum_object
+            );
+            return Err(Refused::Archive("ArchiveTooLarge", cause));
+        }
+        let wish = policy.part_options.part_size;
+        let (parts, part_size) = if rules.uniform {
+            uniform(&layout, wish, limits)?
+        } else {
+            (plan_upload(&layout, |_| rules.copies, &upload_limits(limits, wish, rules.memory)), 0)
+        };
+        let parts = parts.map_err(|error| refused(&error))?;
+        let digest = members.digest();
+        let fingerprint = fingerprint(&digest, &parts);
+        Ok(Self { layout, parts, part_size, digest, fingerprint })
+    }
+
+    /// Bytes of the archive.
+    pub(super) fn total(&self) -> u64 {
+        self.layout.total()
+    }
+
+    /// The layout.
+    pub(super) fn layout(&self) -> &Layout<'static> {
+        &self.layout
+    }
+
+    /// Number of parts.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Part `number`, from 1 on.
+    pub(super) fn part(&self, number: u32) -> Option<&UploadPart> {
+        self.parts.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+
+    /// Whether any part is copied inside the storage.
+    pub(super) fn copies(&self) -> bool {
+        self.parts.iter().any(|part| part.source != PartSource::Assembled)
+    }
+
+    /// Bytes of members in a range of the archive.
+    pub(super) fn contents(&self, range: &Range<u64>) -> u64 {
+        let of_members =
+            |piece: Piece| if let Piece::Contents { range, .. } = piece { range.end - range.start } else { 0 };
+        self.layout.pieces(range.clone()).map(of_members).sum()
+    }
+}
+
+fn check_sizes(members: &Members) -> Result<(), Refused> {
+    if members.items.len() > MOST_MEMBERS {
+        let cause = format!(
+            "it would have {} members, and at most {MOST_MEMBERS} are packed into one; split it into shards",
+            members.items.len()
+        );
+        return Err(Refused::Archive("TooManyMembers", cause));
+    }
+    match members.items.iter().position(|item| item.size > LARGEST_MEMBER) {
+        Some(member) => {
+            let cause = format!(
+                "it has {} bytes, and a member has at most 5 TiB ({LARGEST_MEMBER})",
+                members.items[member].size
+            );
+            Err(Refused::Member(member, cause))
+        }
+        None => Ok(()),
+    }
+}
+
+fn refused(error: &PlanError) -> Refused {
+    match error {
+        PlanError::Entry { member, refusal, .. } => Refused::Member(*member, refusal.to_string()),
+        PlanError::Record { member, .. } | PlanError::LinkAcrossShards { member } => {
+            Refused::Member(*member, error.to_string())
+        }
+        PlanError::TooManyParts { .. } => Refused::Archive("TooManyParts", error.to_string()),
+        _ => Refused::Archive("ArchiveTooLarge", error.to_string()),
+    }
+}
+
+fn upload_limits(limits: &Limits, wish: Option<u64>, memory: u64) -> UploadLimits {
+    let defaults = UploadLimits::default();
+    UploadLimits {
+        minimum_part: limits.minimum_part,
+        maximum_part: limits.maximum_part,
+        maximum_parts: limits.maximum_parts,
+        assembled_part: wish.unwrap_or(limits.stream_part_grown).min(memory),
+        maximum_assembled: defaults.maximum_assembled.min(memory),
+        copied_part: wish.unwrap_or(COPIED_PARTS.saturating_mul(limits.part_size)),
+        copy_from: limits.stream_threshold,
+    }
+}
+
+type Parts = Result<Vec<UploadPart>, PlanError>;
+
+fn uniform(layout: &Layout<'_>, wish: Option<u64>, limits: &Limits) -> Result<(Parts, u64), Refused> {
+    let plan = plan_parts(layout.total(), Some(wish.unwrap_or(limits.stream_part_grown)), limits)
+        .map_err(|error| Refused::Archive("ArchiveTooLarge", error.to_string()))?;
+    let parts = (1..=plan.count()).filter_map(|number| plan.range(number));
+    let parts =
+        parts.map(|range| UploadPart { range: range.first..range.last + 1, source: PartSource::Assembled }).collect();
+    Ok((Ok(parts), plan.part_size))
+}
+
+fn fingerprint(digest: &str, parts: &[UploadPart]) -> u64 {
+    let mut digester = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Sha256));
+    digester.update(digest.as_bytes());
+    for part in parts {
+        digester.update(&part.range.end.to_le_bytes());
+        digester.update(&[u8::from(part.source == PartSource::Assembled)]);
+    }
+    let bytes = digester.finish();
+    let number = bytes.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    // 0 means "not recorded" where part sizes are kept, and the highest bit is the sign in a database.
+    (number >> 1).max(1)
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member(_, cause) | Self::Archive(_, cause) => f.write_str(cause),
+        }
+    }
+}

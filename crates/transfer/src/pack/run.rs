@@ -1,0 +1,384 @@
+//! The way of one archive: look at the target, open the upload, send, complete, verify, write the index.
+//!
+//! Killed before Complete, a later run finds the recorded upload and sends what it lacks. Killed after it, the archive itself
+//! says what it was made of (metadata [`MADE_OF`]), so that it is not made again; only the index is written then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use seqferry_client::upload::CLOCK_SLACK;
+use seqferry_client::{
+    Lookup, RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
+};
+use seqferry_store::{
+    Address, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
+    ObjectRef, PartInfo, Scope, StoreError, Written,
+};
+use tokio::sync::RwLock;
+
+use super::PackOptions;
+use super::complete::written;
+use super::outcome::Report;
+use super::parts::{Sender, SentPart};
+use super::plan::{Members, PartRules, Plan};
+use super::sidecar;
+use super::trouble::{Failed, Trouble};
+use crate::job::Shared;
+use crate::object::{DataPath, IfExists, Item, Journal, Policy, now};
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use crate::progress::Active;
+use crate::verification::is_digest;
+
+/// Metadata of an archive: a digest of the names, sizes and pins of its members.
+pub(super) const MADE_OF: &str = "seqferry-pack";
+const CONTENT_TYPE: &str = "application/x-tar";
+
+/// An archive that is there.
+pub(super) struct Packed {
+    pub(super) state: State,
+    pub(super) method: Method,
+    pub(super) target: Written,
+    pub(super) verified: Verified,
+    /// What was read of the members, by ordinal. Empty when nothing was.
+    pub(super) contents: Vec<Option<(String, Verified)>>,
+}
+
+/// The journal of the archive's upload: recorded with the first item, and with the fingerprint of the plan instead of a part size.
+struct PlanJournal<'a> {
+    shared: &'a Shared,
+    id: u64,
+    fingerprint: u64,
+}
+
+impl UploadJournal for PlanJournal<'_> {
+    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+        self.shared.begun(self.id, &upload.upload_id, self.fingerprint).await
+    }
+}
+
+/// What is at the target before it is written.
+pub(super) enum There {
+    Unknown,
+    Nothing,
+    Object(String),
+}
+
+pub(super) struct Pack {
+    pub(super) shared: Arc<Shared>,
+    pub(super) source: RetryingClient,
+    pub(super) target: RetryingClient,
+    pub(super) policy: Policy,
+    pub(super) options: PackOptions,
+    pub(super) key: String,
+    pub(super) members: Arc<Members>,
+    pub(super) tries: Arc<RetryContext>,
+    id: u64,
+    active: Arc<Active>,
+    again: bool,
+    pub(super) there: There,
+    recorded: Option<RecordedUpload>,
+}
+
+/// Make one archive of `items`, and tell the end of each.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    source: RetryingClient,
+    target: RetryingClient,
+    policy: Policy,
+    options: PackOptions,
+    mut items: Vec<Item>,
+) {
+    let Some(first) = items.first() else { return shared.end() };
+    let (id, key) = (first.id, first.target_key.clone());
+    let recorded = items.iter_mut().find_map(|item| item.upload.take());
+    let recorded = recorded.map(|(upload_id, part_size)| RecordedUpload { upload_id, part_size });
+    let active = shared.counters.begin(id, &key, items.iter().map(|item| item.size).sum());
+    let members = Arc::new(Members::new(items, &options.strip));
+    let tries = Arc::new(RetryContext::default());
+    let mut pack = Pack {
+        shared: Arc::clone(&shared),
+        source,
+        target,
+        policy,
+        options,
+        key,
+        members,
+        tries,
+        id,
+        active,
+        again: false,
+        there: There::Unknown,
+        recorded,
+    };
+    let started_at = now();
+    let end = if shared.cancel.is_cancelled() && !pack.policy.only_clean { None } else { pack.make().await };
+    pack.report(end, started_at).await;
+    shared.end();
+}
+
+impl Pack {
+    /// None: the job was stopped before the end; what is open stays open, and recorded.
+    async fn make(&mut self) -> Option<Result<Packed, Failed>> {
+        loop {
+            match self.attempt().await {
+                Ok(packed) => return Some(Ok(packed)),
+                Err(Trouble::Cancelled) => return None,
+                Err(Trouble::Relearned) => {
+                    self.active.reset();
+                    self.abort(false).await;
+                }
+                Err(Trouble::Again(_)) if !self.again => {
+                    self.again = true;
+                    self.active.reset();
+                    self.abort(false).await;
+                    match self.look_again().await {
+                        Ok(()) => {}
+                        Err(Trouble::Failed(failed) | Trouble::Again(failed)) => return Some(Err(*failed)),
+                        Err(Trouble::Cancelled | Trouble::Relearned) => return None,
+                    }
+                }
+                Err(Trouble::Again(failed) | Trouble::Failed(failed)) => {
+                    if failed.failure.scope != Scope::Job {
+                        self.abort(false).await;
+                    }
+                    return Some(Err(*failed));
+                }
+            }
+        }
+    }
+
+    async fn report(mut self, end: Option<Result<Packed, Failed>>, started_at: f64) {
+        let report = Report { pack: &self, started_at };
+        match end {
+            Some(Ok(packed)) => report.packed(&packed),
+            Some(Err(failed)) if failed.failure.scope == Scope::Job => {
+                self.shared.fail(Some(failed.failure));
+                self.abort(true).await;
+            }
+            Some(Err(failed)) => report.failed(&failed),
+            None if self.policy.only_clean || self.shared.aborts() => {
+                self.abort(true).await;
+                if self.shared.may_write() {
+                    Report { pack: &self, started_at }.cancelled();
+                }
+            }
+            None if self.shared.has_failed() => self.abort(true).await,
+            None => {}
+        }
+        self.shared.counters.end(&self.active, None);
+    }
+
+    fn session(&self) -> UploadSession {
+        let (bucket, tries) = (&self.policy.target_bucket, Arc::clone(&self.tries));
+        let session = UploadSession::new(self.target.clone(), bucket, &self.key, self.policy.since, tries);
+        session.recorded(self.recorded.clone())
+    }
+
+    async fn abort(&mut self, to_the_end: bool) {
+        let mut session = self.session();
+        session.abort(to_the_end).await;
+        self.recorded = session.open().cloned();
+    }
+
+    async fn attempt(&mut self) -> Result<Packed, Trouble> {
+        if self.policy.only_clean {
+            self.abort(false).await;
+            let _best_effort = self.session().sweep(None).await;
+            return Err(Trouble::Cancelled);
+        }
+        let files = self.source.capabilities().files || self.target.capabilities().files;
+        let uncopyable = self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket);
+        let rules = PartRules {
+            copies: self.policy.way == DataPath::Copy && !files && !uncopyable,
+            uniform: self.target.capabilities().files,
+            memory: self.source.budget().memory_limit(),
+        };
+        let plan = Plan::new(&self.members, &self.policy, rules).map_err(|refused| self.refused(&refused))?;
+        if let Some(found) = self.look_at_target(&plan).await? {
+            return Ok(found);
+        }
+        let plan = Arc::new(plan);
+        let mut session = self.session();
+        let mut sum = self.sum(&plan);
+        let done = self.open(&plan, &mut session, sum).await?;
+        if done.values().any(|part| part.part.checksum.is_none()) {
+            // Created without an algorithm, or by a service that does not list its checksums.
+            sum = sum.filter(|_| self.target.capabilities().files);
+        }
+        self.recorded = session.open().cloned();
+        let sender = Arc::new(Sender {
+            source: self.source.clone(),
+            source_bucket: self.policy.source_bucket.clone(),
+            target: self.target.clone(),
+            session: RwLock::new(session),
+            members: Arc::clone(&self.members),
+            plan,
+            sum,
+            limits: self.policy.limits,
+            active: Arc::clone(&self.active),
+            tries: Arc::clone(&self.tries),
+        });
+        let mut sent = done;
+        if let Err(trouble) = sender.send_missing(&mut sent).await {
+            let trouble = self.part_trouble(trouble, sum).await;
+            // Parts that were sent are waited for before the upload is aborted.
+            let mut session = sender.session.write().await;
+            if !matches!(trouble, Trouble::Cancelled) || self.shared.aborts() {
+                session.abort(self.shared.aborts()).await;
+            }
+            self.recorded = session.open().cloned();
+            return Err(trouble);
+        }
+        self.complete(&sender, &sent).await
+    }
+
+    /// The upload's checksum: copied parts bring none from some services, so that an archive with such parts goes without.
+    fn sum(&self, plan: &Plan) -> Option<ChecksumAlgorithm> {
+        match self.target.quirks().sums() {
+            _ if !self.target.capabilities().digests => Some(ChecksumAlgorithm::Crc64Nvme),
+            _ if plan.copies() => None,
+            Sums::Any => Some(ChecksumAlgorithm::Crc64Nvme),
+            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            Sums::Md5 => None,
+        }
+    }
+
+    pub(super) fn address(&self) -> Address<'_> {
+        Address(&self.policy.target_bucket, Some(&self.key))
+    }
+
+    /// Decide by what is at the target. None: make the archive.
+    async fn look_at_target(&mut self, plan: &Plan) -> Result<Option<Packed>, Trouble> {
+        let target = match self.ask_target().await {
+            Ok(target) => target,
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
+                self.there = There::Nothing;
+                return Ok(None);
+            }
+            // Write-only access: the write itself is made on condition then.
+            Err(RequestError::Failed(error)) if error.is_denied() && self.policy.if_exists == IfExists::Overwrite => {
+                return Ok(None);
+            }
+            Err(other) => return Err(other.into()),
+        };
+        self.there = There::Object(target.etag.clone());
+        let made_of = target.attributes.metadata.get(MADE_OF);
+        let is_same = made_of == Some(&plan.digest) && target.size == plan.total();
+        let may_be_ours = self.policy.resumed || self.again;
+        let is_ours = is_same && may_be_ours && target.last_modified >= self.policy.since - CLOCK_SLACK;
+        let state = match self.policy.if_exists {
+            _ if is_ours => State::Done,
+            IfExists::Same if is_same => State::Skipped,
+            IfExists::Skip => State::Skipped,
+            IfExists::Fail => {
+                let message = format!(
+                    "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
+                    self.address()
+                );
+                let failure = ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message);
+                return Err(Trouble::failed(None, failure));
+            }
+            IfExists::Same | IfExists::Overwrite => return Ok(None),
+        };
+        let written = written(&target);
+        if is_same && self.options.index && !self.has_index().await? {
+            self.write_index(plan, &target, None, &[]).await?;
+        }
+        let verified = if is_same { Verified::Etag } else { Verified::No };
+        let method = if is_ours { Method::Multipart } else { Method::None };
+        self.abort(false).await;
+        Ok(Some(Packed { state, method, target: written, verified, contents: Vec::new() }))
+    }
+
+    pub(super) async fn ask_target(&self) -> Result<ObjectMeta, RequestError> {
+        self.head(&self.key).await
+    }
+
+    pub(super) async fn head(&self, key: &str) -> Result<ObjectMeta, RequestError> {
+        let bucket = &self.policy.target_bucket;
+        self.target
+            .call(RequestSpec::read("HeadObject", bucket), &self.tries, async |store| {
+                store.head(ObjectRef::new(bucket, key), None).await
+            })
+            .await
+    }
+
+    /// The upload to go on with, and the parts that it holds.
+    async fn open(
+        &self,
+        plan: &Plan,
+        session: &mut UploadSession,
+        sum: Option<ChecksumAlgorithm>,
+    ) -> Result<BTreeMap<u32, SentPart>, Trouble> {
+        if session.open().is_some_and(|upload| upload.part_size != plan.fingerprint) {
+            // Of other members, or cut in another way.
+            session.abort(false).await;
+        }
+        if let Some(parts) = session.adopt().await? {
+            let found: BTreeMap<u32, SentPart> =
+                parts.into_iter().filter_map(|part| Some((part.number, found(plan, part)?))).collect();
+            let there = found.keys().filter_map(|number| plan.part(*number)).map(|part| plan.contents(&part.range));
+            self.active.add(there.sum());
+            return Ok(found);
+        }
+        if self.policy.resumed {
+            session.sweep(None).await?;
+        }
+        let mut attributes = Attributes { content_type: Some(CONTENT_TYPE.to_owned()), ..Attributes::default() };
+        attributes.metadata.insert(MADE_OF.to_owned(), plan.digest.clone());
+        let request = CreateUpload {
+            attributes,
+            storage_class: self.policy.storage_class.clone(),
+            checksum: sum.map(|algorithm| (algorithm, ChecksumKind::FullObject)),
+            part_size: plan.part_size,
+            size: plan.total(),
+            ..session.request()
+        };
+        let journal = PlanJournal { shared: &self.shared, id: self.id, fingerprint: plan.fingerprint };
+        match session.begin(&request, &journal).await {
+            Ok(()) => Ok(BTreeMap::new()),
+            Err(RequestError::Failed(error)) => Err(self.refused_write(error, sum)),
+            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+        }
+    }
+
+    /// Take all members as they are now.
+    async fn look_again(&mut self) -> Result<(), Trouble> {
+        let Some(members) = Arc::get_mut(&mut self.members) else { return Err(Trouble::Cancelled) };
+        let bucket = &self.policy.source_bucket;
+        // A version never changes.
+        let current = |item: &&mut Item| item.version_id.is_none();
+        let keys = members.items_mut().iter_mut().filter(current).map(|item| item.source_key.clone()).collect();
+        let found = self.source.look_up(bucket, keys).await?;
+        let mut gone = None;
+        for (item, (_, lookup)) in members.items_mut().iter_mut().filter(current).zip(found) {
+            match lookup {
+                Lookup::Object(meta) => (item.size, item.etag) = (meta.size, meta.etag),
+                Lookup::NoObject(error) => return Err(Trouble::failed(None, *error)),
+                Lookup::Absent => gone = gone.or_else(|| Some(item.source_key.clone())),
+            }
+        }
+        let Some(key) = gone else { return Ok(()) };
+        let member = self.members.items().iter().position(|item| item.source_key == key).unwrap_or_default();
+        let error = StoreError::new("HeadObject", bucket, Some(&key), "NoSuchKey", Some(404));
+        Err(Trouble::failed(Some(member), self.changed(member, &error)))
+    }
+
+    async fn has_index(&self) -> Result<bool, Trouble> {
+        match self.head(&sidecar::key(&self.key)).await {
+            Ok(_) => Ok(true),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(false),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// A part of an earlier run, if it is as long as the plan's.
+fn found(plan: &Plan, part: PartInfo) -> Option<SentPart> {
+    let range = &plan.part(part.number)?.range;
+    let fits = range.end - range.start == part.size;
+    let is_plain = is_digest(&part.etag);
+    let sum = part.checksum.clone();
+    let part = CompletedPart { number: part.number, etag: part.etag, checksum: part.checksum };
+    fits.then_some(SentPart { part, sum, plain: is_plain, fetches: Vec::new() })
+}

@@ -1,0 +1,110 @@
+//! The sidecar index of an archive that was packed: written after the archive, so that its presence means that both are complete.
+
+use seqferry_archive::index::{Head, IndexMember, IndexWriter, MemberSource, SUFFIX, TarIdentity};
+use seqferry_client::{RequestError, RequestSpec, Sums};
+use seqferry_store::checksum::{base64, unbase64};
+use seqferry_store::{
+    Attributes, Checksum, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, PutObject,
+};
+
+use super::plan::Plan;
+use super::run::Pack;
+use super::trouble::Trouble;
+use crate::outcome::Verified;
+
+const TOOL: &str = concat!("seqferry ", env!("CARGO_PKG_VERSION"));
+const CONTENT_TYPE: &str = "application/x-ndjson";
+
+/// The key of the index of the archive `key`.
+pub(super) fn key(key: &str) -> String {
+    format!("{key}{SUFFIX}")
+}
+
+impl Pack {
+    /// Write the index of the archive that is at the target.
+    pub(super) async fn write_index(
+        &self,
+        plan: &Plan,
+        target: &ObjectMeta,
+        whole: Option<&Checksum>,
+        contents: &[Option<(String, Verified)>],
+    ) -> Result<(), Trouble> {
+        let bytes = self.index_lines(plan, target, whole, contents);
+        let _memory = self.target.reserve_passing(bytes.len() as u64, bytes.len() as u64).await?;
+        let bytes = bytes::Bytes::from(bytes);
+        loop {
+            let algorithm = match self.target.quirks().sums() {
+                Sums::Any => Some(ChecksumAlgorithm::Crc64Nvme),
+                Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+                Sums::Md5 => None,
+            };
+            let digest = |algorithm| base64(&Digester::of(algorithm, &bytes));
+            let checksum = algorithm.map(|algorithm| (algorithm, digest(DigestAlgorithm::Checksum(algorithm))));
+            let md5 = checksum.is_none().then(|| digest(DigestAlgorithm::Md5));
+            let object = PutObject {
+                bucket: self.policy.target_bucket.clone(),
+                key: key(&self.key),
+                attributes: Attributes { content_type: Some(CONTENT_TYPE.to_owned()), ..Attributes::default() },
+                digests: Digests { checksum, md5 },
+                ..PutObject::default()
+            };
+            let spec = RequestSpec::write("PutObject", &self.policy.target_bucket).bytes(bytes.len() as u64);
+            let put = self.target.call(spec, &self.tries, async |store| store.put_object(&object, bytes.clone()).await);
+            match (put.await, algorithm) {
+                (Ok(_), _) => return Ok(()),
+                (Err(RequestError::Failed(error)), Some(refused))
+                    if error.class == ErrorClass::Capability || error.is_about_checksums() =>
+                {
+                    self.target.quirks().learn_refused_sum(refused);
+                }
+                (Err(other), _) => return Err(other.into()),
+            }
+        }
+    }
+
+    fn index_lines(
+        &self,
+        plan: &Plan,
+        target: &ObjectMeta,
+        whole: Option<&Checksum>,
+        contents: &[Option<(String, Verified)>],
+    ) -> Vec<u8> {
+        let of =
+            |algorithm: ChecksumAlgorithm| whole.filter(|sum| sum.algorithm == algorithm).map(|sum| sum.value.clone());
+        let identity = TarIdentity {
+            size: plan.total(),
+            etag: Some(target.etag.clone()),
+            version_id: target.version_id.clone(),
+            crc64nvme: of(ChecksumAlgorithm::Crc64Nvme),
+            crc32c: of(ChecksumAlgorithm::Crc32C),
+            ..TarIdentity::default()
+        };
+        let items = self.members.items();
+        let (mut writer, mut lines) = IndexWriter::new(&Head::new(TOOL, identity, Some(items.len() as u64)));
+        let is_service = !self.source.capabilities().files;
+        for (ordinal, (entry, item)) in plan.layout().entries().iter().zip(items).enumerate() {
+            let placement = plan.layout().placement(ordinal);
+            let mut member = entry.member();
+            (member.header_offset, member.data_offset) = (placement.header, placement.data);
+            let read = contents.get(ordinal).and_then(Option::as_ref).and_then(|(crc32c, _)| number(crc32c));
+            let source = MemberSource {
+                key: item.source_key.clone(),
+                etag: Some(item.etag.clone()).filter(|etag| is_service && !etag.is_empty()),
+                version_id: item.version_id.clone(),
+            };
+            let crc32c = if item.size == 0 { Some(0) } else { read };
+            lines.extend_from_slice(&writer.member(&IndexMember {
+                crc32c,
+                source: Some(source),
+                ..IndexMember::from(member)
+            }));
+        }
+        lines.extend_from_slice(&writer.finish());
+        lines
+    }
+}
+
+fn number(crc32c: &str) -> Option<u32> {
+    let bytes: [u8; 4] = unbase64(crc32c)?.try_into().ok()?;
+    Some(u32::from_be_bytes(bytes))
+}

@@ -1,0 +1,132 @@
+//! What can go wrong with an archive, and what it means: to try again, to do without something, or to fail.
+
+use seqferry_client::RequestError;
+use seqferry_store::{Address, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
+
+use super::parts::{PartTrouble, is_change};
+use super::plan::Refused;
+use super::run::Pack;
+use crate::outcome::{FailureClass, ObjectFailure};
+
+/// Why an attempt at an archive did not end well.
+pub(super) enum Trouble {
+    /// The job was stopped.
+    Cancelled,
+    /// A member is not what was found, or the target is not: worth one more try from scratch.
+    Again(Box<Failed>),
+    /// Something was learned of the service: worth a try without it. Cannot come twice for the same reason.
+    Relearned,
+    /// For good.
+    Failed(Box<Failed>),
+}
+
+/// What failed. `member` is the ordinal of the culprit, if it was one.
+pub(super) struct Failed {
+    pub(super) member: Option<usize>,
+    pub(super) failure: ObjectFailure,
+}
+
+impl Trouble {
+    pub(super) fn failed(member: Option<usize>, failure: impl Into<ObjectFailure>) -> Self {
+        Self::Failed(Box::new(Failed { member, failure: failure.into() }))
+    }
+
+    pub(super) fn again(member: Option<usize>, failure: ObjectFailure) -> Self {
+        Self::Again(Box::new(Failed { member, failure }))
+    }
+}
+
+impl From<RequestError> for Trouble {
+    fn from(request: RequestError) -> Self {
+        match request {
+            RequestError::Cancelled => Self::Cancelled,
+            RequestError::Failed(error) => Self::failed(None, error),
+        }
+    }
+}
+
+impl Pack {
+    pub(super) fn refused(&self, refused: &Refused) -> Trouble {
+        let address = self.address();
+        let (member, code, cause) = match refused {
+            Refused::Member(member, cause) => {
+                let source = Address(&self.policy.source_bucket, Some(&self.members.items()[*member].source_key));
+                let cause = format!("{source} cannot be a member of {address}: {cause}");
+                (Some(*member), "MemberRefused", cause)
+            }
+            Refused::Archive(code, cause) => (None, *code, format!("{address} cannot be made: {cause}")),
+        };
+        let message = format!("{cause}. Nothing was written.");
+        Trouble::failed(member, ObjectFailure::new(FailureClass::Store(ErrorClass::Object), code, "plan", message))
+    }
+
+    /// What a refused write means where a checksum came with it.
+    pub(super) fn refused_write(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
+        let about_sums = error.class == ErrorClass::Capability || error.is_about_checksums();
+        match sum {
+            Some(algorithm) if about_sums && !error.is_about_bytes() && self.target.capabilities().digests => {
+                self.target.quirks().learn_refused_sum(algorithm);
+                Trouble::Relearned
+            }
+            _ => Trouble::failed(None, error),
+        }
+    }
+
+    pub(super) async fn part_trouble(&self, trouble: PartTrouble, sum: Option<ChecksumAlgorithm>) -> Trouble {
+        match trouble {
+            PartTrouble::Cancelled => Trouble::Cancelled,
+            PartTrouble::Member(member, error) | PartTrouble::Copy(member, error) if is_change(&error) => {
+                Trouble::again(Some(member), self.changed(member, &error))
+            }
+            PartTrouble::Member(member, error) => Trouble::failed(Some(member), error),
+            PartTrouble::Misread(member, how) => {
+                let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
+                let message = format!(
+                    "{source}: {how}. No archive was made. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator."
+                );
+                let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message);
+                Trouble::again(Some(member), failure)
+            }
+            PartTrouble::Copy(member, error) => self.refused_copy(member, error).await,
+            PartTrouble::Write(error) if error.code == "NoSuchUpload" => Trouble::again(None, self.upload_lost(&error)),
+            PartTrouble::Write(error) => self.refused_write(error, sum),
+        }
+    }
+
+    /// A copy was refused: its bytes can perhaps be had in another way, which is then remembered.
+    async fn refused_copy(&self, member: usize, error: StoreError) -> Trouble {
+        let (source, bucket) = (self.source.connection(), &self.policy.source_bucket);
+        let elsewhere = !source.is_same(self.target.connection())
+            && matches!(error.class, ErrorClass::Person | ErrorClass::NotFound);
+        let key = &self.members.items()[member].source_key;
+        if (elsewhere || error.class == ErrorClass::Capability)
+            && self.source.head(ObjectRef::new(bucket, key)).await.is_ok()
+        {
+            self.target.quirks().learn_uncopyable(source, bucket);
+            return Trouble::Relearned;
+        }
+        Trouble::failed(Some(member), error)
+    }
+
+    pub(super) fn changed(&self, member: usize, error: &StoreError) -> ObjectFailure {
+        let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
+        let how = if error.class == ErrorClass::NotFound { "it is gone" } else { "it was overwritten" };
+        let message = format!(
+            "{} {source}: a member of {} is not what was found: {how} while it was packed ({}). No archive was made. Run the same command again when the sender has finished.",
+            error.operation,
+            self.address(),
+            error.code
+        );
+        ObjectFailure::new(FailureClass::SourceChanged, &error.code, error.operation, message)
+    }
+
+    pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
+        let message = format!(
+            "{} {}: the multipart upload was aborted by somebody else ({}), for example by a lifecycle rule. Run the same command again.",
+            error.operation,
+            self.address(),
+            error.code
+        );
+        ObjectFailure::new(FailureClass::Store(ErrorClass::Retry), &error.code, error.operation, message)
+    }
+}

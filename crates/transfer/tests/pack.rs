@@ -1,0 +1,404 @@
+//! Archives packed in memory, behind a store that can fail: contents, determinism, changes under way, kills, refusals.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{SOURCE, TARGET, World, bytes, drain, policy, quick};
+use proptest::prelude::*;
+use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
+use seqferry_archive::write::{Entry, Layout};
+use seqferry_client::Endpoint;
+use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
+use seqferry_store::prelude::*;
+use seqferry_store::{Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectMeta};
+use seqferry_transfer::pack::LARGEST_MEMBER;
+use seqferry_transfer::verification::PartOptions;
+use seqferry_transfer::{DataPath, Event, IfExists, Item, Job, Limits, Outcome, PackOptions, Policy, State, Verified};
+use tokio::runtime::Handle;
+
+const ARCHIVE: &str = "out/run.tar";
+const INDEX: &str = "out/run.tar.sfidx";
+
+fn limits() -> Limits {
+    // An archive has headers of 512 bytes: parts of ten bytes would be too small for any.
+    Limits {
+        minimum_part: 700,
+        maximum_part: 20_000,
+        stream_threshold: 3000,
+        stream_part_grown: 2000,
+        part_size: 1000,
+        maximum_object: 1 << 30,
+        maximum_parts: 1000,
+        ..common::small_limits()
+    }
+}
+
+fn packing() -> Policy {
+    Policy { limits: limits(), ..policy() }
+}
+
+fn options() -> PackOptions {
+    PackOptions { strip: "run/".into(), index: true }
+}
+
+async fn member(world: &World, id: u64, name: &str, contents: &[u8]) -> Item {
+    let item = world.object(id, &format!("run/{name}"), contents).await;
+    Item { target_key: ARCHIVE.into(), ..item }
+}
+
+async fn members(world: &World, sizes: &[usize]) -> Vec<Item> {
+    let mut items = Vec::new();
+    for (id, size) in sizes.iter().enumerate() {
+        items.push(member(world, id as u64, &format!("{id:03}.bin"), &bytes(id as u64, *size)).await);
+    }
+    // A listing has no order.
+    items.reverse();
+    items
+}
+
+fn start(world: &World, policy: Policy, items: Vec<Item>) -> Job {
+    let (from, to) = (world.connection.clone(), world.connection.clone());
+    Job::start_pack(&Handle::current(), &world.budget, from, to, policy, options(), quick(), items, None)
+}
+
+async fn pack(world: &World, policy: Policy, items: &[Item]) -> HashMap<u64, Outcome> {
+    let outcomes = drain(start(world, policy, items.to_vec())).await.0;
+    assert_eq!(world.budget.stats().in_flight, 0, "a request permit leaked");
+    assert_eq!(world.budget.memory_reserved(), 0, "buffer bytes leaked");
+    assert_eq!(world.open_uploads().await, 0, "an upload was left open");
+    outcomes
+}
+
+async fn expected(world: &World, items: &[Item]) -> Vec<u8> {
+    let mut items = items.to_vec();
+    items.sort_by(|a, b| a.source_key.cmp(&b.source_key));
+    let mut contents = Vec::new();
+    for item in &items {
+        contents.push(world.read(SOURCE, &item.source_key).await.unwrap());
+    }
+    let entries: Vec<Entry> = items
+        .iter()
+        .zip(&contents)
+        .map(|(item, contents)| Entry::file(item.source_key.strip_prefix("run/").unwrap(), contents.len() as u64))
+        .collect();
+    Layout::plan(&entries).unwrap().assemble(|member| contents[member].clone())
+}
+
+async fn index(world: &World) -> Index {
+    Index::read(&world.read(TARGET, INDEX).await.unwrap(), &IndexLimits::default()).unwrap()
+}
+
+fn identity(meta: &ObjectMeta) -> TarIdentity {
+    TarIdentity { size: meta.size, etag: Some(meta.etag.clone()), ..TarIdentity::default() }
+}
+
+fn states(outcomes: &HashMap<u64, Outcome>) -> Vec<State> {
+    let mut ids: Vec<_> = outcomes.keys().copied().collect();
+    ids.sort_unstable();
+    ids.iter().map(|id| outcomes[id].state).collect()
+}
+
+#[tokio::test]
+async fn small_and_big_members_make_one_archive_with_an_index() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let items = members(&world, &[10, 0, 30_000, 513, 9000, 1, 2000, 100]).await;
+
+    let outcomes = pack(&world, packing(), &items).await;
+
+    assert_eq!(states(&outcomes), [State::Done; 8]);
+    let tar = world.read(TARGET, ARCHIVE).await.unwrap();
+    assert_eq!(tar, expected(&world, &items).await);
+    let index = index(&world).await;
+    assert!(index.matches(&identity(&world.head(ARCHIVE).await)).is_certain());
+    assert_eq!(index.members.len(), 8);
+    for entry in &index.members {
+        let (start, size) = (entry.member.data_offset, entry.member.stored_size);
+        let contents = &tar[usize::try_from(start).unwrap()..usize::try_from(start + size).unwrap()];
+        let crc = Digester::of(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32C), contents);
+        let is_copied = size >= 9000;
+        assert_eq!(entry.crc32c.map(u32::to_be_bytes).map(|crc| crc.to_vec()), (!is_copied).then_some(crc));
+        assert_eq!(entry.source.as_ref().unwrap().key, format!("run/{}", String::from_utf8_lossy(&entry.member.name)));
+    }
+    let copied: u64 = world.store.count("UploadPartCopy") as u64;
+    assert!(copied > 1, "big members are copied inside the storage");
+    let target = world.head(ARCHIVE).await;
+    assert!(outcomes.values().all(|outcome| outcome.target_etag.as_ref() == Some(&target.etag)));
+    assert_eq!(outcomes[&0].verified, Verified::Etag);
+}
+
+#[tokio::test]
+async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let items = members(&world, &[10, 30_000, 513, 9000, 1, 4000, 100]).await;
+    let wanted = expected(&world, &items).await;
+
+    for (part_size, way) in
+        [(1400, DataPath::Copy), (5000, DataPath::Copy), (20_000, DataPath::Stream), (1400, DataPath::Stream)]
+    {
+        let part_options = PartOptions { part_size: Some(part_size), ..PartOptions::default() };
+        let policy = Policy { part_options, way, if_exists: IfExists::Overwrite, ..packing() };
+        let outcomes = pack(&world, policy, &items).await;
+        assert_eq!(states(&outcomes), [State::Done; 7]);
+        assert_eq!(world.read(TARGET, ARCHIVE).await.unwrap(), wanted, "{part_size} {way:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_archive_is_not_made_twice() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let items = members(&world, &[10, 30_000]).await;
+    pack(&world, packing(), &items).await;
+    let before = world.store.count("CompleteMultipartUpload");
+    world.memory.delete(seqferry_store::ObjectRef::new(TARGET, INDEX)).await.unwrap();
+
+    let outcomes = pack(&world, packing(), &items).await;
+
+    assert_eq!(states(&outcomes), [State::Skipped; 2]);
+    assert_eq!(world.store.count("CompleteMultipartUpload"), before);
+    assert!(index(&world).await.matches(&identity(&world.head(ARCHIVE).await)).is_certain(), "a lost index is written");
+
+    let changed = member(&world, 0, "000.bin", b"other").await;
+    let outcomes = pack(&world, packing(), &[changed, items[0].clone()]).await;
+    assert_eq!(states(&outcomes), [State::Done; 2]);
+    let outcomes = pack(&world, Policy { if_exists: IfExists::Fail, ..packing() }, &items).await;
+    assert_eq!(outcomes[&0].failure.as_ref().unwrap().code, "TargetExists");
+}
+
+/// Overwrites a member when it is read, for so many reads.
+fn overwriting(world: &World, operation: &'static str, key: &str, times: u32) {
+    let (memory, name) = (Arc::clone(&world.memory), key.to_owned());
+    let hook = Hook(Arc::new(move || {
+        let (memory, name) = (Arc::clone(&memory), name.clone());
+        Box::pin(async move {
+            let body = Bytes::from(bytes(fastrand::u64(..), 777));
+            memory.put(SOURCE, &name, body, &Attributes::default()).await.unwrap();
+        })
+    }));
+    world.store.rule(Rule::once(operation, Fault::Hook(hook)).key(key).times(times));
+}
+
+#[tokio::test]
+async fn an_archive_starts_over_once_when_a_member_changes() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let items = members(&world, &[10, 30_000, 500]).await;
+    overwriting(&world, "GetObject", "run/002.bin", 1);
+
+    let outcomes = pack(&world, packing(), &items).await;
+
+    assert_eq!(states(&outcomes), [State::Done; 3]);
+    assert_eq!(outcomes[&2].size, 777, "the outcome tells what was packed");
+    assert_eq!(world.read(TARGET, ARCHIVE).await.unwrap(), expected(&world, &items).await);
+}
+
+#[tokio::test]
+async fn a_member_that_keeps_changing_is_named_and_no_archive_is_made() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let items = members(&world, &[10, 30_000, 500]).await;
+    overwriting(&world, "GetObject", "run/002.bin", 100);
+
+    let outcomes = pack(&world, packing(), &items).await;
+
+    assert_eq!(states(&outcomes), [State::Failed; 3]);
+    let culprit = outcomes[&2].failure.as_ref().unwrap();
+    assert_eq!(culprit.class.word(), "source_changed");
+    assert!(culprit.message.contains("run/002.bin") && culprit.message.contains("while it was packed"), "{culprit}");
+    let other = outcomes[&0].failure.as_ref().unwrap();
+    assert!(other.message.contains("run/002.bin could not be packed"), "{other}");
+    assert_eq!(world.read(TARGET, ARCHIVE).await, None);
+}
+
+#[tokio::test]
+async fn a_member_that_is_removed_fails_the_archive() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let items = members(&world, &[10, 500]).await;
+    world.memory.delete(seqferry_store::ObjectRef::new(SOURCE, "run/001.bin")).await.unwrap();
+
+    let outcomes = pack(&world, packing(), &items).await;
+
+    assert!(outcomes[&1].failure.as_ref().unwrap().message.contains("it is gone"));
+    assert_eq!(world.read(TARGET, ARCHIVE).await, None);
+}
+
+#[tokio::test]
+async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let huge = |id: u64, key: &str, size| Item {
+        id,
+        source_key: format!("run/{key}"),
+        target_key: ARCHIVE.into(),
+        size,
+        etag: "e".into(),
+        ..Item::default()
+    };
+    let wide = Limits { maximum_object: u64::MAX, ..limits() };
+
+    for (items, policy, code, text) in [
+        (vec![huge(0, "a", LARGEST_MEMBER + 1)], packing(), "MemberRefused", "a member has at most 5 TiB"),
+        (vec![huge(0, "a", 1), huge(1, "a/b", 1)], packing(), "MemberRefused", "is a member that is not a directory"),
+        (vec![huge(0, "../a", 1)], packing(), "MemberRefused", ".."),
+        (vec![huge(0, "a", 2 << 30)], packing(), "ArchiveTooLarge", "split it into shards"),
+        (
+            vec![huge(0, "a", 64 << 20), huge(1, "b", 1)],
+            Policy { limits: wide, ..packing() },
+            "TooManyParts",
+            "the service takes 1000; split the archive into shards",
+        ),
+    ] {
+        let outcomes = pack(&world, policy, &items).await;
+        assert!(outcomes.values().all(|outcome| outcome.state == State::Failed));
+        let failures: Vec<_> = outcomes.values().filter_map(|outcome| outcome.failure.as_ref()).collect();
+        let found = failures.iter().find(|failure| failure.code == code).expect(code);
+        assert!(found.message.contains(text) && found.message.contains("Nothing was written"), "{found}");
+    }
+    assert!(world.store.calls().is_empty(), "no request was made");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_archive_leaves_no_upload() {
+    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let items = members(&world, &[10, 30_000, 500]).await;
+    let gate = Gate::default();
+    world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
+    let job = start(&world, packing(), items);
+    let events = tokio::task::block_in_place(|| {
+        loop {
+            let events = job.wait(Duration::from_secs(5));
+            if !events.is_empty() {
+                break events;
+            }
+        }
+    });
+    let [Event::MultipartBegun { id, .. }] = events[..] else { panic!("{events:?}") };
+    job.acknowledge(&[id]);
+    gate.reached().await;
+
+    job.stop(seqferry_transfer::Stop::Cancel);
+    gate.open();
+    let outcomes = drain(job).await.0;
+
+    assert_eq!(states(&outcomes), [State::Cancelled; 3]);
+    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(world.read(TARGET, ARCHIVE).await, None);
+}
+
+/// One life of the process: where it is killed.
+#[derive(Debug, Clone)]
+struct Life {
+    operation: &'static str,
+    after: u32,
+    done: bool,
+}
+
+fn life() -> impl Strategy<Value = Life> {
+    let operations = [
+        "HeadObject",
+        "CreateMultipartUpload",
+        "UploadPartCopy",
+        "CompleteMultipartUpload",
+        "ListParts",
+        "GetObject",
+        "PutObject",
+        "UploadPart",
+    ];
+    (proptest::sample::select(operations.to_vec()), 0..8_u32, any::<bool>()).prop_map(|(operation, after, done)| Life {
+        operation,
+        after,
+        done,
+    })
+}
+
+/// Run one process until it is killed or done. Its outcomes when it came to the end.
+fn live(
+    world: &World,
+    performed: &Arc<FaultStore>,
+    recorded: &mut Option<(String, u64)>,
+    items: &[Item],
+    policy: Policy,
+    fate: Option<&Life>,
+) -> Option<Vec<Outcome>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
+    let gate = Gate::default();
+    if let Some(fate) = fate {
+        let fault = if fate.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+        store.rule(Rule::always(fate.operation, fault).after(fate.after));
+    }
+    let endpoint = Endpoint::new(store as Arc<dyn ObjectStore>);
+    let mut items = items.to_vec();
+    items[0].upload.clone_from(recorded);
+    let (handle, budget) = (runtime.handle(), &world.budget);
+    let job = Job::start_pack(handle, budget, endpoint.clone(), endpoint, policy, options(), quick(), items, None);
+    let killed = runtime.spawn(async move { gate.reached().await });
+    let mut outcomes = Vec::new();
+    let survived = loop {
+        if job.finished() {
+            break true;
+        }
+        for event in job.wait(Duration::from_millis(5)) {
+            match event {
+                Event::MultipartBegun { id, upload_id, part_size } => {
+                    *recorded = Some((upload_id, part_size));
+                    job.acknowledge(&[id]);
+                }
+                Event::Ended(outcome) => outcomes.push(*outcome),
+            }
+        }
+        if killed.is_finished() {
+            break false;
+        }
+    };
+    // Until its threads are gone: what a dead process had sent must not be done in the next life.
+    runtime.shutdown_timeout(Duration::from_secs(10));
+    survived.then_some(outcomes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn killed_at_any_moment_an_archive_is_made_once(
+        sizes in proptest::collection::vec(prop_oneof![0..2000_usize, 4000..30_000_usize], 1..8),
+        lives in proptest::collection::vec(life(), 0..4),
+        stream in any::<bool>(),
+    ) {
+        let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let world = World::of(seqferry_store::MemoryStore::new(700));
+        let performed = Arc::new(FaultStore::new(Arc::clone(&world.memory) as Arc<dyn ObjectStore>));
+        let items = setup.block_on(members(&world, &sizes));
+        let mut recorded = None;
+        let mut ends = None;
+
+        for (number, fate) in lives.iter().map(Some).chain([None]).enumerate() {
+            let way = if stream { DataPath::Stream } else { DataPath::Copy };
+            let policy = Policy { resumed: number > 0, way, ..packing() };
+            ends = live(&world, &performed, &mut recorded, &items, policy, fate);
+            if ends.is_some() {
+                break;
+            }
+        }
+
+        let ends = ends.unwrap();
+        prop_assert_eq!(ends.len(), items.len());
+        prop_assert!(ends.iter().all(|end| end.state == State::Done), "{:?}", ends);
+        let (tar, wanted) = setup.block_on(async {
+            (world.read(TARGET, ARCHIVE).await.unwrap(), expected(&world, &items).await)
+        });
+        prop_assert!(tar == wanted);
+        let (index, head) = setup.block_on(async { (index(&world).await, world.head(ARCHIVE).await) });
+        prop_assert!(index.matches(&identity(&head)).is_certain());
+        prop_assert_eq!(setup.block_on(world.open_uploads()), 0);
+        let mut times: HashMap<(&str, String, Option<u32>), u32> = HashMap::new();
+        for call in performed.calls() {
+            *times.entry((call.operation, call.key, call.part)).or_default() += 1;
+        }
+        for ((operation, key, part), count) in times {
+            if ["UploadPartCopy", "UploadPart", "CompleteMultipartUpload"].contains(&operation) {
+                prop_assert_eq!(count, 1, "{} {} {:?}", operation, key, part);
+            }
+        }
+    }
+}
