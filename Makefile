@@ -262,7 +262,7 @@ bench-transfer: build tools ## move files up and down side by side: Seqferry, s5
 	$(BIN)/python benches/bench_transfer.py $(ARGS)
 
 .PHONY: bench-pipelines
-bench-pipelines: build tools nextflow-tools nextflow-plugin ## stage 2,000 files for Nextflow: plugin, aws, s5cmd, seqferry aws (options: ARGS="--help")
+bench-pipelines: build tools nextflow-tools nextflow-plugin ## stage 2,000 files for Nextflow: plugin, mount, seqferry aws, aws, s5cmd (options: ARGS="--help")
 	$(BIN)/python benches/bench_pipelines.py $(ARGS)
 
 .PHONY: bench-mount

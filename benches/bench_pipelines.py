@@ -1,4 +1,4 @@
-"""Staging many small files for a pipeline: Nextflow with the plugin, and the commands that task wrappers call.
+"""Staging many small files for a pipeline: Nextflow with the plugin, a mount, and the commands that task wrappers call.
 
 ``make bench-pipelines`` stages 2,000 files of 4 KiB from versitygw, whose every reply a proxy holds back for 30 ms. For
 Nextflow, staging lasts from its first line about a foreign file to the submission of the task, by its own log. All that
@@ -30,12 +30,14 @@ from nextflow_process import VERSIONS, Nextflow  # noqa: E402
 import harness  # noqa: E402
 from figures import Figure, Result, spread  # noqa: E402
 from support import servers  # noqa: E402
+from support.mounts import missing_fuse  # noqa: E402
 from support.processes import seqferry  # noqa: E402
 from support.proxy import Proxy, delay  # noqa: E402
 from support.run import MissingToolError, Run, find_tool  # noqa: E402
 
 FOLDER = "plugin, folder"
 GLOB = "plugin, glob"
+MOUNT = "mount, cp -r"
 PEERS = ("AWS CLI", "s5cmd")
 _STAMP = re.compile(r"^(\w{3}-\d\d \d\d:\d\d:\d\d\.\d{3}) .*(foreign file|Submitted process)", re.MULTILINE)
 _PIPELINE = """
@@ -72,6 +74,7 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
     bucket = server.create_bucket()
     content = _fill(server, bucket, options)
     series: dict[str, list[float]] = {}
+    requests: dict[str, list[float]] = {}
     left_out: list[str] = []
     errors: list[str] = []
     with Proxy(server) as proxy:
@@ -84,17 +87,22 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
             names = list(methods)
             at = (turn + options.turn) % len(names)
             for name in names[at:] + names[:at]:
+                proxy.clear_log()
                 try:
                     series.setdefault(name, []).append(methods[name]())
+                    requests.setdefault(name, []).append(len(proxy.log()))
                 except (RuntimeError, subprocess.SubprocessError) as why:
                     errors.append(f"{name}: {why}")
     for name, values in series.items():
-        print(f"{name:24} {spread(values)} s")
+        print(f"{name:24} {spread(values)} s, {spread(requests[name])} requests")
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
     group = f"versitygw, {options.files} files of {options.size} bytes, {options.delay} ms"
-    figure = Figure(group, "staging time", "s", "lower", series, baseline="s5cmd")
-    return Result("pipelines", [figure], left_out=left_out, errors=errors)
+    figures = [
+        Figure(group, "staging time", "s", "lower", series, baseline="s5cmd"),
+        Figure(group, "requests", "", "lower", requests, baseline="s5cmd"),
+    ]
+    return Result("pipelines", figures, left_out=left_out, errors=errors)
 
 
 def _fill(server: servers.S3Server, bucket: str, options: argparse.Namespace) -> dict[str, bytes]:
@@ -131,8 +139,24 @@ def _methods(
 
         return once
 
+    def mounted() -> float:
+        """Mount, read every file as a task would, unmount."""
+        folder = Path(tempfile.mkdtemp(dir=scratch))
+        state = {**environment, "SEQFERRY_STATE_DIR": str(scratch / "state")}
+        began = time.monotonic()
+        subprocess.run([seqferry(), "mount", uri, folder], env=state, check=True, capture_output=True, timeout=60)
+        ready = time.monotonic() - began
+        try:
+            return ready + command("cp", "-r", folder)()
+        finally:
+            subprocess.run([seqferry(), "umount", folder], env=state, check=True, capture_output=True, timeout=60)
+
     quiet = ("s3", "cp", "--only-show-errors", "--recursive", uri)
     methods["seqferry aws"] = command(seqferry(), "aws", *quiet)
+    if missing_tool := missing_fuse():
+        left_out.append(missing_tool)
+    else:
+        methods[MOUNT] = mounted
     try:
         aws = find_tool("aws", variable="SEQFERRY_AWS", hint="run `make build`")
         methods["AWS CLI"] = command(aws, *quiet)
