@@ -35,7 +35,7 @@ from support.proxy import Proxy, delay
 from support.run import Run
 
 MIB = 1 << 20
-FULL = Sizes(big=1 << 30, reads=2_200_000, regions=50, random=500, small=400, folders=200, members=2000, chosen=400)
+FULL = Sizes(big=1 << 30, reads=1_880_000, regions=50, random=500, small=400, folders=200, members=2000, chosen=400)
 QUICK = Sizes(big=4 << 20, reads=20_000, regions=2, random=10, small=10, folders=1, members=20, chosen=5)
 DIRECT = "no proxy"
 COLD, WARM, REMOUNTED = "cold", "warm", "remounted"

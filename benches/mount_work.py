@@ -20,7 +20,7 @@ from support.servers import S3Server
 READS = Path(mount_reads.__file__)
 SMALL = 50 * 1024
 REGION = 20_000
-CHROMOSOME = 60_000_000
+CHROMOSOME = 150_000_000
 _BASES = bytes.maketrans(bytes(range(256)), b"ACGT" * 64)
 _QUALITIES = bytes.maketrans(bytes(range(256)), bytes(33 + number % 40 for number in range(256)))
 
@@ -31,7 +31,7 @@ class Sizes:
 
     big: int
     reads: int
-    """In the BAM: some 140 bytes each."""
+    """In the BAM: some 168 bytes each."""
     regions: int
     random: int
     small: int
