@@ -281,6 +281,82 @@ class Listing:
         """Stop listing; the rest is dropped."""
 
 @final
+class ScanOptions:
+    def __new__(
+        cls,
+        *,
+        index: str = "auto",
+        links: str = "inside",
+        duplicates: str = "refuse",
+        missing_end: bool = False,
+        concatenated: bool = False,
+        lenient_sizes: bool = False,
+    ) -> ScanOptions:
+        """How an archive is read.
+
+        Args:
+            index: ``auto`` | ``never``: whether the index beside the archive is used.
+            links: symbolic links: ``inside`` the archive only | ``skip`` | ``all``.
+            duplicates: a path that comes again: ``refuse`` | ``last``.
+            missing_end: accept an archive without an end mark.
+            concatenated: go on behind an end mark.
+            lenient_sizes: where two sizes are stated, believe the PAX record.
+
+        Raises:
+            ValueError: for a word that is none of the above.
+        """
+
+@final
+class FoundMember:
+    @property
+    def name(self) -> str:
+        """As the archive has it, with escapes where it is no printable text."""
+    @property
+    def path(self) -> str:
+        """Safe relative path, with a last slash for a directory; empty for a refused member."""
+    @property
+    def kind(self) -> str:
+        """``file``, ``hard_link``, ``symbolic_link``, ``directory``, or a kind that is refused."""
+    @property
+    def size(self) -> int: ...
+    @property
+    def place(self) -> str:
+        """Where it lies in the archive: the version of the member."""
+    @property
+    def etag(self) -> str:
+        """Of the member: that of the archive and its place."""
+    @property
+    def modified(self) -> float: ...
+    @property
+    def mode(self) -> int: ...
+    @property
+    def link(self) -> str:
+        """Target of a link; empty for others."""
+    @property
+    def crc32c(self) -> int | None:
+        """Of its contents, where an index states it."""
+    @property
+    def implied(self) -> bool:
+        """A directory that other members lie in."""
+    @property
+    def refusal(self) -> tuple[str, str] | None:
+        """Code and text of why it is not unpacked."""
+    @property
+    def left_out(self) -> bool:
+        """It is nothing that can be unpacked, or is left out as asked: no failure."""
+
+@final
+class ArchiveScan:
+    def next(self, timeout: float) -> list[FoundMember] | None:
+        """The next page in the order of the archive, ``[]`` after ``timeout`` seconds without one, None at the end.
+
+        Raises:
+            EngineError: the archive cannot be read, or is refused as a whole; no page came before that.
+        """
+    def close(self) -> None:
+        """Stop reading."""
+
+@final
 class EngineStats:
     @property
     def requests(self) -> int: ...
@@ -346,6 +422,12 @@ class Engine:
         """Jobs of this epoch may write until then. A new epoch shuts out all that are not admitted to it."""
     def start(self, policy: CopyPolicy, items: list[CopyItem], *, epoch: int | None = None) -> Job:
         """Start a job. With an ``epoch`` it writes only within the lease, and waits for it; else at any time."""
+    def start_members(
+        self, policy: CopyPolicy, archive: str, items: list[CopyItem], *, epoch: int | None = None
+    ) -> Job:
+        """Start a job over members of an archive in the source bucket: versions of items are their places."""
+    def scan_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveScan:
+        """Begin to read the members of an archive, by its index or its headers."""
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
     def stats(self) -> EngineStats: ...

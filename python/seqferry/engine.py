@@ -9,10 +9,10 @@ import logging
 import resource
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from seqferry import _native, access, endpoints
-from seqferry._native import CopyItem, DiskCache, Events, Failure, Job, ObjectInfo, Progress
+from seqferry._native import CopyItem, DiskCache, Events, Failure, FoundMember, Job, ObjectInfo, Progress
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import Access, Identity, LocalFolder, Location, S3Location, TransferSpec
@@ -25,6 +25,7 @@ __all__ = [
     "Engine",
     "Events",
     "Failure",
+    "FoundMember",
     "Job",
     "ObjectInfo",
     "Progress",
@@ -245,26 +246,61 @@ class Engine:
     ) -> Job:
         """Start copying ``items`` as ``spec`` asks. See ``_native`` for the other arguments."""
         with _translated():
-            policy = _native.CopyPolicy(
-                source=_endpoint(spec.source),
-                source_bucket=spec.source.container,
-                target=_endpoint(spec.target),
-                target_bucket=spec.target.container,
-                source_prefix=spec.source.key,
-                target_prefix=spec.target.key,
-                if_exists=spec.if_exists,
-                verify=spec.verify,
-                part_size=spec.part_size,
-                copy_threshold=spec.copy_threshold,
-                storage_class=spec.storage_class,
-                md5=spec.md5,
-                way=data_path(spec),
-                resumed=resumed,
-                since=since,
-                only_clean=only_clean,
-                transfer=transfer,
-            )
+            policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
             return self._native.start(policy, list(items), epoch=epoch)
+
+    def start_members(
+        self,
+        spec: TransferSpec,
+        items: Iterable[CopyItem],
+        *,
+        transfer: str,
+        resumed: bool,
+        since: float,
+        only_clean: bool = False,
+        epoch: int | None = None,
+    ) -> Job:
+        """Start unpacking members of the archive ``spec.source``: the versions of ``items`` are their places."""
+        with _translated():
+            policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
+            return self._native.start_members(policy, spec.source.key, list(items), epoch=epoch)
+
+    def scan_archive(self, place: Location, **options: Any) -> Iterator[list[FoundMember]]:
+        """Pages of the members of an archive in its order; empty pages while waiting. ``options``: ``ScanOptions``.
+
+        Raises:
+            StorageError: it cannot be read, or is refused as a whole; nothing came before that.
+        """
+        with _translated():
+            chosen = _native.ScanOptions(**options)
+            scan = self._native.scan_archive(_endpoint(place), place.container, place.key, chosen)
+            try:
+                while (page := scan.next(0.5)) is not None:
+                    yield page
+            finally:
+                scan.close()
+
+
+def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, only_clean: bool) -> _native.CopyPolicy:
+    return _native.CopyPolicy(
+        source=_endpoint(spec.source),
+        source_bucket=spec.source.container,
+        target=_endpoint(spec.target),
+        target_bucket=spec.target.container,
+        source_prefix=spec.source.key,
+        target_prefix=spec.target.key,
+        if_exists=spec.if_exists,
+        verify=spec.verify,
+        part_size=spec.part_size,
+        copy_threshold=spec.copy_threshold,
+        storage_class=spec.storage_class,
+        md5=spec.md5,
+        way=data_path(spec),
+        resumed=resumed,
+        since=since,
+        only_clean=only_clean,
+        transfer=transfer,
+    )
 
 
 def disk_cache(path: str, *, max_size: int | None = None) -> DiskCache:

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry import paths
 from seqferry.engine import equal_as_listed, path_refusal
-from seqferry.models import LocalFolder, Location, TransferSpec
+from seqferry.models import OPERATION_TRANSFER, LocalFolder, Location, TransferSpec
 from seqferry.spec import is_same_store, source_key, target_key
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
@@ -116,7 +116,8 @@ def refusal(
     if size > _MAX_KEY_BYTES:
         why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
         return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
-    if spec.keys is None and not spec.single and target_key.startswith(spec.source.key) and is_same_store(spec):
+    lists = spec.operation == OPERATION_TRANSFER and spec.keys is None and not spec.single
+    if lists and target_key.startswith(spec.source.key) and is_same_store(spec):
         target = spec.target.at(target_key)
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."
         return "TargetInsideSource", f"{why} Choose a target outside of the source."

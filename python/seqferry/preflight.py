@@ -13,7 +13,7 @@ from seqferry import paths
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, is_denied, objects
-from seqferry.models import LocalFolder, Location, TransferSpec
+from seqferry.models import OPERATION_UNPACK, LocalFolder, Location, TransferSpec
 from seqferry.spec import checked
 
 log: Final = logging.getLogger("seqferry.preflight")
@@ -29,7 +29,7 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
     checked(spec)
-    if spec.single:
+    if _is_of_one(spec):
         return _check_single(engine, spec)
     check_buckets(engine, spec)
     if spec.keys is None:
@@ -42,6 +42,11 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
     if missing:
         raise missing_error(engine, spec, missing)
     return KnownObjects(found=tuple(found) if len(found) <= LOOKED_UP_AT_ONCE else None)
+
+
+def _is_of_one(spec: TransferSpec) -> bool:
+    """Whether the source is one object."""
+    return spec.single or spec.operation == OPERATION_UNPACK
 
 
 def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
@@ -78,7 +83,7 @@ def check_buckets(engine: Engine, spec: TransferSpec) -> None:
     if isinstance(spec.source, LocalFolder):
         paths.check_source(spec.source.path)
     else:
-        _check_bucket(engine, spec.source, is_listed=spec.keys is None and not spec.single)
+        _check_bucket(engine, spec.source, is_listed=spec.keys is None and not _is_of_one(spec))
     if isinstance(spec.target, LocalFolder):
         paths.check_target(spec.target.path)
     elif spec.target != spec.source:
@@ -96,7 +101,7 @@ def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
 
 def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
     """The error for named objects that are not there."""
-    return UsageError(_missing_single(engine, spec.source) if spec.single else _missing_keys(spec, missing))
+    return UsageError(_missing_single(engine, spec.source) if _is_of_one(spec) else _missing_keys(spec, missing))
 
 
 def _missing_keys(spec: TransferSpec, missing: list[str]) -> str:

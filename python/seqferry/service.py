@@ -12,7 +12,7 @@ from typing import Any, Final, Self, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, listing, operations, paths, preflight, stored_spec
+from seqferry import access, listing, operations, paths, preflight, stored_spec, unpacking
 from seqferry.config import Settings
 from seqferry.db import events, evidence, objects, transfers
 from seqferry.db.database import Database
@@ -21,6 +21,7 @@ from seqferry.db.queue import Queue
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.models import (
+    OPERATION_UNPACK,
     Event,
     Evidence,
     FailureGroup,
@@ -350,6 +351,9 @@ class Service:
         def refuse(missing: list[str]) -> None:
             raise preflight.missing_error(self.engine, spec, missing)
 
+        if spec.operation == OPERATION_UNPACK:
+            yield from unpacking.preview(self.engine, spec, str(self.settings.state_dir))
+            return
         for page in listing.decided(self.engine, spec, refuse, str(self.settings.state_dir)):
             for info, decision in page:
                 left_out = decision.action == "leave_out"

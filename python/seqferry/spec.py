@@ -9,7 +9,16 @@ from urllib.parse import urlsplit
 
 from seqferry import endpoints, paths
 from seqferry.errors import UsageError
-from seqferry.models import DataPath, IfExists, LocalFolder, S3Location, Symlinks, TransferSpec, Verify
+from seqferry.models import (
+    OPERATION_TRANSFER,
+    DataPath,
+    IfExists,
+    LocalFolder,
+    S3Location,
+    Symlinks,
+    TransferSpec,
+    Verify,
+)
 
 MIB: Final = 1024 * 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -244,7 +253,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
                 "Choose a target beside it."
             )
-        if spec.keys is None and not spec.single and target.key.startswith(source.key):
+        lists = spec.operation == OPERATION_TRANSFER and spec.keys is None and not spec.single
+        if lists and target.key.startswith(source.key):
             raise UsageError(
                 f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "
                 "Choose a target outside of it."

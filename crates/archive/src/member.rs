@@ -90,3 +90,52 @@ impl Member {
         self.data_offset.checked_add(self.stored_size)?.checked_next_multiple_of(crate::BLOCK)
     }
 }
+
+/// Part of the contents of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemberPiece {
+    /// Bytes of the archive.
+    Stored {
+        /// Offset in the archive.
+        offset: u64,
+        /// Number of bytes.
+        len: u64,
+    },
+    /// Zeros: a hole of a sparse file.
+    Zeros(u64),
+}
+
+/// The pieces that `len` bytes from `offset` on of a file consist of, cut at its end. The contents of the file begin at
+/// `data_offset` of the archive; `segments` is the map of a sparse file of `size` bytes.
+pub fn pieces(data_offset: u64, size: u64, segments: Option<&[(u64, u64)]>, offset: u64, len: u64) -> Vec<MemberPiece> {
+    let end = size.min(offset.saturating_add(len));
+    if offset >= end {
+        return Vec::new();
+    }
+    let Some(segments) = segments else {
+        return vec![MemberPiece::Stored { offset: data_offset + offset, len: end - offset }];
+    };
+    let (mut pieces, mut at, mut stored) = (Vec::new(), offset, data_offset);
+    for (start, length) in segments {
+        let segment_end = start + length;
+        if at < end && segment_end > at {
+            if *start > at {
+                let hole = end.min(*start) - at;
+                pieces.push(MemberPiece::Zeros(hole));
+                at += hole;
+            }
+            if at < end && at >= *start {
+                let len = end.min(segment_end) - at;
+                if len > 0 {
+                    pieces.push(MemberPiece::Stored { offset: stored + (at - start), len });
+                }
+                at += len;
+            }
+        }
+        stored += length;
+    }
+    if at < end {
+        pieces.push(MemberPiece::Zeros(end - at));
+    }
+    pieces
+}

@@ -58,6 +58,8 @@ refusals! {
     LinkExcluded = "link_excluded", "symbolic links are excluded by the policy";
     HardLinkTarget = "hard_link_target", "the hard link names no earlier regular file of the archive";
     TotalTooLarge = "total_too_large", "the contents of all members exceed the limit";
+    HolesTooLarge = "holes_too_large", "the holes of the sparse file exceed the limit";
+    NameNotText = "name_not_text", "the name is not UTF-8, and keys are";
     TreeTooLarge = "tree_too_large", "the tree has more entries than the limit";
 }
 

@@ -8,6 +8,7 @@
 //! | a client for one endpoint and identity | [`ClientPool::client`], one pool for each process |
 //! | facts about an object, or whether a bucket may be used | [`RetryingClient::head`], [`RetryingClient::check_bucket`] |
 //! | a range of an object, never mixing two versions of it | [`RetryingClient::read_range`] |
+//! | headers of an archive, with jumps over its contents | [`forward::ForwardReader`] |
 //! | a listing by pages, with or without a delimiter | [`RetryingClient::pages`], [`RetryingClient::list_page`] |
 //! | a complete listing, many pages at a time | [`list::list`] |
 //! | a multipart upload that survives kills | [`upload::UploadSession`] |
@@ -55,6 +56,7 @@
 
 pub mod client;
 pub mod connections;
+pub mod forward;
 pub mod lease;
 pub mod list;
 pub mod metrics;

@@ -6,9 +6,11 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use seqferry_store::{BudgetLimits, ListRequest};
 use seqferry_transfer as transfer;
+use seqferry_transfer::unpack::ArchiveRef;
 
 use crate::job::Job;
 use crate::listing::Listing;
+use crate::unpack::{ArchiveScan, ScanOptions};
 use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error};
 
 #[pyclass(frozen, module = "seqferry._native")]
@@ -130,6 +132,35 @@ impl Engine {
         let engine = self.here()?;
         let items = items.iter().map(|item| item.0.clone()).collect();
         Ok(Job(py.detach(|| engine.start(&policy.source, &policy.target, policy.policy.clone(), items, epoch))))
+    }
+
+    #[pyo3(signature = (policy, archive, items, *, epoch=None))]
+    fn start_members(
+        &self,
+        py: Python<'_>,
+        policy: &CopyPolicy,
+        archive: String,
+        items: Vec<PyRef<'_, CopyItem>>,
+        epoch: Option<u64>,
+    ) -> PyResult<Job> {
+        let engine = self.here()?;
+        let items = items.iter().map(|item| item.0.clone()).collect();
+        let archive = ArchiveRef { bucket: policy.policy.source_bucket.clone(), key: archive };
+        let CopyPolicy { source, target, policy } = policy;
+        Ok(Job(py.detach(|| engine.start_members(source, target, &archive, policy.clone(), items, epoch))))
+    }
+
+    fn scan_archive(
+        &self,
+        py: Python<'_>,
+        endpoint: &PyEndpoint,
+        bucket: String,
+        key: String,
+        options: &ScanOptions,
+    ) -> PyResult<ArchiveScan> {
+        let engine = self.here()?;
+        let archive = ArchiveRef { bucket, key };
+        Ok(ArchiveScan(py.detach(|| engine.scan_archive(&endpoint.0, archive, options.0.clone()))))
     }
 
     #[pyo3(signature = (*, max_requests=None, max_bandwidth=None))]

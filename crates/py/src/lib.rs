@@ -1,6 +1,6 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`values`] (what goes in and
+//! One file per group: [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`unpack`] (members of archives), [`values`] (what goes in and
 //! comes out). The typed picture is `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
@@ -12,6 +12,7 @@ mod job;
 mod listing;
 #[cfg(target_os = "linux")]
 mod mount;
+mod unpack;
 mod values;
 
 use pyo3::prelude::*;
@@ -39,6 +40,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<listing::Listing>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<mount::Mount>()?;
+    module.add_class::<unpack::ArchiveScan>()?;
+    module.add_class::<unpack::FoundMember>()?;
+    module.add_class::<unpack::ScanOptions>()?;
     module.add_class::<values::ActiveObject>()?;
     module.add_class::<values::CopyItem>()?;
     module.add_class::<values::CopyPolicy>()?;

@@ -256,6 +256,7 @@ impl CopyItem {
             etag,
             version_id,
             target_absent,
+            streamed: false,
             upload: upload_id.zip(part_size),
         })
     }

@@ -34,7 +34,7 @@ mod upload;
 mod walk;
 mod write;
 
-pub use facts::{MTIME, read_mtime};
+pub use facts::{MTIME, mtime_text, read_mtime};
 pub use names::path_refusal;
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub mod fault;
 pub use body::{Body, ByteStream};
 pub use budget::{Budget, BudgetLimits, ByteThrottle, Priority};
 pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
-pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, path_refusal, read_mtime};
+pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, mtime_text, path_refusal, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};

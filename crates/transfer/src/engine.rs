@@ -4,7 +4,7 @@
 //! remembered between calls.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_client::list::{self, Page};
@@ -18,6 +18,7 @@ use crate::job::Job;
 use crate::object::{Item, Policy};
 use crate::pack::PackOptions;
 use crate::remove::remove;
+use crate::unpack::{self, ArchiveRef, ArchiveScan, ScanOptions, WindowPool};
 
 /// Threads of the runtime: more cost more CPU per request; the second takes over when a caller is busy on the first core.
 const THREADS: usize = 2;
@@ -31,6 +32,7 @@ pub struct Engine {
     /// Some until the engine is dropped.
     threads: Option<Runtime>,
     pool: ClientPool,
+    windows: Arc<WindowPool>,
 }
 
 impl Drop for Engine {
@@ -53,7 +55,8 @@ impl Engine {
         builder.enable_all().thread_name("seqferry-engine").worker_threads(threads.unwrap_or(THREADS).max(1));
         let threads = builder.build()?;
         let pool = ClientPool::new(Budget::new(limits));
-        Ok(Self { runtime: threads.handle().clone(), threads: Some(threads), pool })
+        let windows = WindowPool::new(pool.budget());
+        Ok(Self { runtime: threads.handle().clone(), threads: Some(threads), pool, windows })
     }
 
     /// Whether a bucket is there and may be used.
@@ -162,6 +165,30 @@ impl Engine {
         let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
         let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
         Job::start_pack(&self.runtime, budget, source, target, policy, options, retry, items, lease)
+    }
+
+    /// Begins to copy members of an archive at `source`: the versions of `items` are their places.
+    pub fn start_members(
+        &self,
+        source: &EndpointSpec,
+        target: &EndpointSpec,
+        archive: &ArchiveRef,
+        mut policy: Policy,
+        mut items: Vec<Item>,
+        epoch: Option<u64>,
+    ) -> Job {
+        let endpoints =
+            self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) });
+        let (source, target) = unpack::endpoints(archive, &self.windows, endpoints, &mut policy, &mut items);
+        let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
+        let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
+        Job::start_leased(&self.runtime, budget, source, target, policy, retry, items, lease)
+    }
+
+    /// Begins to read the members of an archive.
+    pub fn scan_archive(&self, endpoint: &EndpointSpec, archive: ArchiveRef, options: ScanOptions) -> ArchiveScan {
+        let client = self.runtime.block_on(self.pool.client(endpoint, RetryPolicy::default()));
+        ArchiveScan::start(&self.runtime, client, archive, options)
     }
 
     /// The lease ends at `until`, in nanoseconds by [`now`](seqferry_client::lease::now). Another epoch shuts out all jobs

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod progress;
 pub mod remove;
 pub mod results;
+pub mod unpack;
 pub mod verification;
 
 pub use engine::{Engine, Listing};

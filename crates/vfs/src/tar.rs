@@ -22,7 +22,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::OnceCell;
 
-pub use contents::{Contents, MemberNode, MemberPiece, NodeKind, RefusedMember};
+pub use contents::{Contents, MemberNode, NodeKind, RefusedMember};
+pub use seqferry_archive::member::MemberPiece;
 
 use crate::disk_cache::DiskCache;
 use crate::error::{Result, VfsError};

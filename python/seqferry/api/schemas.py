@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -45,6 +45,10 @@ class TransferRequest(BaseModel):
     part_size: int | None = None
     copy_threshold: int | None = None
     storage_class: str | None = None
+    operation: Literal["transfer", "unpack"] = "transfer"
+    """``unpack``: the source is an archive, whose members are unpacked below the target."""
+    options: dict[str, Any] = {}
+    """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"include": ["*.bam"]}``."""
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
 
@@ -83,6 +87,7 @@ class LiveOut(BaseModel):
 class TransferOut(BaseModel):
     id: str
     state: TransferState
+    operation: str
     source: str
     target: str
     way: DataPath
@@ -104,6 +109,7 @@ class TransferOut(BaseModel):
         return cls(
             id=status.id,
             state=status.state,
+            operation=status.spec.operation,
             source=status.spec.source.uri,
             target=status.spec.target.uri,
             way=data_path(status.spec),

@@ -35,6 +35,8 @@ _EPILOG = (
 _COMMANDS: Final = {
     "cp": "seqferry.cli.copying",
     "sync": "seqferry.cli.copying",
+    "unpack": "seqferry.cli.unpacking",
+    "tar": "seqferry.cli.tar",
     "status": "seqferry.cli.status",
     "resume": "seqferry.cli.control",
     "cancel": "seqferry.cli.control",

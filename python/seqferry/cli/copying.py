@@ -8,7 +8,7 @@ from seqferry import access
 from seqferry.cli import display, exits, pipes, text
 from seqferry.cli.groups import Endpoints, Output, Parts, Places, Removal, Selection, Speed, Start, Storage, merged
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.models import Submission, TransferSpec
+from seqferry.models import OPERATION_TRANSFER, Submission, TransferSpec
 from seqferry.spec import build_spec, data_path, why_streamed
 
 
@@ -30,7 +30,7 @@ def cp(
         pipes.check(places, storage, start, output)
         with session_of(output, speed) as session:
             return pipes.copy(session, merged(places, selection, parts, storage, endpoints))
-    return _copy(
+    return run(
         build_spec(**merged(places, selection, parts, storage, endpoints), allow_local=True), speed, start, output
     )
 
@@ -52,10 +52,11 @@ def sync(
     """
     pipes.refuse(places, "sync")
     given = merged(places, selection, removal, parts, storage, endpoints)
-    return _copy(build_spec(**given, below=True, allow_local=True), speed, start, output)
+    return run(build_spec(**given, below=True, allow_local=True), speed, start, output)
 
 
-def _copy(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
+def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
+    """Preview, record or do the transfer; returns the exit code."""
     spec = access.resolved(spec)
     with session_of(output, speed, check=spec) as session:
         if start.dry_run:
@@ -105,7 +106,8 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         elif not session.quiet:
             source = text.printable(spec.source.at(planned.source_key))
             target = text.printable(spec.target.at(planned.target_key))
-            print(f"(dry run) copy {source} to {target}")
+            verb = "copy" if spec.operation == OPERATION_TRANSFER else spec.operation
+            print(f"(dry run) {verb} {source} to {target}")
     removed = 0
     kept = None
     if spec.delete and (why_kept := planning.why_kept(spec, met, refused)) is not None:

@@ -11,6 +11,7 @@ import pytest
 from seqferry.api.schemas import TransferRequest
 from seqferry.cli import control, copying, groups
 from seqferry.cli.app import run
+from seqferry.models import OPERATION_TRANSFER
 from seqferry.spec import build_spec
 
 COMMANDS = (copying.cp, copying.sync, control.resume, control.cancel)
@@ -67,4 +68,6 @@ def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
 
     assert {name: rest[name] for name in rest if name not in ("below", "allow_local")} == of_groups
     assert of_http.pop("new") is False
+    assert of_http.pop("operation") == OPERATION_TRANSFER
+    assert of_http.pop("options") == {}
     assert {name: of_http[name] for name in of_http if name not in ("source", "target")}.items() <= of_groups.items()

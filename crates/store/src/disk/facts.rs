@@ -117,7 +117,7 @@ impl Wanted {
 }
 
 /// `seconds.nanoseconds` without trailing zeros, as rclone writes it.
-fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
+pub fn mtime_text(seconds: i64, nanoseconds: u32) -> String {
     // A time before 1970 has its fraction counted upwards from the second before.
     let (sign, whole, fraction) = match (seconds, nanoseconds) {
         (0.., _) => ("", seconds.unsigned_abs(), nanoseconds),

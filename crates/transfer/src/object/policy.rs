@@ -82,6 +82,8 @@ pub struct Item {
     pub version_id: Option<String>,
     /// A listing showed nothing at the target.
     pub target_absent: bool,
+    /// Its bytes pass through this process whatever the data path of the job is: it is no object that a service could copy.
+    pub streamed: bool,
     /// Recorded from an earlier run.
     pub upload: Option<(String, u64)>,
 }

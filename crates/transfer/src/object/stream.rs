@@ -59,6 +59,7 @@ impl<J: Journal> Object<'_, J> {
     pub(super) fn streams(&self) -> bool {
         self.policy.way == DataPath::Stream
             || self.streams_unseen
+            || self.item.streamed
             || self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket)
     }
 

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use seqferry_archive::member::{MemberPiece, pieces};
 use seqferry_archive::tree::{DuplicatePolicy, NodeId, NodeKind as TreeKind};
 use seqferry_archive::{Member, MemberPath, Tree, TreePolicy};
 
@@ -83,20 +84,6 @@ pub struct MemberNode<'a> {
     contents: &'a Contents,
     number: u32,
     node: &'a Node,
-}
-
-/// Part of the contents of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemberPiece {
-    /// Bytes of the archive.
-    Stored {
-        /// Offset in the archive.
-        offset: u64,
-        /// Number of bytes.
-        len: u64,
-    },
-    /// Zeros: a hole of a sparse file.
-    Zeros(u64),
 }
 
 /// Hash of a path, for the comparison of a member with its headers.
@@ -369,35 +356,6 @@ impl<'a> MemberNode<'a> {
     /// The pieces that a range of the file consists of, cut at its end.
     pub fn pieces(&self, offset: u64, len: u64) -> Vec<MemberPiece> {
         let Some(row) = self.row().filter(|_| self.kind() == NodeKind::File) else { return Vec::new() };
-        let end = row.size.min(offset.saturating_add(len));
-        if offset >= end {
-            return Vec::new();
-        }
-        let Some(segments) = &row.sparse else {
-            return vec![MemberPiece::Stored { offset: row.data_offset + offset, len: end - offset }];
-        };
-        let (mut pieces, mut at, mut stored) = (Vec::new(), offset, row.data_offset);
-        for (start, length) in segments {
-            let segment_end = start + length;
-            if at < end && segment_end > at {
-                if *start > at {
-                    let hole = end.min(*start) - at;
-                    pieces.push(MemberPiece::Zeros(hole));
-                    at += hole;
-                }
-                if at < end && at >= *start {
-                    let len = end.min(segment_end) - at;
-                    if len > 0 {
-                        pieces.push(MemberPiece::Stored { offset: stored + (at - start), len });
-                    }
-                    at += len;
-                }
-            }
-            stored += length;
-        }
-        if at < end {
-            pieces.push(MemberPiece::Zeros(end - at));
-        }
-        pieces
+        pieces(row.data_offset, row.size, row.sparse.as_deref(), offset, len)
     }
 }

@@ -11,7 +11,7 @@ from seqferry.api.deps import ActorDep, ChangeableIdDep, ContextDep, ServiceDep
 from seqferry.api.schemas import ObjectOut, ObjectPage, Submitted, TransferOut, TransferPage, TransferRequest
 from seqferry.errors import UsageError
 from seqferry.models import ObjectState
-from seqferry.spec import build_spec
+from seqferry.unpacking import build_operation_spec
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
 
@@ -34,7 +34,8 @@ async def submit(
     When the same transfer, submitted with the same token, is unfinished, the answer is 200 and its id.
     """
     service = context.service
-    spec = build_spec(**body.model_dump(exclude={"new"}))
+    given = body.model_dump(exclude={"new", "operation", "options"})
+    spec = build_operation_spec(body.operation, body.options, **given)
     context.settings.policy.check(spec)
     transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key) if idempotency_key else None
     if transfer_id is None:

@@ -1,0 +1,94 @@
+//! Members of archives, as Python sees them.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use seqferry_archive::ReadOptions;
+use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
+use seqferry_transfer::unpack::{self, IndexUse};
+
+use crate::values::{request_error, seconds};
+
+/// The word among these, or an error that names them.
+pub(crate) fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> PyResult<T> {
+    let found = choices.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
+        PyValueError::new_err(format!("{what} is none of {}: {word}", known.join(", ")))
+    })
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct ScanOptions(pub(crate) unpack::ScanOptions);
+
+#[pymethods]
+impl ScanOptions {
+    #[new]
+    #[pyo3(signature = (*, index="auto", links="inside", duplicates="refuse", missing_end=false, concatenated=false,
+                        lenient_sizes=false))]
+    fn new(
+        index: &str,
+        links: &str,
+        duplicates: &str,
+        missing_end: bool,
+        concatenated: bool,
+        lenient_sizes: bool,
+    ) -> PyResult<Self> {
+        let read = ReadOptions { missing_end, concatenated, lenient_sizes, ..ReadOptions::default() };
+        Ok(Self(unpack::ScanOptions {
+            index: choose("index", index, &[("auto", IndexUse::Auto), ("never", IndexUse::Never)])?,
+            links: choose(
+                "links",
+                links,
+                &[("inside", LinkPolicy::Inside), ("skip", LinkPolicy::Exclude), ("all", LinkPolicy::All)],
+            )?,
+            duplicates: choose(
+                "duplicates",
+                duplicates,
+                &[("refuse", DuplicatePolicy::Refuse), ("last", DuplicatePolicy::Last)],
+            )?,
+            read,
+            ..unpack::ScanOptions::default()
+        }))
+    }
+}
+
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct ArchiveScan(pub(crate) unpack::ArchiveScan);
+
+#[pymethods]
+impl ArchiveScan {
+    fn next(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<Vec<FoundMember>>> {
+        let page = py.detach(|| self.0.next(seconds(timeout))).map_err(|error| request_error(&error))?;
+        Ok(page.map(|members| members.into_iter().map(FoundMember::from).collect()))
+    }
+
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct FoundMember {
+    name: String,
+    path: String,
+    kind: &'static str,
+    size: u64,
+    place: String,
+    etag: String,
+    modified: f64,
+    mode: u32,
+    link: String,
+    crc32c: Option<u32>,
+    implied: bool,
+    refusal: Option<(String, String)>,
+    left_out: bool,
+}
+
+impl From<unpack::FoundMember> for FoundMember {
+    fn from(found: unpack::FoundMember) -> Self {
+        let unpack::FoundMember { name, path, kind, size, place, etag, modified, mode, .. } = found;
+        let (link, crc32c, implied) = (found.link, found.crc32c, found.implied);
+        let (refusal, left_out) = (found.refusal, found.left_out);
+        Self { name, path, kind, size, place, etag, modified, mode, link, crc32c, implied, refusal, left_out }
+    }
+}

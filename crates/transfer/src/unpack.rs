@@ -1,0 +1,73 @@
+//! Unpacking archives: members of a tar as objects that any job copies.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `place` | [`MemberPlace`]: where a member lies in its archive, as one text that a control plane records |
+//! | `scan` | [`ArchiveScan`]: the members of an archive by its index or its headers, each accepted or refused |
+//! | `bytes` | reading the archive: windows that neighbours share, and long ranges |
+//! | `members` | [`MemberStore`]: an object store whose objects are the members |
+//! | `target` | [`RangeTarget`]: the target's store, which copies ranges of the archive for parts of a member |
+//!
+//! What must stay true: every read is pinned to the version of the archive that was scanned; the headers at the place of a
+//! member are parsed again and compared before its first byte is handed out; a name becomes a key only after
+//! [`seqferry_archive::Tree`] has admitted it.
+
+mod bytes;
+mod members;
+mod place;
+mod scan;
+mod target;
+
+pub use bytes::WindowPool;
+pub use members::MemberStore;
+pub use place::{MemberPlace, PlaceKind};
+pub use scan::{ArchiveScan, FoundMember, IndexUse, ScanOptions};
+pub use target::RangeTarget;
+
+use std::sync::Arc;
+
+use seqferry_client::Endpoint;
+
+use crate::object::{Item, Policy, Verify};
+
+/// The archive that the items of a job are members of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveRef {
+    /// Bucket, or the absolute path of a folder.
+    pub bucket: String,
+    /// Key.
+    pub key: String,
+}
+
+/// Members up to this size pass through this process where the service could copy them: a part copy takes three requests
+/// that write, a streamed member one, and neighbours share one read.
+const STREAMED: u64 = 8 << 20;
+
+/// Source and target of a job over members, and its items and policy adapted to them.
+pub(crate) fn endpoints(
+    archive: &ArchiveRef,
+    pool: &Arc<WindowPool>,
+    (source, target): (Endpoint, Endpoint),
+    policy: &mut Policy,
+    items: &mut [Item],
+) -> (Endpoint, Endpoint) {
+    policy.part_options.copy_threshold = Some(policy.part_options.copy_threshold.unwrap_or(STREAMED));
+    let threshold = policy.part_options.copy_threshold.unwrap_or(STREAMED);
+    items.sort_by_key(|item| place_of(item).map_or(0, |place| place.header));
+    let mut promised = true;
+    for item in items.iter_mut() {
+        let place = place_of(item);
+        let whole = place.is_some_and(|place| place.kind == PlaceKind::File);
+        let sum = place.is_some_and(|place| place.crc32c.is_some());
+        promised &= sum || item.size == 0;
+        // A copy that nothing proves is good enough for `auto` only.
+        item.streamed = !whole || item.size <= threshold || (!sum && policy.verify != Verify::Auto);
+    }
+    let members = MemberStore::new(source, archive.clone(), Arc::clone(pool), items, promised);
+    let target = Endpoint { store: Arc::new(RangeTarget::new(target.store, archive.clone())), quirks: target.quirks };
+    (Endpoint::new(Arc::new(members)), target)
+}
+
+fn place_of(item: &Item) -> Option<MemberPlace> {
+    item.version_id.as_deref().and_then(MemberPlace::parse)
+}

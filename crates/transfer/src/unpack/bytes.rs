@@ -1,0 +1,219 @@
+//! Reading an archive: windows that neighbouring members share, and long ranges.
+//!
+//! Small members that lie beside each other come from one ranged read of some MiB. No read waits for a place among the
+//! windows: where all are being filled, a member is read alone, so that members that wait for each other cannot block. A
+//! read is made by one of the members that want it, under the right to make a request that this member has.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_store::{Body, Budget, ObjectStore, PinnedObject, Range, StoreError};
+use tokio::sync::OnceCell;
+
+use super::ArchiveRef;
+
+/// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
+const WINDOW: u64 = 8 << 20;
+/// Longest gap between two members of a window: what is not wanted is read as well, and a request costs about as much.
+const GAP: u64 = 1 << 20;
+/// Members up to this size share windows.
+const SHARED: u64 = 4 << 20;
+
+/// How many windows the jobs of a process may hold.
+#[derive(Debug)]
+pub struct WindowPool {
+    free: AtomicUsize,
+    window: u64,
+}
+
+impl WindowPool {
+    /// A pool of a quarter of the memory for buffers, in windows of at most 8 MiB.
+    pub fn new(budget: &Budget) -> Arc<Self> {
+        let room = budget.memory_limit() / 4;
+        let window = (room / 8).clamp(1 << 20, WINDOW);
+        let free = usize::try_from(room / window).unwrap_or(usize::MAX).max(2);
+        Arc::new(Self { free: AtomicUsize::new(free), window })
+    }
+
+    fn take(&self) -> bool {
+        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1)).is_ok()
+    }
+
+    fn put_back(&self, windows: usize) {
+        self.free.fetch_add(windows, Ordering::Relaxed);
+    }
+}
+
+/// Where the members of a job lie.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    start: u64,
+    used: u64,
+    bytes: Arc<OnceCell<Bytes>>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    uses: u64,
+    held: Vec<Slot>,
+}
+
+/// The bytes of one archive.
+#[derive(Debug)]
+pub(super) struct ArchiveBytes {
+    store: Arc<dyn ObjectStore>,
+    archive: ArchiveRef,
+    windows: Vec<Span>,
+    pool: Arc<WindowPool>,
+    slots: Mutex<Slots>,
+}
+
+impl Drop for ArchiveBytes {
+    fn drop(&mut self) {
+        self.pool.put_back(self.slots().held.len());
+    }
+}
+
+impl ArchiveBytes {
+    /// `wanted`: what members will be read, in order.
+    pub(super) fn new(
+        store: Arc<dyn ObjectStore>,
+        archive: ArchiveRef,
+        pool: Arc<WindowPool>,
+        wanted: impl IntoIterator<Item = Span>,
+    ) -> Self {
+        let windows = windows(wanted, pool.window);
+        Self { store, archive, windows, pool, slots: Mutex::default() }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The archive, pinned to this `ETag`.
+    pub(super) fn pinned(&self, etag: &str, size: u64) -> PinnedObject {
+        PinnedObject {
+            bucket: self.archive.bucket.clone(),
+            key: self.archive.key.clone(),
+            version_id: None,
+            if_match: Some(etag.to_owned()).filter(|etag| !etag.is_empty()),
+            size,
+        }
+    }
+
+    /// Bytes `start..end` as they come.
+    pub(super) async fn body(&self, etag: &str, start: u64, end: u64) -> Result<Body, StoreError> {
+        if start >= end {
+            return Ok(Body::of_chunks(Box::pin(futures::stream::empty())));
+        }
+        let pinned = self.pinned(etag, end - start);
+        let fetched = self.store.fetch(&pinned, Some(Range { first: start, last: end - 1 })).await?;
+        check_pin(&pinned, &fetched.meta)?;
+        Ok(fetched.body)
+    }
+
+    /// Bytes `start..end` of the archive as it is now, and its `ETag`.
+    pub(super) async fn current(&self, start: u64, end: u64) -> Result<(String, Bytes), StoreError> {
+        let pinned = self.pinned("", end - start);
+        let range = Range { first: start, last: end.saturating_sub(1).max(start) };
+        let fetched = self.store.fetch(&pinned, Some(range)).await?;
+        let bytes = PinnedReader::new(fetched.body, &pinned).take(range.len(), &[]).await?.bytes;
+        Ok((fetched.meta.etag, bytes))
+    }
+
+    /// Bytes `start..end`, out of a window where there is one.
+    pub(super) async fn read(&self, etag: &str, start: u64, end: u64) -> Result<Bytes, StoreError> {
+        if start >= end {
+            return Ok(Bytes::new());
+        }
+        let Some((window, bytes)) = self.window(start, end) else { return self.read_alone(etag, start, end).await };
+        let read = bytes.get_or_try_init(|| self.read_alone(etag, window.start, window.end)).await?;
+        let (from, to) = (index(start - window.start), index(end - window.start));
+        // Copied, so that a window ends when it is replaced, and not with the last of its members.
+        Ok(read.get(from..to).map(Bytes::copy_from_slice).unwrap_or_default())
+    }
+
+    async fn read_alone(&self, etag: &str, start: u64, end: u64) -> Result<Bytes, StoreError> {
+        let pinned = self.pinned(etag, end - start);
+        let body = self.body(etag, start, end).await?;
+        Ok(PinnedReader::new(body, &pinned).take(end - start, &[]).await?.bytes)
+    }
+
+    /// The window of a range, and its bytes or the place for them.
+    fn window(&self, start: u64, end: u64) -> Option<(Span, Arc<OnceCell<Bytes>>)> {
+        let at = self.windows.partition_point(|window| window.start <= start).checked_sub(1)?;
+        let window = *self.windows.get(at).filter(|window| end <= window.end)?;
+        let mut slots = self.slots();
+        slots.uses += 1;
+        let used = slots.uses;
+        if let Some(slot) = slots.held.iter_mut().find(|slot| slot.start == window.start) {
+            slot.used = used;
+            return Some((window, Arc::clone(&slot.bytes)));
+        }
+        let slot = Slot { start: window.start, used, bytes: Arc::default() };
+        let bytes = Arc::clone(&slot.bytes);
+        if self.pool.take() {
+            slots.held.push(slot);
+        } else {
+            let filled = slots.held.iter_mut().filter(|slot| slot.bytes.initialized());
+            *filled.min_by_key(|slot| slot.used)? = slot;
+        }
+        Some((window, bytes))
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// Neighbours among the small members, joined.
+fn windows(wanted: impl IntoIterator<Item = Span>, longest: u64) -> Vec<Span> {
+    let mut joined: Vec<Span> = Vec::new();
+    for span in wanted {
+        if span.end.saturating_sub(span.start) > SHARED.min(longest) {
+            continue;
+        }
+        match joined.last_mut() {
+            Some(last) if span.start <= last.end.saturating_add(GAP) && span.end - last.start <= longest => {
+                last.end = last.end.max(span.end);
+            }
+            _ => joined.push(span),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_joined_up_to_the_longest_window() {
+        let span = |start, end| Span { start, end };
+        let found = windows(
+            [
+                span(0, 1000),
+                span(1000, 2000),
+                span(2000 + GAP, 3000 + GAP),
+                span(4 * GAP, 4 * GAP + SHARED + 1),
+                span(9 * GAP, 9 * GAP + 10),
+                span(9 * GAP, 9 * GAP + 10),
+            ],
+            WINDOW,
+        );
+        let found: Vec<_> = found.iter().map(|window| (window.start, window.end)).collect();
+        assert_eq!(found, [(0, 3000 + GAP), (9 * GAP, 9 * GAP + 10)]);
+
+        let many = windows((0..1000).map(|at| span(at << 20, (at + 1) << 20)), WINDOW);
+        assert!(many.iter().all(|window| window.end - window.start <= WINDOW));
+        assert_eq!(many.len(), 125);
+    }
+}

@@ -1,0 +1,348 @@
+//! Members of an archive as objects: the key is for texts, the version says where the member lies.
+//!
+//! What must stay true: bytes of a member are handed out only after the headers at its place were parsed and are those of the
+//! member; a read is pinned to the version of the archive that the member was found in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt as _};
+use seqferry_archive::member::{MemberPiece, pieces};
+use seqferry_archive::scan::Checkpoint;
+use seqferry_archive::{Member, ReadOptions, Scanner, Step};
+use seqferry_client::Endpoint;
+use seqferry_store::Result;
+use seqferry_store::checksum::base64;
+use seqferry_store::{
+    Attributes, Body, ByteStream, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, Copied,
+    CopyTarget, CreateUpload, ErrorClass, Fetched, ListPage, ListRequest, MTIME, MultipartUpload, ObjectMeta,
+    ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError, UploadInfo,
+    UploadRef, Written, mtime_text,
+};
+
+use super::bytes::{ArchiveBytes, Span, WindowPool};
+use super::place::{MemberPlace, PlaceKind, archive_etag, member_etag};
+use super::{ArchiveRef, place_of};
+use crate::object::Item;
+
+/// Code of an error of ours: the archive has something else at the place of a member.
+pub(super) const FOREIGN: &str = "ForeignIndex";
+/// Members up to this size are read whole before their first byte is handed out.
+const WHOLE: u64 = 4 << 20;
+/// Zeros of a hole that are made at a time.
+const ZEROS: usize = 256 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct MemberStore {
+    store: Arc<dyn ObjectStore>,
+    bytes: Arc<ArchiveBytes>,
+    promised: bool,
+}
+
+impl MemberStore {
+    /// The members among `items` of an archive at `source`, in the order of the archive. `promised`: an index states the
+    /// checksums of all of them.
+    pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[Item], promised: bool) -> Self {
+        let spans = items.iter().filter_map(place_of).filter(|place| place.kind != PlaceKind::Directory);
+        let spans = spans.map(|place| Span { start: place.header, end: place.end() });
+        let bytes = ArchiveBytes::new(Arc::clone(&source.store), archive, pool, spans);
+        Self { store: source.store, bytes: Arc::new(bytes), promised }
+    }
+
+    /// The headers at a place, parsed.
+    async fn member(&self, wanted: &Wanted<'_>) -> Result<Member> {
+        let Wanted { place, .. } = *wanted;
+        let headers = self.bytes.read(wanted.archive, place.header, place.data).await?;
+        parse(&place, &headers).ok_or_else(|| wanted.foreign())
+    }
+}
+
+/// A member that is asked for.
+struct Wanted<'a> {
+    bucket: &'a str,
+    key: &'a str,
+    etag: String,
+    archive: &'a str,
+    place: MemberPlace,
+    size: Option<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(source: &'a PinnedObject) -> Result<Self> {
+        let place = source.version_id.as_deref().and_then(MemberPlace::parse);
+        let archive = source.if_match.as_deref().and_then(archive_etag);
+        let (Some(place), Some(archive)) = (place, archive) else {
+            return Err(no_member(&source.bucket, &source.key));
+        };
+        let etag = source.if_match.clone().unwrap_or_default();
+        Ok(Self { bucket: &source.bucket, key: &source.key, etag, archive, place, size: Some(source.size) })
+    }
+
+    fn fetched(&self, member: &Member, body: Body) -> Fetched {
+        Fetched { meta: self.meta(Some(member)), body }
+    }
+
+    fn foreign(&self) -> StoreError {
+        let mut error = StoreError::new("GetObject", self.bucket, Some(self.key), FOREIGN, None).with_message(
+            "the archive has another member at this place: its index does not belong to it, or it is damaged. Make the index anew with `seqferry tar index`, or unpack with --no-index",
+        );
+        error.class = ErrorClass::Object;
+        error
+    }
+
+    fn meta(&self, member: Option<&Member>) -> ObjectMeta {
+        let place = self.place;
+        let size = match (place.kind, member) {
+            (PlaceKind::Directory, _) | (_, None) => 0,
+            (PlaceKind::Link, Some(member)) => member.link.len() as u64,
+            (_, Some(member)) => member.size,
+        };
+        let checksum = place.crc32c.map(|crc| Checksum {
+            algorithm: ChecksumAlgorithm::Crc32C,
+            value: base64(&crc.to_be_bytes()),
+            kind: ChecksumKind::FullObject,
+        });
+        ObjectMeta {
+            size,
+            etag: self.etag.clone(),
+            last_modified: member.map_or(0.0, |member| member.mtime as f64),
+            version_id: Some(place.to_string()),
+            checksum,
+            attributes: member.map(|member| attributes(place.kind, member)).unwrap_or_default(),
+            tag_count: Some(0),
+            opaque_etag: true,
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+/// Time and permissions under the names that files have them in object storage.
+fn attributes(kind: PlaceKind, member: &Member) -> Attributes {
+    let mode = match kind {
+        PlaceKind::File | PlaceKind::Sparse => 0o100_000 | member.safe_mode(),
+        PlaceKind::Link => 0o120_777,
+        PlaceKind::Directory => 0o040_000 | member.safe_mode(),
+    };
+    let metadata = BTreeMap::from([
+        (MTIME.to_owned(), mtime_text(member.mtime, member.mtime_nanos)),
+        ("mode".to_owned(), format!("0{mode:o}")),
+    ]);
+    Attributes { metadata, ..Attributes::default() }
+}
+
+/// The member that headers describe, if they are those of the place.
+pub(super) fn parse(place: &MemberPlace, headers: &[u8]) -> Option<Member> {
+    let options = ReadOptions { missing_end: true, ..ReadOptions::default() };
+    let checkpoint = Checkpoint { offset: place.header, globals: Vec::new() };
+    let mut scanner = Scanner::resume(None, options, checkpoint);
+    loop {
+        match scanner.step().ok()? {
+            Step::Need { offset, .. } => {
+                let at = usize::try_from(offset.checked_sub(place.header)?).ok()?;
+                if scanner.supply(offset, headers.get(at..)?) == 0 {
+                    return None;
+                }
+            }
+            Step::Member(found) => return place.is(&found).then_some(*found),
+            Step::End(_) => return None,
+        }
+    }
+}
+
+fn no_member(bucket: &str, key: &str) -> StoreError {
+    StoreError::new("GetObject", bucket, Some(key), "NoSuchKey", Some(404)).with_message("it names no member")
+}
+
+fn refused<T>(operation: &'static str, bucket: &str, key: &str) -> Result<T> {
+    Err(StoreError::new(operation, bucket, Some(key), "NotImplemented", None)
+        .with_message("members of an archive are read and not written"))
+}
+
+fn whole(bytes: Bytes) -> Body {
+    Body::of_chunks(stream::iter([Ok(bytes)]).boxed())
+}
+
+/// Pieces of a sparse file, one after another.
+fn pieced(bytes: Arc<ArchiveBytes>, archive: String, pieces: Vec<MemberPiece>) -> Body {
+    let chunks = stream::iter(pieces).then(move |piece| {
+        let (bytes, archive) = (Arc::clone(&bytes), archive.clone());
+        async move {
+            let chunks: ByteStream = match piece {
+                MemberPiece::Stored { offset, len } => match bytes.body(&archive, offset, offset + len).await {
+                    Ok(body) => body.into_stream(),
+                    Err(error) => stream::iter([Err(error)]).boxed(),
+                },
+                MemberPiece::Zeros(len) => zeros(len),
+            };
+            chunks
+        }
+    });
+    Body::of_chunks(chunks.flatten().boxed())
+}
+
+fn zeros(len: u64) -> ByteStream {
+    static BLOCK: [u8; ZEROS] = [0; ZEROS];
+    let step = move |left: u64| async move {
+        let now = usize::try_from(left).unwrap_or(ZEROS).min(ZEROS);
+        (now > 0).then(|| (Ok(Bytes::from_static(&BLOCK[..now])), left - now as u64))
+    };
+    stream::unfold(len, step).boxed()
+}
+
+#[async_trait]
+impl ObjectRead for MemberStore {
+    async fn head_bucket(&self, bucket: &str) -> Result<()> {
+        self.store.head_bucket(bucket).await
+    }
+
+    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
+        refused("ListObjectsV2", &request.bucket, &request.prefix)
+    }
+
+    async fn head(&self, object: ObjectRef<'_>, _part: Option<u32>) -> Result<ObjectMeta> {
+        let place = object.version.and_then(MemberPlace::parse);
+        let place = place.ok_or_else(|| no_member(object.bucket, object.key))?;
+        // Of the archive as it is now: a member of another version is another member.
+        let (archive, headers) = self.bytes.current(place.header, place.data).await?;
+        let etag = member_etag(&archive, place.header);
+        let wanted = Wanted { bucket: object.bucket, key: object.key, etag, archive: &archive, place, size: None };
+        if place.kind == PlaceKind::Directory {
+            return Ok(wanted.meta(None));
+        }
+        let member = parse(&place, &headers).ok_or_else(|| wanted.foreign())?;
+        Ok(wanted.meta(Some(&member)))
+    }
+
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+        let wanted = Wanted::of(source)?;
+        let place = wanted.place;
+        match (place.kind, range) {
+            (PlaceKind::Directory, _) => Ok(Fetched { meta: wanted.meta(None), body: whole(Bytes::new()) }),
+            (PlaceKind::Link, range) => {
+                let member = self.member(&wanted).await?;
+                let target = Bytes::from(member.link.clone());
+                let cut = range.and_then(|range| {
+                    let (first, last) = (usize::try_from(range.first).ok()?, usize::try_from(range.last).ok()?);
+                    (last < target.len()).then(|| target.slice(first..=last))
+                });
+                Ok(wanted.fetched(&member, whole(cut.unwrap_or(target))))
+            }
+            (PlaceKind::File, None) if place.end() - place.header <= WHOLE => {
+                let read = self.bytes.read(wanted.archive, place.header, place.end()).await?;
+                let data = usize::try_from(place.data - place.header).unwrap_or(usize::MAX).min(read.len());
+                let member = parse(&place, &read[..data]).ok_or_else(|| wanted.foreign())?;
+                Ok(wanted.fetched(&member, whole(read.slice(data..))))
+            }
+            (PlaceKind::File, None) => {
+                let mut body = self.bytes.body(wanted.archive, place.header, place.end()).await?;
+                let prelude = usize::try_from(place.data - place.header).unwrap_or(usize::MAX);
+                let headers = body.take(prelude, |_| ()).await?;
+                let member = parse(&place, &headers).ok_or_else(|| wanted.foreign())?;
+                Ok(wanted.fetched(&member, Body::of_chunks(body.into_stream())))
+            }
+            // Parts of a member whose headers `head` has read before the first of them.
+            (PlaceKind::File, Some(range)) => {
+                let (first, end) = (place.data + range.first, place.data + range.last + 1);
+                if end > place.end() {
+                    return Err(wanted.foreign());
+                }
+                let body = self.bytes.body(wanted.archive, first, end).await?;
+                let size = wanted.size.unwrap_or(place.stored);
+                Ok(Fetched { meta: ObjectMeta { size, ..wanted.meta(None) }, body })
+            }
+            (PlaceKind::Sparse, range) => {
+                let member = self.member(&wanted).await?;
+                let (first, len) = range.map_or((0, member.size), |range| (range.first, range.len()));
+                let segments = member.sparse.as_ref().map(|map| map.0.as_slice());
+                let pieces = pieces(place.data, member.size, segments, first, len);
+                let body = pieced(Arc::clone(&self.bytes), wanted.archive.to_owned(), pieces);
+                Ok(wanted.fetched(&member, body))
+            }
+        }
+    }
+
+    async fn get_tags(&self, _object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl ObjectWrite for MemberStore {
+    async fn put_object(&self, object: &PutObject, _body: Bytes) -> Result<Written> {
+        refused("PutObject", &object.bucket, &object.key)
+    }
+
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        refused("DeleteObject", object.bucket, object.key)
+    }
+
+    async fn put_tags(&self, object: ObjectRef<'_>, _tags: &[(String, String)]) -> Result<()> {
+        refused("PutObjectTagging", object.bucket, object.key)
+    }
+
+    async fn copy(&self, source: &PinnedObject, _target: CopyTarget<'_>) -> Result<Written> {
+        refused("CopyObject", &source.bucket, &source.key)
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for MemberStore {
+    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
+        refused("CreateMultipartUpload", &upload.bucket, &upload.key)
+    }
+
+    async fn copy_part(&self, source: &PinnedObject, _: Range, _: UploadRef<'_>, _: u32) -> Result<Copied> {
+        refused("UploadPartCopy", &source.bucket, &source.key)
+    }
+
+    async fn put_part(&self, upload: UploadRef<'_>, _: u32, _: Bytes, _: &seqferry_store::Digests) -> Result<Copied> {
+        refused("UploadPart", upload.bucket, upload.key)
+    }
+
+    async fn list_parts(&self, upload: UploadRef<'_>, _after: Option<u32>) -> Result<PartsPage> {
+        refused("ListParts", upload.bucket, upload.key)
+    }
+
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+        refused("CompleteMultipartUpload", &upload.bucket, &upload.key)
+    }
+
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
+        refused("AbortMultipartUpload", upload.bucket, upload.key)
+    }
+
+    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+        refused("ListMultipartUploads", bucket, prefix)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for MemberStore {
+    fn capabilities(&self) -> Capabilities {
+        // Without checksums in an index, what was read is all there is to compare, as with a disk.
+        let files = self.store.capabilities().files;
+        Capabilities {
+            digests: self.promised,
+            conditions: false,
+            tags: false,
+            sure_ranges: true,
+            streamed_parts: false,
+            files,
+        }
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        self.store.max_attempts()
+    }
+
+    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
+        self.store.take_notes(sends_bodies)
+    }
+
+    async fn refresh_credentials(&self) -> Result<()> {
+        self.store.refresh_credentials().await
+    }
+}

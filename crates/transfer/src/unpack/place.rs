@@ -1,0 +1,143 @@
+//! Where a member lies in its archive: one short text, recorded as the version of the member.
+
+use seqferry_archive::{Member, MemberKind};
+use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester};
+
+/// What the place holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceKind {
+    /// A file whose bytes lie in one piece.
+    File,
+    /// A sparse file.
+    Sparse,
+    /// A symbolic link: its contents are its target.
+    Link,
+    /// An empty directory.
+    Directory,
+}
+
+/// The place of a member.
+///
+/// Written as `header.prelude.stored.name.kind.crc`: the offset of its first header, the bytes from there to its contents, the
+/// bytes of its contents in the archive, a CRC-64 of its raw name, its kind, and the CRC-32C of its contents where an index
+/// states one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberPlace {
+    /// Kind.
+    pub kind: PlaceKind,
+    /// Offset of the first header.
+    pub header: u64,
+    /// Offset of the contents.
+    pub data: u64,
+    /// Bytes of contents in the archive.
+    pub stored: u64,
+    /// CRC-64 of the raw name in the headers at this place.
+    pub name: u64,
+    /// CRC-32C of the contents.
+    pub crc32c: Option<u32>,
+}
+
+impl MemberPlace {
+    /// The place of a member as the header reader has found it. None for kinds that are not unpacked.
+    pub fn of(member: &Member, crc32c: Option<u32>) -> Option<Self> {
+        let kind = match member.kind {
+            MemberKind::File if member.sparse.is_some() => PlaceKind::Sparse,
+            MemberKind::File => PlaceKind::File,
+            MemberKind::SymbolicLink => PlaceKind::Link,
+            MemberKind::Directory => PlaceKind::Directory,
+            _ => return None,
+        };
+        let crc32c = crc32c.filter(|_| kind == PlaceKind::File);
+        let (header, data, stored) = (member.header_offset, member.data_offset, member.stored_size);
+        Some(Self { kind, header, data, stored, name: name_hash(&member.name), crc32c })
+    }
+
+    /// Offset of the byte behind the contents.
+    pub fn end(&self) -> u64 {
+        self.data.saturating_add(self.stored)
+    }
+
+    /// The place that a text names.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split('.');
+        let mut number = || fields.next()?.parse::<u64>().ok();
+        let (header, prelude, stored) = (number()?, number()?, number()?);
+        let name = u64::from_str_radix(fields.next()?, 16).ok()?;
+        let kind = match fields.next()? {
+            "f" => PlaceKind::File,
+            "s" => PlaceKind::Sparse,
+            "l" => PlaceKind::Link,
+            "d" => PlaceKind::Directory,
+            _ => return None,
+        };
+        let crc32c = match fields.next()? {
+            "" => None,
+            crc => Some(u32::from_str_radix(crc, 16).ok()?),
+        };
+        let data = header.checked_add(prelude)?;
+        let whole = fields.next().is_none() && data.checked_add(stored).is_some();
+        whole.then_some(Self { kind, header, data, stored, name, crc32c })
+    }
+
+    /// Whether the headers that were read at the place are those of this member.
+    pub fn is(&self, found: &Member) -> bool {
+        let there = Self::of(found, None).map(|there| Self { crc32c: self.crc32c, ..there });
+        there == Some(*self) && found.refusal.is_none()
+    }
+}
+
+impl std::fmt::Display for MemberPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = match self.kind {
+            PlaceKind::File => 'f',
+            PlaceKind::Sparse => 's',
+            PlaceKind::Link => 'l',
+            PlaceKind::Directory => 'd',
+        };
+        let Self { header, stored, name, .. } = self;
+        write!(f, "{header}.{}.{stored}.{name:x}.{kind}.", self.data - header)?;
+        self.crc32c.map_or(Ok(()), |crc| write!(f, "{crc:08x}"))
+    }
+}
+
+/// The `ETag` of a member: that of its archive, and its place.
+pub(super) fn member_etag(archive: &str, header: u64) -> String {
+    format!("{archive}@{header}")
+}
+
+/// The `ETag` of the archive of a member.
+pub(super) fn archive_etag(member: &str) -> Option<&str> {
+    member.rsplit_once('@').map(|(archive, _)| archive)
+}
+
+fn name_hash(name: &[u8]) -> u64 {
+    let digest = Digester::of(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc64Nvme), name);
+    digest.try_into().map_or(0, u64::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_name_no_place_are_refused() {
+        for text in ["", "1.2.3", "0.512.3.ff.x.", "0.512.3.ff.f.zz", "0.512.3.ff.f..", "18446744073709551615.1.0.0.f."]
+        {
+            assert_eq!(MemberPlace::parse(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_is_read_as_it_was_written(
+            header in 0..1_u64 << 50, prelude in 0..1_u64 << 30, stored in 0..1_u64 << 50, name: u64,
+            kind in 0..4_usize, crc32c: Option<u32>,
+        ) {
+            let kind = [PlaceKind::File, PlaceKind::Sparse, PlaceKind::Link, PlaceKind::Directory][kind];
+            let place = MemberPlace { kind, header, data: header + prelude, stored, name, crc32c };
+            prop_assert_eq!(MemberPlace::parse(&place.to_string()), Some(place));
+        }
+    }
+}

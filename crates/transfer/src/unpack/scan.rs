@@ -1,0 +1,245 @@
+//! The members of an archive: by the index beside it where there is one, else by its headers.
+//!
+//! All names are known before the first member is handed out, so that an archive that is refused as a whole leaves nothing
+//! behind, and links and repeated names are judged by the whole tree. Memory grows with the number of members (about 150
+//! bytes each, and 200 more where there is no index), up to [`ScanOptions::members`].
+//!
+//! What must stay true: an index is used only for the archive that it names, after headers at some of its places were parsed
+//! and are those of its members.
+
+mod admission;
+mod lines;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use seqferry_archive::index::Match;
+use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
+use seqferry_archive::{ArchiveError, Fault, ReadOptions};
+use seqferry_client::{RequestError, RetryingClient};
+use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::ArchiveRef;
+use admission::Admission;
+use lines::{Lines, identity};
+
+pub use admission::FoundMember;
+
+/// Members of a page.
+const PAGE: usize = 1000;
+/// Pages that wait to be taken.
+const PAGES: usize = 4;
+
+/// Whether the index beside the archive is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IndexUse {
+    /// Where there is one. One that belongs to another archive ends the scan.
+    #[default]
+    Auto,
+    /// Never: the headers are read.
+    Never,
+}
+
+/// Rules and bounds of a scan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanOptions {
+    /// Use of the index.
+    pub index: IndexUse,
+    /// What the reader of headers tolerates.
+    pub read: ReadOptions,
+    /// Symbolic links.
+    pub links: LinkPolicy,
+    /// Repeated paths.
+    pub duplicates: DuplicatePolicy,
+    /// Most members.
+    pub members: u64,
+    /// Most bytes of holes of a sparse file: they are written out as zeros.
+    pub holes: u64,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self {
+            index: IndexUse::default(),
+            read: ReadOptions::default(),
+            links: LinkPolicy::default(),
+            duplicates: DuplicatePolicy::default(),
+            members: 10_000_000,
+            holes: 64 << 30,
+        }
+    }
+}
+
+type Page = Result<Vec<FoundMember>, RequestError>;
+
+/// A scan under way.
+#[derive(Debug)]
+pub struct ArchiveScan {
+    runtime: Handle,
+    /// None once closed.
+    pages: Mutex<Option<mpsc::Receiver<Page>>>,
+}
+
+impl ArchiveScan {
+    /// Begin to read the members of an archive.
+    pub fn start(runtime: &Handle, client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
+        let (sender, pages) = mpsc::channel(PAGES);
+        runtime.spawn(async move {
+            let scan = Scan { client, archive, options, pages: sender.clone() };
+            // A scan that nobody listens to has nobody to tell.
+            if let Err(Stopped::Failed(error)) = scan.run().await {
+                let _nobody_listens = sender.send(Err(error)).await;
+            }
+        });
+        Self { runtime: runtime.clone(), pages: Mutex::new(Some(pages)) }
+    }
+
+    /// The next page: empty when none came in time, None after the last. A minute is the longest wait.
+    ///
+    /// # Errors
+    /// When the archive cannot be read, or is refused as a whole, which also closes the scan.
+    pub fn next(&self, timeout: Duration) -> Result<Option<Vec<FoundMember>>, RequestError> {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(receiver) = pages.as_mut() else { return Ok(None) };
+        let timeout = timeout.min(Duration::from_mins(1));
+        let page = self.runtime.block_on(async { tokio::time::timeout(timeout, receiver.recv()).await });
+        match page {
+            Err(_elapsed) => Ok(Some(Vec::new())),
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(members))) => Ok(Some(members)),
+            Ok(Some(Err(error))) => {
+                *pages = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Stop the scan.
+    pub fn close(&self) {
+        *self.pages.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Why a scan did not come to its end.
+enum Stopped {
+    Failed(RequestError),
+    /// Nobody takes its pages any more.
+    Closed,
+}
+
+impl From<RequestError> for Stopped {
+    fn from(error: RequestError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<StoreError> for Stopped {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+struct Scan {
+    client: RetryingClient,
+    archive: ArchiveRef,
+    options: ScanOptions,
+    pages: mpsc::Sender<Page>,
+}
+
+impl Scan {
+    async fn run(&self) -> Result<(), Stopped> {
+        let ArchiveRef { bucket, key } = &self.archive;
+        let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
+        let pinned = PinnedObject::of(bucket, key, &meta);
+        let mut admission = Admission::new(&self.options);
+        let lines = match self.index(&pinned, &mut admission).await? {
+            Some(lines) => lines,
+            None => Lines::of_headers(self, &pinned, &mut admission).await?,
+        };
+        admission.close();
+        let mut page = Vec::with_capacity(PAGE);
+        let mut ordinal = 0;
+        let mut chunks = lines.chunks(self);
+        let mut reader = lines::reader(&self.options);
+        while let Some(chunk) = chunks.next().await? {
+            let mut full = Vec::new();
+            let read = reader.push(&chunk, |entry| {
+                page.extend(admission.found(ordinal, &entry, &meta.etag));
+                ordinal += 1;
+                if page.len() >= PAGE {
+                    full.push(std::mem::replace(&mut page, Vec::with_capacity(PAGE)));
+                }
+            });
+            read.map_err(|error| self.refused(FOREIGN, &error))?;
+            for page in full {
+                self.tell(page).await?;
+            }
+        }
+        self.tell(page).await
+    }
+
+    async fn tell(&self, page: Vec<FoundMember>) -> Result<(), Stopped> {
+        self.pages.send(Ok(page)).await.map_err(|_| Stopped::Closed)
+    }
+
+    /// The index beside the archive, if there is one and it is wanted, with all its members admitted or refused.
+    async fn index(&self, archive: &PinnedObject, admission: &mut Admission) -> Result<Option<Lines>, Stopped> {
+        if self.options.index == IndexUse::Never {
+            return Ok(None);
+        }
+        let Some(index) = Lines::beside(self, archive).await? else { return Ok(None) };
+        let live = identity(archive);
+        let mut reader = lines::reader(&self.options);
+        let mut chunks = index.chunks(self);
+        let (mut known, mut samples) = (false, lines::Samples::default());
+        while let Some(chunk) = chunks.next().await? {
+            let read = reader.push(&chunk, |entry| {
+                samples.offer(&entry);
+                admission.admit(&entry.member);
+            });
+            read.map_err(|error| self.refused(FOREIGN, &error))?;
+            if let Some(head) = reader.head().filter(|_| !known) {
+                known = true;
+                if lines::belongs(head, &live) == Match::Different {
+                    return Err(self.other_archive().into());
+                }
+            }
+        }
+        reader.finish().map_err(|error| self.refused(FOREIGN, &error))?;
+        for entry in samples.take() {
+            lines::check(self, archive, &entry).await?;
+        }
+        Ok(Some(index))
+    }
+
+    fn error(&self, code: &str, message: String) -> StoreError {
+        let ArchiveRef { bucket, key } = &self.archive;
+        let mut error = StoreError::new("GetObject", bucket, Some(key), code, None).with_message(message);
+        error.class = ErrorClass::Object;
+        error
+    }
+
+    fn other_archive(&self) -> StoreError {
+        self.error(FOREIGN, format!("its index belongs to another archive or another version of it. {REBUILD}"))
+    }
+
+    fn refused(&self, code: &str, cause: &dyn std::fmt::Display) -> StoreError {
+        self.error(code, format!("{cause}. {REBUILD}"))
+    }
+
+    /// The archive is refused as a whole.
+    fn bad(&self, error: &ArchiveError) -> StoreError {
+        let code = match error.fault {
+            Fault::Truncated { .. } | Fault::MissingEnd => "TruncatedArchive",
+            Fault::NotTar(_) => "NotAnArchive",
+            Fault::Limit(..) => "ArchiveTooLarge",
+            _ => "InvalidArchive",
+        };
+        self.error(code, format!("{error}. Nothing of it is unpacked"))
+    }
+}
+
+const FOREIGN: &str = super::members::FOREIGN;
+const REBUILD: &str = "Make it anew with `seqferry tar index`, or read the archive without it (--no-index)";

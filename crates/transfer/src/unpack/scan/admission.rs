@@ -1,0 +1,178 @@
+//! Which members are unpacked, and why the others are not.
+
+use std::collections::{HashMap, HashSet};
+
+use seqferry_archive::index::IndexMember;
+use seqferry_archive::tree::{NodeId, NodeKind};
+use seqferry_archive::{Member, MemberKind, MemberPath, Refusal, Tree, TreePolicy};
+
+use super::ScanOptions;
+use crate::unpack::place::{MemberPlace, PlaceKind, member_etag};
+
+/// A member as a scan tells it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FoundMember {
+    /// Name in the archive, with escapes where it is not printable text.
+    pub name: String,
+    /// Safe relative path; with a last slash for a directory. Empty for a refused member.
+    pub path: String,
+    /// `file`, `hard_link`, `symbolic_link`, `directory`, or another kind that is refused.
+    pub kind: &'static str,
+    /// Bytes that it has once it is unpacked.
+    pub size: u64,
+    /// Where it lies ([`MemberPlace`]); of a refused member only the offset of its header, which tells it from others.
+    pub place: String,
+    /// `ETag` of the member: that of the archive and its place.
+    pub etag: String,
+    /// Modification time, seconds since 1970.
+    pub modified: f64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Target of a link; empty for others.
+    pub link: String,
+    /// CRC-32C of its contents, where an index states it.
+    pub crc32c: Option<u32>,
+    /// A directory that other members lie in: it needs nothing of its own.
+    pub implied: bool,
+    /// Why it is not unpacked, as code and text.
+    pub refusal: Option<(String, String)>,
+    /// It is nothing that can be unpacked (a device), or is left out as asked: no failure.
+    pub left_out: bool,
+}
+
+/// Takes all members twice, in the order of the archive: [`admit`](Self::admit) for the tree, [`found`](Self::found) to tell.
+pub(super) struct Admission {
+    tree: Tree,
+    holes: u64,
+    admitted: u64,
+    refused: HashMap<u64, (String, String)>,
+    /// Files that hard links lead to, by ordinal, with their places once those are known.
+    linked: HashSet<u64>,
+    places: HashMap<u64, (MemberPlace, u64)>,
+}
+
+impl Admission {
+    pub(super) fn new(options: &ScanOptions) -> Self {
+        let policy = TreePolicy {
+            links: options.links,
+            duplicates: options.duplicates,
+            nodes: usize::try_from(options.members).unwrap_or(usize::MAX),
+            ..TreePolicy::default()
+        };
+        Self {
+            tree: Tree::new(policy),
+            holes: options.holes,
+            admitted: 0,
+            refused: HashMap::new(),
+            linked: HashSet::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// The next member.
+    pub(super) fn admit(&mut self, member: &Member) {
+        let ordinal = self.admitted;
+        self.admitted += 1;
+        if member.size.saturating_sub(member.stored_size) > self.holes {
+            return self.refuse(ordinal, Refusal::HolesTooLarge);
+        }
+        if member.refusal.is_none() && MemberPath::new(&member.name).is_ok_and(|path| path.as_str().is_none()) {
+            return self.refuse(ordinal, Refusal::NameNotText);
+        }
+        match self.tree.admit(ordinal, member) {
+            Err(refusal) => self.refuse(ordinal, refusal),
+            Ok(node) => {
+                if let NodeKind::HardLink(file) = self.tree.node(node).kind {
+                    self.linked.extend(self.tree.node(file).member);
+                }
+            }
+        }
+    }
+
+    fn refuse(&mut self, ordinal: u64, refusal: Refusal) {
+        self.refused.insert(ordinal, (format!("{refusal:?}"), refusal.to_string()));
+    }
+
+    /// All members are in.
+    pub(super) fn close(&mut self) {
+        for (ordinal, refusal) in self.tree.finish() {
+            self.refuse(ordinal, refusal);
+        }
+    }
+
+    fn node(&self, path: &MemberPath) -> Option<NodeId> {
+        let mut components = path.components();
+        components.try_fold(self.tree.root(), |node, name| self.tree.lookup(node, name))
+    }
+
+    /// What is told of a member; None where there is nothing to tell (the root, a directory that comes again).
+    pub(super) fn found(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
+        let member = &entry.member;
+        let told = FoundMember {
+            name: member.display_name(),
+            kind: kind_word(member.kind),
+            size: member.size,
+            modified: member.mtime as f64 + f64::from(member.mtime_nanos) / 1e9,
+            mode: member.safe_mode(),
+            link: String::from_utf8_lossy(&member.link).into_owned(),
+            place: format!("{}.refused", member.header_offset),
+            ..FoundMember::default()
+        };
+        let left_out = matches!(member.kind, MemberKind::CharacterDevice | MemberKind::BlockDevice | MemberKind::Fifo);
+        if let Some(refusal) = self.refused.get(&ordinal) {
+            let left_out = left_out || refusal.0 == format!("{:?}", Refusal::LinkExcluded);
+            return Some(FoundMember { refusal: Some(refusal.clone()), left_out, ..told });
+        }
+        let path = MemberPath::new(&member.name).ok()?;
+        let node = self.node(&path)?;
+        if self.tree.node(node).member != Some(ordinal) {
+            let replaced = ("Replaced".to_owned(), "a later member has the same path".to_owned());
+            let again = member.kind == MemberKind::Directory;
+            return (!again).then_some(FoundMember { refusal: Some(replaced), left_out: true, ..told });
+        }
+        let (place, size) = if let NodeKind::HardLink(file) = &self.tree.node(node).kind {
+            *self.places.get(&self.tree.node(*file).member?)?
+        } else {
+            let place = MemberPlace::of(member, entry.crc32c)?;
+            let size = match place.kind {
+                PlaceKind::Directory => 0,
+                PlaceKind::Link => member.link.len() as u64,
+                PlaceKind::File | PlaceKind::Sparse => member.size,
+            };
+            (place, size)
+        };
+        if self.linked.contains(&ordinal) {
+            self.places.insert(ordinal, (place, size));
+        }
+        let mut text = path.as_str()?.to_owned();
+        let directory = place.kind == PlaceKind::Directory;
+        if directory {
+            if path.is_root() {
+                return None;
+            }
+            text.push('/');
+        }
+        Some(FoundMember {
+            path: text,
+            size,
+            place: place.to_string(),
+            etag: member_etag(archive, place.header),
+            crc32c: place.crc32c,
+            implied: directory && self.tree.children(node, None).next().is_some(),
+            ..told
+        })
+    }
+}
+
+fn kind_word(kind: MemberKind) -> &'static str {
+    match kind {
+        MemberKind::File => "file",
+        MemberKind::Directory => "directory",
+        MemberKind::HardLink => "hard_link",
+        MemberKind::SymbolicLink => "symbolic_link",
+        MemberKind::CharacterDevice => "character_device",
+        MemberKind::BlockDevice => "block_device",
+        MemberKind::Fifo => "fifo",
+        MemberKind::Other(_) => "other",
+    }
+}

@@ -1,0 +1,205 @@
+//! The lines of an index: those beside the archive, or those that its headers give.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use seqferry_archive::index::{
+    Head, Index, IndexBuilder, IndexLimits, IndexMember, IndexReader, Match, SUFFIX, TarIdentity, verify_member,
+};
+use seqferry_archive::{MemberKind, Scanner, Step};
+use seqferry_client::forward::{ForwardReader, ForwardSizes, RangeSource};
+use seqferry_client::{RequestError, RetryingClient};
+use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
+
+use super::admission::Admission;
+use super::{FOREIGN, Scan, ScanOptions, Stopped};
+
+/// Bytes of an index that are read at a time.
+const CHUNK: u64 = 4 << 20;
+/// Reads of headers: at most 34 MiB are held or under way.
+const SIZES: ForwardSizes = ForwardSizes { block: 64 << 10, longest: 4 << 20, ahead: 8 };
+/// Members whose headers are compared with their lines before the first one is unpacked, besides the first and the last.
+const SAMPLES: usize = 16;
+
+/// The lines of an index.
+pub(super) enum Lines {
+    /// An object of its own.
+    Beside(PinnedObject),
+    /// Made here.
+    Made(Bytes),
+}
+
+impl Lines {
+    /// The index beside the archive.
+    pub(super) async fn beside(scan: &Scan, archive: &PinnedObject) -> Result<Option<Self>, Stopped> {
+        let key = format!("{}{SUFFIX}", archive.key);
+        match scan.client.head(ObjectRef::new(&archive.bucket, &key)).await {
+            Ok(meta) => Ok(Some(Self::Beside(PinnedObject::of(&archive.bucket, &key, &meta)))),
+            // Reading it may be denied where reading the archive is not.
+            Err(RequestError::Failed(error)) if matches!(error.class, ErrorClass::NotFound | ErrorClass::Person) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The index that the headers of the archive give, with all its members admitted or refused.
+    pub(super) async fn of_headers(
+        scan: &Scan,
+        archive: &PinnedObject,
+        admission: &mut Admission,
+    ) -> Result<Self, Stopped> {
+        let mut options = scan.options.read.clone();
+        options.limits.members = scan.options.members;
+        let mut scanner = Scanner::new(Some(archive.size), options);
+        let head = Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(archive), None);
+        let mut builder = IndexBuilder::new(&head);
+        let source = Ranges { client: scan.client.clone(), object: archive.clone() };
+        let mut bytes = ForwardReader::new(source, archive.size, SIZES);
+        loop {
+            match scanner.step().map_err(|error| scan.bad(&error))? {
+                Step::Need { offset, .. } => {
+                    let bytes = bytes.at(offset).await?;
+                    if bytes.is_empty() {
+                        scanner.end_of_input(offset);
+                    } else {
+                        scanner.supply(offset, &bytes);
+                    }
+                    if scan.pages.is_closed() {
+                        return Err(Stopped::Closed);
+                    }
+                }
+                Step::Member(member) => {
+                    admission.admit(&member);
+                    builder.member(&IndexMember::from(*member));
+                }
+                Step::End(_) => return Ok(Self::Made(builder.finish().into())),
+            }
+        }
+    }
+
+    /// The lines, some at a time.
+    pub(super) fn chunks<'a>(&'a self, scan: &'a Scan) -> Chunks<'a> {
+        Chunks { lines: self, client: &scan.client, offset: 0 }
+    }
+}
+
+/// Hands out the lines of an index in order.
+pub(super) struct Chunks<'a> {
+    lines: &'a Lines,
+    client: &'a RetryingClient,
+    offset: u64,
+}
+
+impl Chunks<'_> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
+        let size = match self.lines {
+            Lines::Beside(object) => object.size,
+            Lines::Made(bytes) => bytes.len() as u64,
+        };
+        let end = size.min(self.offset + CHUNK);
+        if self.offset >= end {
+            return Ok(None);
+        }
+        let (start, first) = (self.offset, usize::try_from(self.offset).unwrap_or(usize::MAX));
+        self.offset = end;
+        match self.lines {
+            Lines::Beside(object) => {
+                let read = self.client.read_range(object, Range { first: start, last: end - 1 }).await?;
+                Ok(Some(read.bytes))
+            }
+            Lines::Made(bytes) => {
+                let last = usize::try_from(end).unwrap_or(usize::MAX).min(bytes.len());
+                Ok(Some(bytes.slice(first.min(last)..last)))
+            }
+        }
+    }
+}
+
+pub(super) fn reader(options: &ScanOptions) -> IndexReader {
+    IndexReader::new(IndexLimits { members: options.members, ..IndexLimits::default() })
+}
+
+pub(super) fn identity(archive: &PinnedObject) -> TarIdentity {
+    let (etag, version_id) = (archive.if_match.clone(), archive.version_id.clone());
+    TarIdentity { size: archive.size, etag, version_id, ..TarIdentity::default() }
+}
+
+/// How the archive that an index names compares with the live one.
+pub(super) fn belongs(head: &Head, live: &TarIdentity) -> Match {
+    Index { head: head.clone(), members: Vec::new() }.matches(live)
+}
+
+/// Compare a line with the headers at its place.
+pub(super) async fn check(scan: &Scan, archive: &PinnedObject, entry: &IndexMember) -> Result<(), Stopped> {
+    let member = &entry.member;
+    let range = Range { first: member.header_offset, last: member.data_offset.saturating_sub(1) };
+    if range.last < range.first || range.last >= archive.size {
+        return Err(scan.other_archive().into());
+    }
+    let read = scan.client.read_range(archive, range).await?;
+    verify_member(entry, &read.bytes, &scan.options.read)
+        .map_err(|error| Stopped::from(scan.error(FOREIGN, error.to_string())))
+}
+
+/// The first and the last member, and some between them.
+#[derive(Default)]
+pub(super) struct Samples {
+    seen: u64,
+    first: Option<IndexMember>,
+    last: Option<IndexMember>,
+    between: VecDeque<IndexMember>,
+}
+
+impl Samples {
+    /// Every member with the same chance (reservoir sampling).
+    pub(super) fn offer(&mut self, entry: &IndexMember) {
+        // What global headers say of times and owners is not compared, and all of these have a header of their own.
+        let plain = matches!(entry.member.kind, MemberKind::File | MemberKind::Directory);
+        if !plain || entry.member.refusal.is_some() {
+            return;
+        }
+        self.seen += 1;
+        if self.first.is_none() {
+            self.first = Some(entry.clone());
+        } else if self.between.len() < SAMPLES {
+            self.between.push_back(entry.clone());
+        } else if let Some(place) = usize::try_from(mixed(self.seen) % self.seen).ok()
+            && let Some(sample) = self.between.get_mut(place)
+        {
+            *sample = entry.clone();
+        }
+        self.last = Some(entry.clone());
+    }
+
+    pub(super) fn take(self) -> impl Iterator<Item = IndexMember> {
+        self.first.into_iter().chain(self.between).chain(self.last)
+    }
+}
+
+/// `SplitMix64`.
+fn mixed(seed: u64) -> u64 {
+    let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Ranges of a pinned object.
+#[derive(Clone)]
+struct Ranges {
+    client: RetryingClient,
+    object: PinnedObject,
+}
+
+impl RangeSource for Ranges {
+    type Error = RequestError;
+
+    async fn read(&self, start: u64, end: u64) -> Result<Bytes, RequestError> {
+        Ok(self.client.read_range(&self.object, Range { first: start, last: end - 1 }).await?.bytes)
+    }
+
+    fn stopped(&self) -> RequestError {
+        StoreError::new("GetObject", &self.object.bucket, Some(&self.object.key), "Cancelled", None).into()
+    }
+}

@@ -1,0 +1,152 @@
+"""``seqferry unpack``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import typer
+
+from seqferry.cli import copying
+from seqferry.cli.groups import Endpoints, Output, Parts, Speed, Start, Storage, merged
+from seqferry.errors import UsageError
+from seqferry.models import IfExists
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlaces:
+    """From which archive to where."""
+
+    PANEL: ClassVar = "Arguments"
+
+    source: Annotated[str, typer.Argument(metavar="ARCHIVE", help="s3://bucket/x.tar or a local file.")]
+    target: Annotated[str, typer.Argument(metavar="DST", help="s3://bucket/prefix/ or a local folder.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Which members are unpacked."""
+
+    PANEL: ClassVar = "Selection"
+
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include",
+            envvar="SEQFERRY_INCLUDE",
+            metavar="GLOB",
+            help="Unpack only members whose path matches; a pattern for a folder takes all below it. Can be repeated.",
+        ),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude", envvar="SEQFERRY_EXCLUDE", metavar="GLOB", help="Leave such members out. Can be repeated."
+        ),
+    ] = None
+    members_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--members-from",
+            envvar="SEQFERRY_MEMBERS_FROM",
+            metavar="FILE",
+            help="Unpack only the members (or folders) that this file names, one per line.",
+        ),
+    ] = None
+    if_exists: Annotated[
+        IfExists,
+        typer.Option(
+            "--if-exists",
+            envvar="SEQFERRY_IF_EXISTS",
+            help="What exists at the target: same = skip when identical, else replace; skip = leave it; overwrite = "
+            "replace always; fail = report it as failed.",
+        ),
+    ] = "same"
+    empty_directories: Annotated[
+        bool,
+        typer.Option(
+            "--empty-directories",
+            envvar="SEQFERRY_EMPTY_DIRECTORIES",
+            help="Keep empty folders of the archive as empty objects with a last slash. Local folders have them.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Safety:
+    """What is accepted of an archive."""
+
+    PANEL: ClassVar = "Archive"
+
+    no_index: Annotated[
+        bool,
+        typer.Option(
+            "--no-index",
+            envvar="SEQFERRY_NO_INDEX",
+            help="Read the headers of the archive, and not the index beside it (x.tar.sfidx).",
+        ),
+    ] = False
+    links: Annotated[
+        Literal["inside", "skip", "all"],
+        typer.Option(
+            "--links",
+            envvar="SEQFERRY_LINKS",
+            help="Symbolic links: inside = those that stay inside DST; skip = none; all = wherever they lead.",
+        ),
+    ] = "inside"
+    duplicates: Annotated[
+        Literal["refuse", "last"],
+        typer.Option(
+            "--duplicates",
+            envvar="SEQFERRY_DUPLICATES",
+            help="Members with the path of an earlier one: refuse = they fail; last = the last one is unpacked.",
+        ),
+    ] = "refuse"
+    tolerate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tolerate",
+            envvar="SEQFERRY_TOLERATE",
+            metavar="FAULT",
+            help="Accept an archive with this fault: missing-end, concatenated or two-sizes. Can be repeated.",
+        ),
+    ] = None
+
+
+def unpack(
+    places: ArchivePlaces,
+    members: Members,
+    safety: Safety,
+    speed: Speed,
+    parts: Parts,
+    storage: Storage,
+    endpoints: Endpoints,
+    start: Start,
+    output: Output,
+) -> int:
+    """Unpack a tar archive in S3 or on this machine to a prefix or a folder, durably and verified.
+
+    Only what is wanted is read. Within one S3 endpoint the storage itself copies big members out of the archive.
+    Nothing is ever written outside of DST.
+    """
+    from seqferry import unpacking  # it brings the engine, which --help need not wait for
+
+    given = merged(places, members, safety, parts, storage, endpoints)
+    named = given.pop("members_from")
+    given["index"] = "never" if given.pop("no_index") else "auto"
+    for name in ("include", "exclude", "tolerate"):
+        given[name] = given[name] or ()
+    given["members"] = None if named is None else _names(named)
+    return copying.run(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output)
+
+
+def _names(path: Path) -> list[str]:
+    from seqferry import unpacking
+
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return unpacking.read_names(lines)
+    except (OSError, UnicodeDecodeError) as why:
+        cause = why.strerror if isinstance(why, OSError) else "it is not UTF-8"
+        raise UsageError(f"Cannot read --members-from {path}: {cause}.") from None

@@ -1,0 +1,189 @@
+"""Archives of other programs, unpacked by the shipped command to folders and to prefixes."""
+
+from __future__ import annotations
+
+import random
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from archives import MAKERS, MIB, make_tree, many, names, put
+
+from support.buckets import keys, open_uploads
+from support.mover import Mover
+from support.proxy import Proxy
+from support.servers import S3Server
+from support.trees import tree
+
+MakeMover = Callable[[S3Server], Mover]
+MakeBucket = Callable[..., str]
+
+
+def unpack(mover: Mover, *arguments: str) -> dict[str, object]:
+    """The summary of an unpacking that must go well."""
+    code, summary, err = mover.copy(*arguments, verb="unpack")
+    assert code == 0, f"{summary}\n{err}"
+    return summary
+
+
+def _without_times(folder: Path) -> dict[str, tuple[int, str, int, str | None]]:
+    return {name: (one.size, one.sha256, one.mode, one.link) for name, one in tree(folder).items()}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("maker", MAKERS)
+def test_an_archive_becomes_the_folder_that_it_was_made_of(
+    versitygw: S3Server,
+    make_bucket: MakeBucket,
+    make_mover: MakeMover,
+    rng: random.Random,
+    tmp_path: Path,
+    maker: str,
+) -> None:
+    make_tree(tmp_path / "from", rng, long_names="ustar" not in maker)
+    MAKERS[maker](tmp_path / "from", tmp_path / "x.tar")
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "in/x.tar", tmp_path / "x.tar")
+
+    unpack(mover, f"s3://{bucket}/in/x.tar", f"{tmp_path}/to", "--preserve-permissions")
+
+    assert _without_times(tmp_path / "from") == _without_times(tmp_path / "to")
+    wanted, got = tree(tmp_path / "from"), tree(tmp_path / "to")
+    assert {name: one.mtime_ns for name, one in wanted.items()} == {name: one.mtime_ns for name, one in got.items()}
+
+    again = unpack(mover, f"s3://{bucket}/in/x.tar", f"{tmp_path}/to", "--preserve-permissions")
+    assert again["objects_done"] == len([name for name in wanted if name.endswith("/")]) or again["objects_done"] == 0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("maker", ["gnu-gnu", "bsd-pax", "python-pax"])
+def test_an_archive_becomes_objects_below_a_prefix(
+    s3server: S3Server,
+    make_bucket: MakeBucket,
+    make_mover: MakeMover,
+    rng: random.Random,
+    tmp_path: Path,
+    maker: str,
+) -> None:
+    make_tree(tmp_path / "from", rng)
+    MAKERS[maker](tmp_path / "from", tmp_path / "x.tar")
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    put(s3server, bucket, "in/x.tar", tmp_path / "x.tar")
+
+    summary = unpack(mover, f"s3://{bucket}/in/x.tar", f"s3://{bucket}/out")
+
+    wanted = tree(tmp_path / "from")
+    client = s3server.client()
+    found = {key.removeprefix("out/") for key in keys(s3server, bucket) if key.startswith("out/")}
+    assert found == {name for name in wanted if not name.endswith("/")}
+    for name, entry in wanted.items():
+        if name.endswith("/"):
+            continue
+        stored = client.get_object(Bucket=bucket, Key=f"out/{name}")
+        body = stored["Body"].read()
+        if entry.link is None:
+            assert body == (tmp_path / "from" / name).read_bytes(), name
+            assert int(stored["Metadata"]["mode"], 8) == stat.S_IFREG | entry.mode
+        else:
+            assert body.decode() == entry.link
+    # The only member that is large enough was copied by the storage.
+    assert summary["streamed"] == len(found) - 1
+    assert open_uploads(s3server, bucket) == []
+
+
+def test_a_local_archive_is_unpacked_to_a_folder_and_to_a_prefix(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    make_tree(tmp_path / "from", rng)
+    MAKERS["gnu-pax"](tmp_path / "from", tmp_path / "x.tar")
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+
+    unpack(mover, f"{tmp_path}/x.tar", f"{tmp_path}/to", "--preserve-permissions")
+    unpack(mover, f"{tmp_path}/x.tar", f"s3://{bucket}/out/")
+
+    assert _without_times(tmp_path / "from") == _without_times(tmp_path / "to")
+    body = versitygw.client().get_object(Bucket=bucket, Key="out/run42/lane1/007.fastq")["Body"].read()
+    assert body == (tmp_path / "from/run42/lane1/007.fastq").read_bytes()
+
+
+def test_sparse_files_have_their_holes_back(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    (tmp_path / "from/run42").mkdir(parents=True)
+    path = tmp_path / "from/run42/disk.img"
+    with path.open("wb") as file:
+        for number in range(40):
+            file.seek(number * MIB)
+            file.write(rng.randbytes(4096))
+        file.truncate(41 * MIB + 7)
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    for number, options in enumerate(
+        ["--format=gnu", "--format=pax --sparse-version=1.0", "--format=pax --sparse-version=0.1"]
+    ):
+        archive = tmp_path / f"{number}.tar"
+        subprocess.run(
+            ["tar", *options.split(), "-S", "-C", f"{tmp_path}/from", "-cf", str(archive), "run42"], check=True
+        )
+        assert archive.stat().st_size < 2 * MIB
+        put(versitygw, bucket, f"{number}.tar", archive)
+
+        unpack(mover, f"s3://{bucket}/{number}.tar", f"{tmp_path}/to{number}")
+        unpack(mover, f"s3://{bucket}/{number}.tar", f"s3://{bucket}/out{number}/")
+
+        assert (tmp_path / f"to{number}/run42/disk.img").read_bytes() == path.read_bytes(), options
+        body = versitygw.client().get_object(Bucket=bucket, Key=f"out{number}/run42/disk.img")["Body"].read()
+        assert body == path.read_bytes(), options
+
+
+def test_a_selection_reads_little_more_than_it_needs(
+    versitygw: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: MakeBucket, make_mover: MakeMover,
+    rng: random.Random, tmp_path: Path,
+) -> None:  # fmt: skip
+    members = {f"s/{number:02d}.bin": rng.randbytes(4 * MIB) for number in range(16)}
+    bucket, proxy = make_bucket(versitygw), make_proxy(versitygw)
+    put(versitygw, bucket, "x.tar", many(members))
+    mover = make_mover(proxy.server)
+    (tmp_path / "names").write_text("s/03.bin\n./s/07.bin\n")
+
+    unpack(mover, f"s3://{bucket}/x.tar", f"{tmp_path}/listed", "--members-from", f"{tmp_path}/names")
+    read = sum(record.reply_bytes for record in proxy.log() if record.operation == "GetObject")
+    unpack(mover, f"s3://{bucket}/x.tar", f"{tmp_path}/matched", "--include", "s/0?.bin", "--exclude", "*/0[0-8].bin")
+
+    assert names(tmp_path / "listed/s") == ["03.bin", "07.bin"]
+    assert names(tmp_path / "matched/s") == ["09.bin"]
+    assert (tmp_path / "listed/s/07.bin").read_bytes() == members["s/07.bin"]
+    assert read < 2 * 4 * MIB + 17 * 128 * 1024, f"{read} bytes for 8 MiB"
+
+
+def test_a_name_that_is_no_member_fails_and_the_others_arrive(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "x.tar", many({"a": b"1", "b": b"2"}))
+    (tmp_path / "names").write_text("a\nc\n")
+
+    code, summary, _ = mover.copy(
+        f"s3://{bucket}/x.tar", f"{tmp_path}/to", "--members-from", f"{tmp_path}/names", verb="unpack"
+    )
+
+    assert code == 1
+    assert [failure["error_code"] for failure in summary["failures"]] == ["NoSuchMember"]
+    assert names(tmp_path / "to") == ["a"]
+
+
+def test_detached_it_is_recorded_and_a_worker_unpacks(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "x.tar", many({f"{number}": b"x" for number in range(20)}))
+    recorded = mover.start("unpack", f"s3://{bucket}/x.tar", f"{tmp_path}/to", "--detach")
+    assert recorded.wait() == 0
+    transfer_id = recorded.stdout.strip()
+
+    assert mover.start("resume", transfer_id).wait(120) == 0
+
+    assert len(names(tmp_path / "to")) == 20
+    [one] = [record for record in mover.objects(transfer_id) if record.target_key == "7"]
+    assert (one.source_key, one.state, one.verified) == ("x.tar!/7", "done", "checksum")
