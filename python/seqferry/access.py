@@ -196,6 +196,11 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
         del form["operation"]
     if not form["options"]:
         del form["options"]
+    # Ages mean the same when the command is given again.
+    del form["as_of"]
+    for name in _LATER_FIELDS:
+        if not form[name] and form[name] != 0:
+            del form[name]
     for side in ("source", "target"):
         place = form[side]
         disk = "path" in place
@@ -204,6 +209,8 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
         form[side] = _OF_PLACE | {"disk": disk} | place
     return form
 
+
+_LATER_FIELDS: Final = ("pattern", "rules", "min_size", "max_size", "newer_than", "older_than")
 
 _OF_PLACE: Final = {
     "endpoint_url": None,

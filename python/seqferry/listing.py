@@ -71,10 +71,10 @@ def decided(
             (info, planning.decide(spec, info, own, there.get(target_key(spec, info.key)) if there else None))
             for info in page
         ]
-        kept = [one for one in found if one[1].action != "ignore"]
-        if len(kept) < len(found):
-            log.info("left out %s: it is empty, and no name is left for it in %s", spec.source.uri, spec.target.at(""))
-        yield kept
+        for info, decision in found:
+            if decision.action == "ignore":
+                log.debug("left out %s: it is not selected, or no name is left for it", spec.source.at(info.key))
+        yield [one for one in found if one[1].action != "ignore"]
 
 
 def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:

@@ -196,6 +196,15 @@ class TransferSpec:
     """Keep the MD5 of each local file with its object."""
     delete: bool = False
     max_delete: int | None = None
+    pattern: str | None = None
+    """A wildcard that a source key has to match as a whole: see ``selection``, as for the next six."""
+    rules: tuple[str, ...] = ()
+    min_size: int | None = None
+    max_size: int | None = None
+    newer_than: str | None = None
+    older_than: str | None = None
+    as_of: float | None = None
+    """The time that ages count from, in seconds since the epoch."""
     operation: str = OPERATION_TRANSFER
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)

@@ -13,7 +13,8 @@ from typing import Final, Literal, NamedTuple, Protocol
 from seqferry import paths
 from seqferry.engine import equal_as_listed, path_refusal
 from seqferry.models import OPERATION_TRANSFER, LocalFolder, Location, TransferSpec
-from seqferry.spec import is_same_store, source_key, target_key
+from seqferry.selection import matcher
+from seqferry.spec import is_same_store, selection_of, source_key, target_key
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
 """``leave_out``: never copied (a device, a socket), which is no failure. ``ignore``: the same, without a record."""
@@ -46,6 +47,8 @@ class Listed(Protocol):
     @property
     def etag(self) -> str: ...
     @property
+    def last_modified(self) -> float: ...
+    @property
     def refusal(self) -> tuple[str, str] | None: ...
 
 
@@ -57,6 +60,8 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
         there: what a listing shows under the target key, where ``compares_listings``.
     """
     to = target_key(spec, found.key)
+    if not is_selected(spec, found):
+        return Decision("ignore", to)
     if is_left_out(spec, found.key, found.size):
         return Decision("ignore", to)
     refused = refusal(spec, found.key, to, found.size, found.refusal, own)
@@ -67,6 +72,12 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
         if verified is not None:
             return Decision("skip", to, verified=verified)
     return Decision("copy", to)
+
+
+def is_selected(spec: TransferSpec, found: Listed) -> bool:
+    """Whether wildcard, rules, sizes and ages of the spec select an object of the source."""
+    test = matcher(selection_of(spec))
+    return test is None or test(found.key, found.size, found.last_modified)
 
 
 def compares_listings(spec: TransferSpec) -> bool:
@@ -166,8 +177,10 @@ def too_many(spec: TransferSpec, found: int) -> Kept | None:
 def removable(spec: TransferSpec, there: Listed, own: str) -> str | None:
     """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
 
-    None for what is never removed: what is no object, and records of ours.
+    None for what is never removed: what is no object, what the spec does not select, and records of ours.
     """
     if there.refusal is not None or is_own(spec.target, there.key, own):
         return None
-    return source_key(spec, there.key)
+    key = source_key(spec, there.key)
+    test = matcher(selection_of(spec))
+    return key if test is None or test(key, there.size, there.last_modified) else None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, cast, get_args
 from urllib.parse import urlsplit
@@ -19,6 +22,8 @@ from seqferry.models import (
     TransferSpec,
     Verify,
 )
+from seqferry.selection import Selection, has_wildcard, literal_start
+from seqferry.selection import check as check_selection
 
 MIB: Final = 1024 * 1024
 MIN_PART_SIZE: Final = 5 * MIB
@@ -89,6 +94,13 @@ def build_spec(
     preserve_permissions: bool = False,
     delete: bool = False,
     max_delete: int | None = None,
+    rules: Sequence[str] | None = None,
+    min_size: int | None = None,
+    max_size: int | None = None,
+    newer_than: str | None = None,
+    older_than: str | None = None,
+    raw: bool = False,
+    keys: Sequence[str] | None = None,
     below: bool = False,
     allow_local: bool = False,
 ) -> TransferSpec:
@@ -103,6 +115,9 @@ def build_spec(
     With ``allow_local`` one side may be a path of this machine, which is looked at: a folder means everything below it,
     with or without its trailing slash, and one object that is copied to a folder keeps its name. Only for those who may
     read and write what this process may.
+
+    ``*`` and ``?`` in the source select objects, unless ``raw``; what follows the last slash before them is the name
+    below the target. ``keys`` names objects below the source.
 
     Raises:
         UsageError: what is asked makes no sense, or cannot be done today.
@@ -128,13 +143,30 @@ def build_spec(
     source_url, target_url = source_endpoint_url or endpoint_url, target_endpoint_url or endpoint_url
     _check_endpoint(source_url)
     _check_endpoint(target_url)
+    selects = has_wildcard(source) and not raw and not (is_local[0] and os.path.lexists(source))
+    if selects and (below or keys is not None):
+        raise UsageError(
+            f"'{_shown(source)}' holds a wildcard, which selects objects by itself. For sync give the prefix and "
+            "--include or --exclude; beside a list of keys leave the wildcard out; --raw takes * and ? as they are."
+        )
+    below = below or keys is not None
+    pattern = None
     if is_local[0]:
-        source_bucket, source_key = paths.source(source)
+        if selects:
+            folder, pattern = _split_pattern(source)
+            source_bucket, source_key = paths.source(folder)
+        else:
+            source_bucket, source_key = paths.source(source)
         if below and source_key:
             raise UsageError(f"'{source}' is a file, and only folders and prefixes can be kept in sync; use cp.")
+        strip = source_key
         from_ = on_disk(source_bucket, source_key)
     else:
         source_bucket, source_key = parse_uri(source if not below or source.endswith("/") else f"{source}/")
+        strip = source_key
+        if selects:
+            pattern, source_key = source_key, literal_start(source_key)
+            strip = source_key[: source_key.rfind("/") + 1]
         from_ = S3Location(
             bucket=source_bucket,
             key=source_key,
@@ -143,7 +175,7 @@ def build_spec(
             profile=source_profile or profile,
             anonymous=no_sign_request,
         )
-    single = source_key != "" and not source_key.endswith("/")
+    single = pattern is None and source_key != "" and not source_key.endswith("/")
     name = source_key.rsplit("/", 1)[-1] if single else None
     if is_local[1]:
         target_bucket, target_key = paths.target(target, name)
@@ -165,8 +197,16 @@ def build_spec(
         TransferSpec(
             source=from_,
             target=to,
-            strip=source_key,
+            strip=strip,
             single=single,
+            keys=None if keys is None else tuple(dict.fromkeys(keys)),
+            pattern=pattern,
+            rules=tuple(rules or ()),
+            min_size=min_size,
+            max_size=max_size,
+            newer_than=newer_than,
+            older_than=older_than,
+            as_of=time.time() if newer_than is not None or older_than is not None else None,
             if_exists=cast("IfExists", if_exists),
             verify=cast("Verify", verify),
             part_size=part_size,
@@ -238,7 +278,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
             f"The list names {len(spec.keys):,} keys, and at most {MAX_KEYS:,} can be named at once. "
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         )
-    if spec.delete and (spec.single or spec.keys is not None):
+    check_selection(selection_of(spec))
+    if spec.delete and (spec.single or spec.keys is not None or spec.pattern is not None):
         raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
     if spec.max_delete is not None and (not spec.delete or spec.max_delete < 0):
         raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
@@ -289,6 +330,21 @@ def _on_one_endpoint(spec: TransferSpec) -> bool:
     return len({endpoints.of(place) for place in (spec.source, spec.target) if isinstance(place, S3Location)}) == 1
 
 
+def selection_of(spec: TransferSpec) -> Selection:
+    """What selects the objects of its source."""
+    return Selection(
+        pattern=spec.pattern,
+        rules=spec.rules,
+        min_size=spec.min_size,
+        max_size=spec.max_size,
+        newer_than=spec.newer_than,
+        older_than=spec.older_than,
+        as_of=spec.as_of,
+        strip=spec.strip,
+        is_path=isinstance(spec.source, LocalFolder),
+    )
+
+
 def target_key(spec: TransferSpec, source_key: str) -> str:
     """Where the object ``source_key`` goes. Only the start of the key is touched, never a later match of the prefix."""
     return spec.target.key if spec.single else spec.target.key + source_key.removeprefix(spec.strip)
@@ -297,6 +353,12 @@ def target_key(spec: TransferSpec, source_key: str) -> str:
 def source_key(spec: TransferSpec, target_key: str) -> str:
     """Where what is at ``target_key`` would come from: the other way round of ``target_key`` for all of a prefix."""
     return spec.strip + target_key.removeprefix(spec.target.key)
+
+
+def _split_pattern(path: str) -> tuple[str, str]:
+    """The folder above the first wildcard of a path, and the wildcard below it."""
+    start = path[: literal_start(path).rfind("/") + 1]
+    return start or ".", path[len(start) :]
 
 
 def _check_key(key: str) -> None:

@@ -24,6 +24,9 @@ VERSION: Final = 2
 _PLACES: Final[dict[str, type[S3Location | LocalFolder]]] = {"s3": S3Location, "folder": LocalFolder}
 _TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
 
+_TUPLES: Final = ("keys", "rules")
+"""Fields that are lists in JSON."""
+
 _FIRST_VERSION: Final = 2
 _FIRST_PLACES: Final = frozenset({"s3", "folder"})
 _FIRST_OPERATIONS: Final = frozenset({"transfer"})
@@ -69,8 +72,7 @@ def read(text: str) -> TransferSpec:
     for side in ("source", "target"):
         if side in data:
             data[side] = _place(data[side], side)
-    if isinstance(data.get("keys"), list):
-        data["keys"] = tuple(data["keys"])
+    data |= {name: tuple(data[name]) for name in _TUPLES if isinstance(data.get(name), list)}
     return _record(TransferSpec, data, "spec")
 
 
@@ -141,8 +143,9 @@ def _legible(text: str) -> TransferSpec:
         data = {}
     known = _known(TransferSpec, data)
     known |= {side: _legible_place(data.get(side)) for side in ("source", "target")}
-    if isinstance(data.get("keys"), list):
-        known |= _known(TransferSpec, {"keys": tuple(data["keys"])})
+    for name in _TUPLES:
+        if isinstance(data.get(name), list):
+            known |= _known(TransferSpec, {name: tuple(data[name])})
     return TransferSpec(**known)
 
 

@@ -9,7 +9,7 @@ import pytest
 from seqferry import endpoints
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
-from seqferry.spec import build_spec, way, why_streamed
+from seqferry.spec import build_spec, data_path, why_streamed
 
 _CONFIG = """
 [default]
@@ -115,4 +115,4 @@ def test_one_bucket_name_at_two_storages_is_two_buckets(aws_files: Path) -> None
 
     spec = build_spec("s3://b/run/", "s3://b/run/", source_profile="plain", target_profile="nested")
 
-    assert way(spec) == "stream"
+    assert data_path(spec) == "stream"

@@ -49,6 +49,15 @@ class TransferRequest(BaseModel):
     """``unpack``: the source is an archive, whose members are unpacked below the target."""
     options: dict[str, Any] = {}
     """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"include": ["*.bam"]}``."""
+    rules: list[str] | None = Field(default=None, max_length=1000, examples=[["- *", "+ *.fastq.gz"]])
+    """``- PATTERN`` leaves out, ``+ PATTERN`` takes in again; the last one that matches decides."""
+    keys: list[str] | None = None
+    """Only these objects, named below the source."""
+    min_size: int | None = None
+    max_size: int | None = None
+    newer_than: str | None = None
+    older_than: str | None = None
+    raw: bool = False
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
 

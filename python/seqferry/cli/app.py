@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import errors, exits, groups
+from seqferry.cli import errors, exits, groups, selecting
 from seqferry.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> typ
             self._expanded = groups.Expanded(function, kinds)
             settings |= {"params": self._expanded.params, "callback": self._expanded.call}
             super().__init__(name, **settings)
+
+        def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, selecting.in_order(args))
 
         def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
             panels: dict[str, list[tuple[str, str]]] = {}

@@ -17,25 +17,27 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from seqferry.cli import options
+from seqferry.errors import UsageError
 from seqferry.models import IfExists, Symlinks, Verify
 
 if TYPE_CHECKING:
     from typer._click.core import Parameter
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """From where to where."""
 
     PANEL: ClassVar = "Arguments"
 
-    source: Annotated[
-        str,
+    sources: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="SRC",
-            help="s3://bucket/prefix/ (all below), s3://bucket/key, a local folder or file, - for standard input.",
+            metavar="SRC...",
+            help="s3://bucket/prefix/ (all below), s3://bucket/key, a local folder or file, - for standard input. "
+            "* and ? select objects; several sources lie in one folder or prefix.",
         ),
-    ]
+    ] = None
     target: Annotated[
         str,
         typer.Argument(
@@ -44,6 +46,17 @@ class Places:
             "standard output.",
         ),
     ]
+
+    @property
+    def source(self) -> str:
+        """The first source.
+
+        Raises:
+            UsageError: there is none: the one place that was given is the target.
+        """
+        if not self.sources:
+            raise UsageError("Missing argument 'DST'. See `seqferry cp --help`.")
+        return self.sources[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,47 @@ class Selection:
             "links themselves, which a download with it makes again.",
         ),
     ] = "follow"
+    min_size: Annotated[
+        int | None,
+        typer.Option(
+            "--min-size",
+            envvar="SEQFERRY_MIN_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Only objects of this size or larger.",
+        ),
+    ] = None
+    max_size: Annotated[
+        int | None,
+        typer.Option(
+            "--max-size",
+            envvar="SEQFERRY_MAX_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Only objects of this size or smaller.",
+        ),
+    ] = None
+    newer_than: Annotated[
+        str | None,
+        typer.Option(
+            "--newer-than",
+            envvar="SEQFERRY_NEWER_THAN",
+            metavar="AGE",
+            help="Only objects changed since: an age as 7d or 12h, or a time as 2026-11-01.",
+        ),
+    ] = None
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            envvar="SEQFERRY_OLDER_THAN",
+            metavar="AGE",
+            help="Only objects not changed since: an age or a time, as for --newer-than.",
+        ),
+    ] = None
+    raw: Annotated[
+        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in SRC as they are, not as wildcards.")
+    ] = False
     empty_directories: Annotated[
         bool,
         typer.Option(
@@ -87,6 +141,26 @@ class Selection:
             help="Keep the empty folders of a local folder as empty objects with a last slash.",
         ),
     ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which names are copied. ``selecting`` makes rules and keys of it."""
+
+    PANEL: ClassVar = "Selection"
+
+    include: options.Include = None
+    exclude: options.Exclude = None
+    rules: options.Rules = None
+    files_from: Annotated[
+        str | None,
+        typer.Option(
+            "--files-from",
+            envvar="SEQFERRY_FILES_FROM",
+            metavar="FILE",
+            help="Only the objects named in FILE, one key below SRC on a line; - for standard input.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,27 @@ NoProgress = Annotated[
     typer.Option("--no-progress", envvar="SEQFERRY_NO_PROGRESS", help="No progress, only the summary."),
 ]
 
+Include = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--include",
+        envvar="SEQFERRY_INCLUDE",
+        metavar="PATTERN",
+        help="Copy what matches after all. The last of --include and --exclude that matches decides.",
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        envvar="SEQFERRY_EXCLUDE",
+        metavar="PATTERN",
+        help="Leave out what matches: *, ? and [...] against the key below SRC; * crosses slashes.",
+    ),
+]
+# On the command line --include and --exclude become values of this option, which keeps their order.
+Rules = Annotated[list[str] | None, typer.Option("--rule", envvar="SEQFERRY_RULE", metavar="RULE", hidden=True)]
+
 EndpointUrl = Annotated[
     str | None,
     typer.Option("--endpoint-url", envvar="SEQFERRY_ENDPOINT_URL", metavar="URL", help="S3 endpoint other than AWS."),

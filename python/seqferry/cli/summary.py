@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from seqferry.cli import display, text
 from seqferry.models import Evidence, FailureGroup, ObjectRecord, Status
-from seqferry.spec import why_streamed
+from seqferry.selection import matcher
+from seqferry.spec import selection_of, why_streamed
 
 KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""
@@ -101,7 +102,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     if status.totals.objects:
         out += _figures(result, status_command)
     elif status.state == "done":
-        out.append(f"  nothing is at {text.printable(status.spec.source.uri)}")
+        selects = matcher(selection_of(status.spec)) is not None
+        out.append(f"  nothing {'selected ' if selects else ''}is at {text.printable(status.spec.source.uri)}")
     for group in result.failures:
         out += ["", *_group(group, status_command)]
     return out

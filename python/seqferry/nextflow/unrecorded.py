@@ -76,6 +76,7 @@ class Known(NamedTuple):
     etag: str
     version_id: str | None = None
     refusal: tuple[str, str] | None = None
+    last_modified: float = 0.0
 
 
 class Transfer:

@@ -66,6 +66,9 @@ def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     rest = {name: one.default for name, one in parameters.items() if name not in ("source", "target")}
     of_http = {name: one.default for name, one in TransferRequest.model_fields.items()}
 
+    # Made of the group of names, and given as they are over HTTP.
+    assert rest.pop("rules") is None is of_http.pop("rules")
+    assert rest.pop("keys") is None is of_http.pop("keys")
     assert {name: rest[name] for name in rest if name not in ("below", "allow_local")} == of_groups
     assert of_http.pop("new") is False
     assert of_http.pop("operation") == OPERATION_TRANSFER

@@ -1,0 +1,98 @@
+"""What is selected on the command line: wildcards, rules, lists, sizes and several sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_process import Cli, Places
+
+KEYS = ["a.txt", "b.log", "c.bam", "d/a.txt", "d/b.log", "d/e/c.bam", "x[1].txt"]
+
+
+@pytest.mark.parametrize(
+    ("options", "arrived"),
+    [
+        (("--exclude", "*", "--include", "*.txt"), {"a.txt", "d/a.txt", "x[1].txt"}),
+        (("--include", "*.txt", "--exclude", "*"), set[str]()),
+        (("--exclude=*.log", "--exclude=d/e/*"), {"a.txt", "c.bam", "d/a.txt", "x[1].txt"}),
+        (("--min-size", "20"), {"d/a.txt", "d/b.log", "d/e/c.bam", "x[1].txt"}),
+        (("--older-than", "2000-01-01"), set[str]()),
+        (("--newer-than", "1d", "--max-size", "18"), {"a.txt", "b.log", "c.bam"}),
+    ],
+)
+def test_rules_sizes_and_ages_select(cli: Cli, places: Places, options: tuple[str, ...], arrived: set[str]) -> None:
+    places.fill(KEYS)
+
+    ran = cli.run("cp", *options, *places.uris)
+
+    assert ran.code == (0 if arrived else 4), ran.err
+    assert set(places.content()) == arrived
+
+
+def test_a_wildcard_selects_and_names_by_what_follows_its_folder(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+
+    ran = cli.run("cp", f"s3://{places.source}/run42/d/*.log", places.uris[1])
+
+    assert ran.code == 0, ran.err
+    assert set(places.content()) == {"b.log"}
+    assert cli.run("cp", f"s3://{places.source}/run42/x[1]*", places.uris[1]).code == 0
+    assert set(places.content()) == {"b.log", "x[1].txt"}
+    assert cli.run("cp", f"s3://{places.source}/run42/*.cram", places.uris[1]).code == 4
+
+
+def test_a_list_names_the_objects(cli: Cli, places: Places, tmp_path: Path) -> None:
+    places.fill(KEYS)
+    listed = tmp_path / "keys"
+    listed.write_text("a.txt\n\nd/e/c.bam\na.txt\n")
+
+    ran = cli.run("cp", "--files-from", str(listed), *places.uris)
+
+    assert ran.code == 0, ran.err
+    assert set(places.content()) == {"a.txt", "d/e/c.bam"}
+    listed.write_text("a.txt\ns3://elsewhere/b\n")
+    refused = cli.run("cp", "--files-from", str(listed), *places.uris)
+    assert refused.code == 2
+    assert "line 2" in refused.err
+
+
+def test_files_that_the_shell_has_named_go_together(cli: Cli, places: Places, tmp_path: Path) -> None:
+    for name in ("1.bam", "2.bam", "3.txt"):
+        (tmp_path / name).write_text(name)
+    paths = [str(tmp_path / name) for name in ("1.bam", "2.bam")]
+
+    ran = cli.run("cp", *paths, places.uris[1])
+
+    assert ran.code == 0, ran.err
+    assert places.content() == {"1.bam": b"1.bam", "2.bam": b"2.bam"}
+    quoted = cli.run("cp", str(tmp_path / "*.txt"), places.uris[1])
+    assert quoted.code == 0, quoted.err
+    assert set(places.content()) == {"1.bam", "2.bam", "3.txt"}
+    (tmp_path / "folder").mkdir()
+    assert cli.run("cp", *paths, str(tmp_path / "folder"), places.uris[1]).code == 2
+    assert cli.run("cp", paths[0], f"{places.uris[0]}a.txt", places.uris[1]).code == 2
+
+
+def test_sync_removes_nothing_that_it_does_not_select(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+    for name in ("extra.log", "extra.txt"):
+        places.s3.put_object(Bucket=places.target, Key=f"archive/{name}", Body=b"old")
+
+    ran = cli.run("sync", "--delete", "--exclude", "*.log", *places.uris)
+
+    assert ran.code == 0, ran.err
+    assert set(places.content()) == {"a.txt", "c.bam", "d/a.txt", "d/e/c.bam", "x[1].txt", "extra.log"}
+
+
+def test_the_same_selection_goes_on_with_the_unfinished_transfer(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+    command = ("cp", "--newer-than", "7d", "--exclude", "*.log", *places.uris)
+    submitted = cli.run(*command, "--detach")
+    assert submitted.code == 0, submitted.err
+
+    ran = cli.run(*command, "--json")
+
+    assert ran.code == 0, ran.err
+    assert {event["id"] for event in ran.events if "id" in event} == {submitted.out.strip()}
+    assert set(places.content()) == {"a.txt", "c.bam", "d/a.txt", "d/e/c.bam", "x[1].txt"}

@@ -1,0 +1,114 @@
+"""Which objects a selection takes: the cases in which the AWS CLI, s5cmd and rclone were watched."""
+
+from __future__ import annotations
+
+import pytest
+
+from seqferry.errors import UsageError
+from seqferry.selection import Selection, check, matcher, moment
+
+KEYS = {
+    "a": "a.txt",
+    "A": "A.TXT",
+    "b": "b.log",
+    "c": "c.bam",
+    "h": ".hid",
+    "s": "sp ace.txt",
+    "1": "x1.txt",
+    "]": "x[1].txt",
+    "k": "a.txt.bak",
+    "D": "d/a.txt",
+    "B": "d/b.log",
+    "E": "d/e/a.txt",
+    "C": "d/e/c.bam",
+    "T": "d/tmp/a.txt",
+    "F": "dd/a.txt",
+    "P": "tmp/a.txt",
+}
+ALL = "".join(KEYS)
+
+
+def _taken(selection: Selection) -> str:
+    test = matcher(selection)
+    return "".join(name for name, key in KEYS.items() if test is None or test(f"run/{key}", 1, 0.0))
+
+
+def _without(left_out: str) -> str:
+    return "".join(name for name in ALL if name not in left_out)
+
+
+@pytest.mark.parametrize(
+    ("rules", "left_out"),
+    [
+        (("- *.txt",), "as1]DETFP"),
+        (("+ *.txt",), ""),
+        (("- *", "+ *.txt"), "bcAhBCk"),
+        (("+ *.txt", "- *"), ALL),
+        (("- *", "+ *.txt", "- d/*"), _without("as1]FP")),
+        (("- d/*", "+ d/a.txt"), "BECT"),
+        (("- a.txt",), "a"),
+        (("- /a.txt",), ""),
+        (("- d",), ""),
+        (("- d/",), ""),
+        (("- d/*",), "DBECT"),
+        (("- d/**",), "DBECT"),
+        (("- */a.txt",), "DETFP"),
+        (("- **/a.txt",), "DETFP"),
+        (("- tmp/*",), "P"),
+        (("- ?.txt",), "a"),
+        (("- x[1].txt",), "1"),
+        (("- x[[]1].txt",), "]"),
+        (("- {a.txt,b.log}",), ""),
+        (("- *.TXT",), "A"),
+        (("- .*",), "h"),
+    ],
+)
+def test_rules_leave_out_what_the_aws_cli_leaves_out(rules: tuple[str, ...], left_out: str) -> None:
+    assert _taken(Selection(rules=rules, strip="run/")) == _without(left_out)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_path", "taken"),
+    [
+        ("run/*.txt", False, "as1]DETFP"),
+        ("run/d*", False, "DBECTF"),
+        ("run/?.txt", False, "a"),
+        ("run/x[1].txt", False, "]"),
+        ("run/*.txt", True, "as1]"),
+        ("run/**/a.txt", True, "aDETFP"),
+        ("run/d/**", True, "DBECT"),
+        ("run/*/?.log", True, "B"),
+    ],
+)
+def test_a_wildcard_crosses_slashes_in_keys_and_not_in_paths(pattern: str, is_path: bool, taken: str) -> None:
+    assert _taken(Selection(pattern=pattern, is_path=is_path)) == taken
+
+
+def test_sizes_and_ages_count_from_the_submission() -> None:
+    day = 86_400.0
+    test = matcher(Selection(min_size=10, max_size=20, newer_than="7d", older_than="1970-01-15", as_of=14 * day))
+
+    assert test is not None
+    assert [test("key", size, 10 * day) for size in (9, 10, 20, 21)] == [False, True, True, False]
+    assert [test("key", 15, at * day) for at in (6.9, 7.1, 13.9, 14.1)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("90s", 910.0), ("2m", 880.0), ("1970-01-01T00:10:00Z", 600.0), ("1970-01-02", 86_400.0)]
+)
+def test_an_age_is_a_span_or_a_time(written: str, seconds: float) -> None:
+    assert moment(written, 1000.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("selection", "named"),
+    [
+        (Selection(rules=("*.txt",)), "*.txt"),
+        (Selection(min_size=2, max_size=1), "--min-size"),
+        (Selection(newer_than="soon"), "--newer-than: 'soon'"),
+    ],
+)
+def test_a_selection_that_makes_no_sense_is_refused_by_name(selection: Selection, named: str) -> None:
+    with pytest.raises(UsageError) as why:
+        check(selection)
+    assert named in str(why.value)
