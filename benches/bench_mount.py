@@ -127,13 +127,13 @@ def _print_table(figures: Sequence[Figure]) -> None:
         blocks.setdefault(figure.group, []).append(figure)
     for group, found in blocks.items():
         names = [f"{figure.name}{f', {figure.unit}' if figure.unit else ''}" for figure in found]
-        widths = [max(len(name), 16) for name in names]
-        print(
-            f"\n{group}\n{'':22}" + "".join(f"{name:>{width + 2}}" for name, width in zip(names, widths, strict=True))
-        )
-        for series in found[0].series:
-            values = [spread(figure.series[series]) if series in figure.series else "" for figure in found]
-            print(f"{series:22}" + "".join(f"{v:>{width + 2}}" for v, width in zip(values, widths, strict=True)))
+        rows = [[series, *(spread(one.series.get(series, [0])) for one in found)] for series in found[0].series]
+        lines = [["", *names], *rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(found) + 1)]
+        print(f"\n{group}")
+        for first, *values in lines:
+            cells = [f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)]
+            print("  ".join([f"{first:{widths[0]}}", *cells]))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

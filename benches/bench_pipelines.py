@@ -8,12 +8,14 @@ a command fetches is compared with what was stored, after the measured time.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import random
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import zipfile
@@ -37,6 +39,7 @@ from support.run import MissingToolError, Run, find_tool  # noqa: E402
 
 FOLDER = "plugin, folder"
 GLOB = "plugin, glob"
+TAR = "one tar, unpack"
 MOUNT = "mount, cp -r"
 PEERS = ("AWS CLI", "s5cmd")
 _STAMP = re.compile(r"^(\w{3}-\d\d \d\d:\d\d:\d\d\.\d{3}) .*(foreign file|Submitted process)", re.MULTILINE)
@@ -111,6 +114,13 @@ def _fill(server: servers.S3Server, bucket: str, options: argparse.Namespace) ->
     client = server.client(server.user)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: client.put_object(Bucket=bucket, Key=f"in/{name}", Body=content[name]), content))
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, body in content.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(body)
+            archive.addfile(member, io.BytesIO(body))
+    client.put_object(Bucket=bucket, Key="in.tar", Body=packed.getvalue())
     return content
 
 
@@ -153,6 +163,7 @@ def _methods(
 
     quiet = ("s3", "cp", "--only-show-errors", "--recursive", uri)
     methods["seqferry aws"] = command(seqferry(), "aws", *quiet)
+    methods[TAR] = command(seqferry(), "unpack", "--quiet", "--state-dir", scratch / "state", f"{uri}.tar")
     if missing_tool := missing_fuse():
         left_out.append(missing_tool)
     else:

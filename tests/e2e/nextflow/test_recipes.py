@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from example_pipeline import EXAMPLE, EXPECTED, SAMPLES, published, upload
+from example_pipeline import EXAMPLE, EXPECTED, SAMPLES, published, rows, upload
 from nextflow_process import Nextflow
 
 from support.mounts import Mounter
@@ -42,3 +44,24 @@ def test_a_mounted_reference_is_read_as_plain_files_and_resumes_after_a_remount(
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("Cached process") == SAMPLES + 1
+
+
+def test_each_task_unpacks_its_members_of_one_tar(
+    newest: Nextflow, data: Path, versitygw: S3Server, make_bucket: Callable[..., str], tmp_path: Path
+) -> None:
+    bucket = make_bucket(versitygw)
+    with tarfile.open(tmp_path / "reads.tar", "w") as archive:
+        archive.add(data / "reads", arcname="reads")
+    versitygw.client(versitygw.user).upload_file(str(tmp_path / "reads.tar"), bucket, "reads.tar")
+    names = [f"sample{number}" for number in range(SAMPLES)]
+    arguments = ["--reads", f"s3://{bucket}/reads.tar", "--samples", ",".join(names), "--seqferry", seqferry()]
+    arguments += ["--results", tmp_path / "results"]
+
+    began = time.monotonic()
+    done = newest.run("run", EXAMPLE / "tar.nf", *arguments, cwd=tmp_path, environment=versitygw.environment())
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(f"from a tar: {time.monotonic() - began:.1f} s")
+    assert rows((tmp_path / "results" / "all samples.tsv").read_text()) == [row[:3] for row in EXPECTED]
+    unpacked = sorted(path.name for path in tmp_path.glob("work/*/*/reads/*"))
+    assert unpacked == [row[0] for row in EXPECTED], "each task has unpacked its own members"
