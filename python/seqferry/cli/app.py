@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import errors, exits, groups, selecting
+from seqferry.cli import errors, exits, fingers, groups, selecting
 from seqferry.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ Every transfer is recorded before it starts and can be resumed after anything: C
 
 _EPILOG = (
     "Exit codes: 0 all objects verified; 1 some failed; 2 usage; 3 verification mismatch; 4 nothing matched; "
-    "130 interrupted, resumable."
+    "130 interrupted, resumable. Words of the AWS CLI, s5cmd and rclone are understood: docs/coming-from.md."
 )
 
 _COMMANDS: Final = {
@@ -174,6 +174,7 @@ def run(arguments: list[str] | None = None) -> int:
     errors.open_closed()
     try:
         try:
+            given = fingers.translated(given)
             result: Any = application(given)(given, prog_name="seqferry", standalone_mode=False)
         finally:
             errors.flush()

@@ -1,0 +1,40 @@
+"""Words of other tools: each documented, and none of ours changed by being translated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translated
+from seqferry.errors import UsageError
+
+PAGE = (Path(__file__).parents[3] / "docs/coming-from.md").read_text()
+
+
+@pytest.mark.parametrize("word", [*OPTIONS, *ANSWERS, *VERBS])
+def test_each_word_is_documented(word: str) -> None:
+    assert f"`{word}" in PAGE or f" {word}`" in PAGE
+
+
+@pytest.mark.parametrize("option", sorted(ANSWERS))
+def test_what_has_no_equal_is_answered_by_name(option: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{option}: "):
+        translated(["sync", option, "a", "b"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--version"],
+        ["cp", "--", "-r", "x"],
+        ["cp", "--part-size", "64MiB", "a", "b"],
+        ["status", "--json"],
+        ["aws", "s3", "cp", "--recursive", "a", "b"],
+        ["s5cmd", "cp", "-n", "a", "b"],
+        ["--unknown", "cp", "a", "b"],
+    ],
+)
+def test_our_own_words_stay(arguments: list[str]) -> None:
+    assert translated(arguments) == arguments
