@@ -81,7 +81,9 @@ def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> typ
             super().__init__(name, **settings)
 
         def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-            return super().parse_args(ctx, selecting.in_order(args))
+            # `unpack` has options of these names too, whose order does not count.
+            is_ordered = any("--rule" in parameter.opts for parameter in self.params)
+            return super().parse_args(ctx, selecting.in_order(args) if is_ordered else args)
 
         def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
             panels: dict[str, list[tuple[str, str]]] = {}

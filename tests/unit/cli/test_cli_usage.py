@@ -41,6 +41,7 @@ from seqferry.errors import SeqferryError, StorageError
         (("cp", "s3://a/", "s3://b/", "--endpoint-url", "nowhere"), "nowhere"),
         (("ls", "bucket"), "bucket"),
         (("status", "--watch"), "--watch"),
+        (("unpack", "--include", "reads/*", "--exclude", "*.bai", "./x.tar"), "DST"),
         (("fly",), "fly"),
     ],
 )
