@@ -494,7 +494,10 @@ impl Shared {
         let queue = if seen_before { Queue::Main } else { Queue::Small };
         let filled = self.files.with(&self.folder, object, true, |files| files.fill(block, bytes, crc, queue));
         match filled {
-            Ok(Some(())) => Fill::Stored,
+            Ok(Some(())) => {
+                self.usage.written(needed);
+                Fill::Stored
+            }
             Ok(None) => {
                 self.usage.release(needed);
                 Fill::Busy

@@ -36,6 +36,8 @@ pub(super) struct Usage {
 struct Grant {
     /// Reserved and not spent yet.
     left: u64,
+    /// Spent on blocks that are being written: a look at all files may not have seen them.
+    writing: u64,
     /// The file that states the last grant, made with the first one.
     stated: Option<(PathBuf, File)>,
 }
@@ -107,7 +109,7 @@ impl Usage {
                 if granted > room {
                     return Ok(None);
                 }
-                self.state(grant, grant.left + granted)?;
+                self.state(grant, grant.left + grant.writing + granted)?;
                 self.write(used + granted)?;
                 grant.left += granted;
                 Ok(Some(used + granted))
@@ -116,6 +118,7 @@ impl Usage {
             scarce = limits.is_scarce(used, free.saturating_sub(wanted));
         }
         grant.left -= bytes;
+        grant.writing += bytes;
         Ok(Room::Granted { scarce })
     }
 
@@ -135,7 +138,14 @@ impl Usage {
 
     /// Give back bytes that were reserved and not written.
     pub(super) fn release(&self, bytes: u64) {
+        self.written(bytes);
         lock(&self.grant).left += bytes;
+    }
+
+    /// Reserved bytes are on the disk.
+    pub(super) fn written(&self, bytes: u64) {
+        let mut grant = lock(&self.grant);
+        grant.writing = grant.writing.saturating_sub(bytes);
     }
 
     /// The counter, and the grants of living processes, as they are at one moment. Files of dead processes are removed.

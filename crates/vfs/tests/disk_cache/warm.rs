@@ -72,6 +72,6 @@ async fn a_cache_without_room_ends_it_with_a_report() {
     let report = run(&cache, &source, "").await;
 
     assert!(report.no_room && report.failed == 1, "{report:?}");
-    assert!(report.fetched > 4 << 20 && report.fetched < 8 << 20);
+    assert!(report.fetched > 4 << 20 && report.fetched < 8 << 20, "{report:?}");
     assert!(report.failures[0].1.contains("no room"), "{report:?}");
 }
