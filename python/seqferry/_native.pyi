@@ -420,8 +420,18 @@ class Engine:
         """Nanoseconds by the clock of leases, which goes on while the machine is suspended."""
     def lease(self, until: int, epoch: int) -> None:
         """Jobs of this epoch may write until then. A new epoch shuts out all that are not admitted to it."""
-    def start(self, policy: CopyPolicy, items: list[CopyItem], *, epoch: int | None = None) -> Job:
-        """Start a job. With an ``epoch`` it writes only within the lease, and waits for it; else at any time."""
+    def start(
+        self,
+        policy: CopyPolicy,
+        items: list[CopyItem],
+        *,
+        epoch: int | None = None,
+        cache: tuple[DiskCache, str] | None = None,
+    ) -> Job:
+        """Start a job. With an ``epoch`` it writes only within the lease, and waits for it; else at any time.
+
+        With a ``cache`` the source is read through it; the text is the name of the source's endpoint in the cache.
+        """
     def start_members(
         self, policy: CopyPolicy, archive: str, items: list[CopyItem], *, epoch: int | None = None
     ) -> Job:
@@ -448,8 +458,11 @@ def equal_as_listed(source: tuple[int, str], target: tuple[int, str]) -> str | N
 class DiskCache:
     """A disk cache of blocks, for looking at it and filling it. A place is endpoint, bucket and start of the keys."""
 
-    def __new__(cls, path: str, *, max_size: int | None = None) -> DiskCache:
-        """Open or make a cache; raises OSError with why the folder cannot be used."""
+    def __new__(cls, path: str, *, max_size: int | None = None, makes_room: bool = False) -> DiskCache:
+        """Open or make a cache; raises OSError with why the folder cannot be used.
+
+        With ``makes_room`` a thread of its own keeps it within its size, for as long as this value lives.
+        """
 
     def list(
         self, place: tuple[str, str, str] | None
@@ -487,6 +500,24 @@ class CacheWarming:
         """End at once."""
 
 @final
+class NameAudit:
+    """What a walk over everything has found; ``named`` are hidden keys, each with the reason."""
+
+    directories: int
+    files: int
+    links: int
+    bytes: int
+    hidden: int
+    named: list[tuple[str, str]]
+
+def audit_names(endpoint: Endpoint, *, endpoint_name: str, bucket: str, prefix: str, most: int) -> NameAudit:
+    """Walk over everything that a mount would show, naming up to ``most`` keys that it would hide. Linux only.
+
+    Raises:
+        OSError: with one sentence for the user.
+    """
+
+@final
 class Mount:
     """A bucket mounted by this process. Linux only. It is served until it is unmounted or this object is dropped."""
 
@@ -507,6 +538,8 @@ class Mount:
         archive: str | None,
         cache: str | None,
         max_cache_size: int | None,
+        pin: bool,
+        manifest: str | None,
         allow_other: bool,
         allow_non_empty: bool,
         uid: int,
@@ -523,7 +556,9 @@ class Mount:
             archive: key of a tar archive whose members are the root, where there is such an object.
             lifetime: seconds for which listings are believed; None: for good.
             freshness: ``ttl`` | ``open`` | ``frozen``.
-            cache: a folder on a local disk that keeps blocks beyond this process.
+            cache: a folder on a local disk that keeps blocks and names beyond this process.
+            pin: keep what is read in the cache.
+            manifest: a file that fixes names, sizes and versions.
 
         Raises:
             OSError: with one sentence for the user; nothing is left mounted.

@@ -147,6 +147,7 @@ class Settings:
         max_requests: S3 requests in flight.
         memory: bytes of buffers.
         max_bandwidth: bytes per second that pass through this process.
+        cache: a folder that keeps blocks of what was downloaded, up to ``max_cache_size`` bytes; absolute.
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         trusted_proxies: addresses and networks whose word on the address of a client counts.
@@ -158,6 +159,8 @@ class Settings:
     max_requests: int = MAX_REQUESTS
     memory: int = field(default_factory=default_memory)
     max_bandwidth: Bandwidth = Bandwidth()
+    cache: Path | None = None
+    max_cache_size: int | None = None
     token: str | None = field(default=None, repr=False)
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
@@ -232,6 +235,8 @@ class Settings:
             max_requests=value("max_requests", _count, MAX_REQUESTS),
             memory=value("memory", parse_size, default_memory()),
             max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
+            cache=value("cache", _folder, None),
+            max_cache_size=value("max_cache_size", parse_size, None),
             token=value("token", str, None),
             **_from_file(env),
         )
@@ -309,6 +314,10 @@ def _is_absent(path: Path) -> bool:
     except OSError:
         return False  # reading it fails alike, and says why
     return False
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser().absolute()
 
 
 def _count(text: str) -> int:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import resource
+import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from seqferry import _native, access, endpoints
@@ -29,6 +31,7 @@ __all__ = [
     "Job",
     "ObjectInfo",
     "Progress",
+    "audit_names",
     "cached_place",
     "disk_cache",
     "equal_as_listed",
@@ -130,9 +133,14 @@ class Engine:
     """One per process: one runtime and one request budget, shared by all jobs."""
 
     def __init__(
-        self, *, max_requests: int = 10_000, memory: int = 256 * 1024 * 1024, max_bandwidth: int | None = None
+        self,
+        *,
+        max_requests: int = 10_000,
+        memory: int = 256 * 1024 * 1024,
+        max_bandwidth: int | None = None,
+        cache: tuple[Path, int | None] | None = None,
     ) -> None:
-        """Args: requests in flight, bytes of buffers, bytes per second (None: no limit).
+        """Args: requests in flight, bytes of buffers, bytes per second (None: no limit), disk cache and its size.
 
         Raises this process's limit of open files as far as it may, and makes do with fewer requests where that is not
         enough: each request in flight holds a connection.
@@ -145,13 +153,55 @@ class Engine:
                 max_requests,
             )
         self._native = _native.Engine(max_requests=allowed, memory=memory, max_bandwidth=max_bandwidth)
+        self._cache_settings = cache
+        self._cache: DiskCache | None = None
+        self._cache_lock = threading.Lock()
 
     @classmethod
     def of(cls, settings: Settings) -> Engine:
         """With the limits that the settings have now."""
         return cls(
-            max_requests=settings.max_requests, memory=settings.memory, max_bandwidth=settings.max_bandwidth.now()
+            max_requests=settings.max_requests,
+            memory=settings.memory,
+            max_bandwidth=settings.max_bandwidth.now(),
+            cache=None if settings.cache is None else (settings.cache, settings.max_cache_size),
         )
+
+    def open_cache(self) -> DiskCache | None:
+        """Open the disk cache of the settings, if they name one, before it is used.
+
+        Raises:
+            ConfigError: the folder cannot be used.
+        """
+        if self._cache_settings is None:
+            return None
+        folder, max_size = self._cache_settings
+        with self._cache_lock:
+            if self._cache is None:
+                self._cache = disk_cache(str(folder), max_size=max_size, makes_room=True)
+            return self._cache
+
+    def _cache_of(self, spec: TransferSpec) -> tuple[DiskCache, str] | None:
+        """The cache that a transfer reads through, and the name of its source there.
+
+        Only for downloads: what stays inside the storage is not read here. With ``--verify content`` every byte comes
+        from the storage.
+        """
+        if (
+            self._cache_settings is None
+            or not isinstance(spec.source, S3Location)
+            or not isinstance(spec.target, LocalFolder)
+            or spec.verify == "content"
+        ):
+            return None
+        try:
+            found = self.open_cache()
+        except ConfigError as error:
+            # A cache makes transfers faster; without it they go on.
+            log.warning("%s The transfer goes on without it.", error.message)
+            self._cache_settings = None
+            return None
+        return None if found is None else (found, cached_place(spec.source)[0])
 
     def limit_bandwidth(self, bytes_per_second: int | None) -> None:
         """From now on; None lifts the limit."""
@@ -247,7 +297,7 @@ class Engine:
         """Start copying ``items`` as ``spec`` asks. See ``_native`` for the other arguments."""
         with _translated():
             policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
-            return self._native.start(policy, list(items), epoch=epoch)
+            return self._native.start(policy, list(items), epoch=epoch, cache=self._cache_of(spec))
 
     def start_members(
         self,
@@ -303,14 +353,14 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
     )
 
 
-def disk_cache(path: str, *, max_size: int | None = None) -> DiskCache:
-    """Open or make a disk cache.
+def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = False) -> DiskCache:
+    """Open or make a disk cache. With ``makes_room`` a thread keeps it within its size.
 
     Raises:
         ConfigError: the folder cannot be used.
     """
     try:
-        return DiskCache(path, max_size=max_size)
+        return DiskCache(path, max_size=max_size, makes_room=makes_room)
     except OSError as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from None
 
@@ -333,6 +383,20 @@ def has_warmed(warming: _native.CacheWarming, seconds: float) -> bool:
     """
     with _translated():
         return warming.wait(seconds)
+
+
+def audit_names(place: S3Location, prefix: str, *, most: int) -> _native.NameAudit:
+    """Walk over everything that a mount of this prefix would show, and name up to ``most`` keys that it would hide.
+
+    Raises:
+        ConfigError: the bucket cannot be listed.
+    """
+    try:
+        return _native.audit_names(
+            _endpoint(place), endpoint_name=endpoints.of(place) or "aws", bucket=place.bucket, prefix=prefix, most=most
+        )
+    except OSError as error:
+        raise ConfigError(f"{error}".rstrip(".") + ".") from None
 
 
 def mount(spec: MountSpec) -> _native.Mount:
@@ -358,6 +422,8 @@ def mount(spec: MountSpec) -> _native.Mount:
             max_bandwidth=spec.max_bandwidth,
             cache=None if spec.cache is None else str(spec.cache),
             max_cache_size=spec.max_cache_size,
+            pin=spec.pin,
+            manifest=None if spec.manifest is None else str(spec.manifest),
             allow_other=spec.allow_other,
             allow_non_empty=spec.allow_non_empty,
             uid=spec.uid,

@@ -40,7 +40,9 @@ class MountSpec:
         directory: absolute.
         lifetime: seconds for which listings are believed; None: for good.
         memory: bytes for blocks; max_bandwidth: bytes per second, None for no limit.
-        cache: a folder that keeps blocks beyond the process, up to ``max_cache_size`` bytes; None for no limit.
+        cache: a folder that keeps blocks and names beyond the process, up to ``max_cache_size`` bytes; None for no
+            limit. With ``pin`` other objects never push out what this mount reads.
+        manifest: a file that fixes names, sizes and versions.
     """
 
     place: S3Location
@@ -52,6 +54,8 @@ class MountSpec:
     max_bandwidth: int | None = None
     cache: Path | None = None
     max_cache_size: int | None = None
+    pin: bool = False
+    manifest: Path | None = None
     allow_other: bool = False
     allow_non_empty: bool = False
     uid: int = field(default_factory=os.geteuid)

@@ -199,6 +199,10 @@ impl ObjectRead for LeasedStore {
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
         self.store.get_tags(object).await
     }
+
+    fn forget(&self, source: &PinnedObject) {
+        self.store.forget(source);
+    }
 }
 
 #[async_trait]

@@ -285,6 +285,12 @@ impl Endpoint {
         Arc::ptr_eq(&self.quirks, &other.quirks)
     }
 
+    /// The same service, asked through another store over it.
+    #[must_use]
+    pub fn over(self, layer: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>) -> Self {
+        Self { store: layer(self.store), ..self }
+    }
+
     /// What tells it from others for as long as the process runs.
     fn id(&self) -> u64 {
         self.quirks.id.0

@@ -9,6 +9,8 @@ mod door;
 mod interrupt;
 #[cfg(target_os = "linux")]
 mod log;
+#[cfg(target_os = "linux")]
+mod names;
 mod options;
 #[cfg(target_os = "linux")]
 mod service;
@@ -17,6 +19,6 @@ mod session;
 
 pub use options::{MountError, MountOptions};
 #[cfg(target_os = "linux")]
-pub use service::{BucketMount, MountedBucket};
+pub use service::{BucketMount, MountedBucket, audit};
 #[cfg(target_os = "linux")]
 pub use session::{Mounted, start};

@@ -35,6 +35,11 @@ impl Log {
     }
 }
 
+/// Write a line that comes once.
+pub(crate) fn note(text: &str) {
+    write_line(text);
+}
+
 fn write_line(text: &str) {
     use std::io::Write as _;
     // A log that cannot be written cannot be reported.

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use seqferry_client::{ClientPool, EndpointSpec, RequestError, RetryPolicy};
 use seqferry_store::{Budget, BudgetLimits, ErrorClass, ListRequest, StoreError};
-use seqferry_vfs::disk_cache::{CacheTier, DiskCache, Limits, TierOptions};
+use seqferry_vfs::disk_cache::{CacheTier, DiskCache, Limits, Prefix, TierOptions};
 use seqferry_vfs::tar::{TarFolders, TarOptions};
 use seqferry_vfs::{
-    Archives, BlockTier, ClientSource, FileSystem, Freshness, ObjectVersion, Pool, Reader, Source, Tree, TreeOptions,
-    VersionPin,
+    Archives, AuditReport, BlockTier, ClientSource, FileSystem, Freshness, Manifest, ManifestSource, ObjectVersion,
+    Pool, Reader, Source, Tree, TreeOptions, VersionPin,
 };
 use tokio::runtime::{Builder, Runtime};
 
+use crate::log::note;
+use crate::names::{NameTable, attend};
 use crate::options::{MountError, MountOptions};
 use crate::session::{Mounted, start};
 
@@ -44,8 +46,12 @@ pub struct BucketMount {
     pub memory: u64,
     /// Key of a tar archive that may be meant: where there is such an object, its members are the root.
     pub archive: Option<String>,
-    /// A folder that keeps blocks beyond this process, and its bounds.
+    /// A file that fixes names, sizes and versions: nothing is listed.
+    pub manifest: Option<PathBuf>,
+    /// A folder that keeps blocks and names beyond this process, and its bounds.
     pub cache: Option<(PathBuf, Limits)>,
+    /// Keep what is read in the cache: other objects never push it out.
+    pub pin: bool,
     /// Requests in flight at most.
     pub max_requests: usize,
     /// Bytes per second at most.
@@ -59,6 +65,7 @@ pub struct BucketMount {
 pub struct MountedBucket {
     mounted: Mounted,
     files: Arc<FileSystem>,
+    names: Option<Arc<NameTable>>,
     runtime: Option<Runtime>,
 }
 
@@ -75,30 +82,78 @@ impl BucketMount {
         let limits =
             BudgetLimits { max_requests: self.max_requests, memory: self.memory, max_bandwidth: self.max_bandwidth };
         let clients = ClientPool::new(Budget::new(limits));
+        let manifest = self.manifest.as_deref().map(|path| Manifest::read(path, &self.tree.prefix));
+        let manifest = manifest.transpose().map_err(|error| MountError(error.to_string()))?;
         let asked = runtime.block_on(async {
-            let asking = clients.client(&self.endpoint, RetryPolicy::impatient()).await;
-            let request = ListRequest {
-                bucket: self.tree.bucket.clone(),
-                prefix: self.tree.prefix.clone(),
-                max_keys: Some(1),
-                ..ListRequest::default()
-            };
-            asking.list_page(&request).await?;
+            if manifest.is_none() {
+                check_bucket(&clients, &self.endpoint, &self.tree).await?;
+            }
             let demand = clients.interactive_client(&self.endpoint, RETRIES).await;
             Ok((demand, clients.client(&self.endpoint, RETRIES).await))
         });
         let (demand, ahead) = asked.map_err(|error: RequestError| cannot_list(error))?;
-        let source: Arc<dyn Source> = Arc::new(ClientSource::new(demand, ahead, self.endpoint_name));
+        let mut source: Arc<dyn Source> = Arc::new(ClientSource::new(demand, ahead, self.endpoint_name.clone()));
+        let has_manifest = manifest.is_some();
+        if let Some(manifest) = manifest {
+            source = Arc::new(ManifestSource::new(manifest, source));
+        }
         let cache = tier.as_ref().map(|tier| Arc::clone(tier.cache()));
         let reader =
             Reader::new(Arc::clone(&source), Pool::new(self.memory), tier.map(|tier| tier as Arc<dyn BlockTier>));
-        let folders = TarFolders::new(Arc::clone(&reader), Arc::clone(&source), cache, TarOptions::default());
+        let folders = TarFolders::new(Arc::clone(&reader), Arc::clone(&source), cache.clone(), TarOptions::default());
         let archives = runtime.block_on(archives(folders, &source, &self.tree.bucket, self.archive.as_deref()))?;
+        let (bucket, prefix) = (self.tree.bucket.clone(), self.tree.prefix.clone());
+        let place = Prefix { endpoint: self.endpoint_name, bucket, prefix };
         let tree = Tree::new(source, self.tree);
+        let names = cache.as_ref().filter(|_| !has_manifest).map(|cache| {
+            let _inside = runtime.enter();
+            Arc::new(NameTable::open(Arc::clone(&tree), cache.table_of_names(&place)))
+        });
         let files = FileSystem::with_archives(tree, reader, self.freshness, Some(archives));
         let mounted = start(Arc::clone(&files), &self.options, runtime.handle())?;
-        Ok(MountedBucket { mounted, files, runtime: Some(runtime) })
+        if let Some(cache) = cache {
+            if self.pin
+                && let Err(error) = cache.pin(place)
+            {
+                note(&format!("cannot pin in the cache {}: {error}; objects go as others do", cache.path().display()));
+            }
+            attend(runtime.handle(), cache, names.clone());
+        }
+        Ok(MountedBucket { mounted, files, names, runtime: Some(runtime) })
     }
+}
+
+/// Whether the bucket is there and may be listed.
+async fn check_bucket(clients: &ClientPool, endpoint: &EndpointSpec, tree: &TreeOptions) -> Result<(), RequestError> {
+    let asking = clients.client(endpoint, RetryPolicy::impatient()).await;
+    let (bucket, prefix) = (tree.bucket.clone(), tree.prefix.clone());
+    let request = ListRequest { bucket, prefix, max_keys: Some(1), ..ListRequest::default() };
+    asking.list_page(&request).await.map(drop)
+}
+
+/// Walk over everything that a mount would show, and name up to `most` keys that it would hide.
+///
+/// # Errors
+/// When the bucket cannot be listed.
+pub fn audit(
+    endpoint: &EndpointSpec,
+    endpoint_name: String,
+    tree: TreeOptions,
+    most: usize,
+) -> Result<AuditReport, MountError> {
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.enable_all().worker_threads(THREADS).build();
+    let runtime = runtime.map_err(|error| MountError(format!("the threads cannot be started: {error}")))?;
+    let clients = ClientPool::new(Budget::new(BudgetLimits::default()));
+    let audited = runtime.block_on(async {
+        check_bucket(&clients, endpoint, &tree).await.map_err(cannot_list)?;
+        let client = clients.client(endpoint, RetryPolicy::default()).await;
+        let source = Arc::new(ClientSource::new(client.clone(), client, endpoint_name));
+        let tree = Tree::new(source, TreeOptions { lifetime: None, ..tree });
+        tree.audit(most).await.map_err(|error| MountError(error.to_string()))
+    });
+    runtime.shutdown_background();
+    audited
 }
 
 /// Archives as folders; the one that was named, if it is there, as the root.
@@ -146,7 +201,11 @@ fn sentence(error: &StoreError) -> String {
 impl MountedBucket {
     /// Wait until the folder is unmounted, at most so long. True when it is.
     pub fn wait(&mut self, limit: Duration) -> bool {
-        self.mounted.wait(limit)
+        let has_ended = self.mounted.wait(limit);
+        if has_ended && let Some(names) = self.names.take() {
+            names.save();
+        }
+        has_ended
     }
 
     /// Unmount the folder; where it is in use, its session ends with the last open file.
@@ -166,8 +225,52 @@ impl MountedBucket {
 impl Drop for MountedBucket {
     /// Requests under way have lost their callers: their end is not waited for.
     fn drop(&mut self) {
+        if let Some(names) = self.names.take() {
+            names.save();
+        }
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
+    use seqferry_store::fault::{Fault, FaultStore, Rule};
+    use seqferry_store::prelude::*;
+    use seqferry_store::{Attributes, MemoryStore};
+    use tokio::time::Instant;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_of_a_minute_delays_a_read_and_does_not_fail_it() {
+        let memory = MemoryStore::new(1);
+        memory.create_bucket("b");
+        let store = Arc::new(FaultStore::new(Arc::new(memory)));
+        store.put("b", "k", Bytes::from_static(b"bytes"), &Attributes::default()).await.unwrap();
+        let endpoint = Endpoint::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
+        let budget = Budget::new(BudgetLimits::default());
+        let metrics = Arc::new(RequestMetrics::default());
+        let client = RetryingClient::new(endpoint, budget, RETRIES, CancellationToken::new(), metrics);
+        let source: Arc<dyn Source> = Arc::new(ClientSource::new(client.clone(), client, "memory".to_owned()));
+        let tree = Tree::new(Arc::clone(&source), TreeOptions::bucket("b"));
+        let files = FileSystem::new(tree, Reader::new(source, Pool::new(0), None), Freshness::Ttl);
+        let found = files.lookup(seqferry_vfs::ROOT, "k").await.unwrap().attributes.unwrap();
+
+        store.rule(Rule::always("GetObject", Fault::Fail("ServiceUnavailable", 503)));
+        let began = Instant::now();
+        let healing = Arc::clone(&store);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            healing.heal();
+        });
+        let handle = files.open(found.inode).await.unwrap();
+
+        assert_eq!(files.read(handle, 0, 100).await.unwrap().to_bytes(), "bytes");
+        assert!(began.elapsed() >= Duration::from_mins(1));
     }
 }

@@ -29,6 +29,12 @@ const THREADS: usize = 2;
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct DiskCache(Arc<disk_cache::DiskCache>);
 
+impl DiskCache {
+    pub(crate) fn shared(&self) -> Arc<disk_cache::DiskCache> {
+        Arc::clone(&self.0)
+    }
+}
+
 fn prefix(facts: Option<PrefixFacts>) -> Option<Prefix> {
     facts.map(|(endpoint, bucket, prefix)| Prefix { endpoint, bucket, prefix })
 }
@@ -40,11 +46,12 @@ fn failed(error: impl std::fmt::Display) -> PyErr {
 #[pymethods]
 impl DiskCache {
     #[new]
-    #[pyo3(signature = (path, *, max_size=None))]
-    fn new(py: Python<'_>, path: String, max_size: Option<u64>) -> PyResult<Self> {
+    #[pyo3(signature = (path, *, max_size=None, makes_room=false))]
+    fn new(py: Python<'_>, path: String, max_size: Option<u64>, makes_room: bool) -> PyResult<Self> {
         let limits = Limits::default();
         let limits = Limits { max_size: max_size.unwrap_or(limits.max_size), ..limits };
-        let opened = py.detach(|| disk_cache::DiskCache::open_passive(Path::new(&path), limits));
+        let open = if makes_room { disk_cache::DiskCache::open } else { disk_cache::DiskCache::open_passive };
+        let opened = py.detach(|| open(Path::new(&path), limits));
         Ok(Self(Arc::new(opened.map_err(failed)?)))
     }
 

@@ -1,13 +1,16 @@
 //! The process-wide engine, as Python sees it.
 
 use std::process;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use seqferry_store::{BudgetLimits, ListRequest};
 use seqferry_transfer as transfer;
 use seqferry_transfer::unpack::ArchiveRef;
+use seqferry_vfs::disk_cache::CachedStore;
 
+use crate::cache::DiskCache;
 use crate::job::Job;
 use crate::listing::Listing;
 use crate::unpack::{ArchiveScan, ScanOptions};
@@ -121,17 +124,26 @@ impl Engine {
         self.engine.set_lease(until, epoch);
     }
 
-    #[pyo3(signature = (policy, items, *, epoch=None))]
+    #[pyo3(signature = (policy, items, *, epoch=None, cache=None))]
     fn start(
         &self,
         py: Python<'_>,
         policy: &CopyPolicy,
         items: Vec<PyRef<'_, CopyItem>>,
         epoch: Option<u64>,
+        cache: Option<(PyRef<'_, DiskCache>, String)>,
     ) -> PyResult<Job> {
         let engine = self.here()?;
         let items = items.iter().map(|item| item.0.clone()).collect();
-        Ok(Job(py.detach(|| engine.start(&policy.source, &policy.target, policy.policy.clone(), items, epoch))))
+        let cache = cache.map(|(cache, endpoint)| (cache.shared(), endpoint));
+        let CopyPolicy { source, target, policy } = policy;
+        let job = py.detach(|| match &cache {
+            None => engine.start(source, target, policy.clone(), items, epoch),
+            Some((cache, endpoint)) => engine.start_over(source, target, policy.clone(), items, epoch, |store| {
+                Arc::new(CachedStore::new(store, Arc::clone(cache), endpoint))
+            }),
+        });
+        Ok(Job::new(job, cache.map(|(cache, _)| cache)))
     }
 
     #[pyo3(signature = (policy, archive, items, *, epoch=None))]
@@ -147,7 +159,8 @@ impl Engine {
         let items = items.iter().map(|item| item.0.clone()).collect();
         let archive = ArchiveRef { bucket: policy.policy.source_bucket.clone(), key: archive };
         let CopyPolicy { source, target, policy } = policy;
-        Ok(Job(py.detach(|| engine.start_members(source, target, &archive, policy.clone(), items, epoch))))
+        let job = py.detach(|| engine.start_members(source, target, &archive, policy.clone(), items, epoch));
+        Ok(Job::new(job, None))
     }
 
     fn scan_archive(

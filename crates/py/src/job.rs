@@ -1,48 +1,64 @@
 //! A running job.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use pyo3::prelude::*;
 use seqferry_transfer::{self as transfer, Stop};
+use seqferry_vfs::disk_cache::DiskCache;
 
 use crate::values::{Events, Failure, Progress, seconds};
 
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct Job(pub(crate) transfer::Job);
+pub struct Job {
+    running: transfer::Job,
+    cache: Option<Arc<DiskCache>>,
+    /// What the cache had to say so far: it says each thing once.
+    cache_notes: Mutex<Vec<String>>,
+}
+
+impl Job {
+    pub(crate) fn new(job: transfer::Job, cache: Option<Arc<DiskCache>>) -> Self {
+        Self { running: job, cache, cache_notes: Mutex::default() }
+    }
+}
 
 #[pymethods]
 impl Job {
     fn wait(&self, py: Python<'_>, timeout: f64) -> Events {
-        py.detach(|| Events::of(self.0.wait(seconds(timeout))))
+        py.detach(|| Events::of(self.running.wait(seconds(timeout))))
     }
 
     fn finished(&self) -> bool {
-        self.0.finished()
+        self.running.finished()
     }
 
     fn failure(&self) -> Option<Failure> {
-        self.0.failure().map(Failure::from)
+        self.running.failure().map(Failure::from)
     }
 
     fn notes(&self) -> Vec<String> {
-        self.0.notes()
+        let mut notes = self.cache_notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.extend(self.cache.iter().flat_map(|cache| cache.take_notes()));
+        self.running.notes().into_iter().chain(notes.iter().cloned()).collect()
     }
 
     fn progress(&self, py: Python<'_>) -> Progress {
-        Progress(py.detach(|| self.0.progress()))
+        Progress(py.detach(|| self.running.progress()))
     }
 
     fn acknowledge(&self, ids: Vec<u64>) {
-        self.0.acknowledge(&ids);
+        self.running.acknowledge(&ids);
     }
 
     fn admit(&self, epoch: u64) {
-        self.0.admit(epoch);
+        self.running.admit(epoch);
     }
 
     fn disown(&self) {
-        self.0.disown();
+        self.running.disown();
     }
 
     fn cancel(&self, abort_uploads: bool) {
-        self.0.stop(if abort_uploads { Stop::Cancel } else { Stop::Suspend });
+        self.running.stop(if abort_uploads { Stop::Cancel } else { Stop::Suspend });
     }
 }

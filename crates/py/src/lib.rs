@@ -40,6 +40,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<listing::Listing>()?;
     #[cfg(target_os = "linux")]
     module.add_class::<mount::Mount>()?;
+    #[cfg(target_os = "linux")]
+    module.add_class::<mount::NameAudit>()?;
+    #[cfg(target_os = "linux")]
+    module.add_function(wrap_pyfunction!(mount::audit_names, module)?)?;
     module.add_class::<unpack::ArchiveScan>()?;
     module.add_class::<unpack::FoundMember>()?;
     module.add_class::<unpack::ScanOptions>()?;

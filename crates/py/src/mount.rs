@@ -18,8 +18,8 @@ pub struct Mount(Mutex<MountedBucket>);
 impl Mount {
     #[new]
     #[pyo3(signature = (endpoint, *, endpoint_name, bucket, prefix, directory, source, lifetime, freshness, memory,
-                        max_requests, max_bandwidth, archive, cache, max_cache_size, allow_other, allow_non_empty, uid, gid,
-                        file_mode, directory_mode))]
+                        max_requests, max_bandwidth, archive, cache, max_cache_size, pin, manifest, allow_other,
+                        allow_non_empty, uid, gid, file_mode, directory_mode))]
     #[allow(clippy::too_many_arguments)] // keyword arguments, one fact each
     fn new(
         py: Python<'_>,
@@ -37,6 +37,8 @@ impl Mount {
         archive: Option<String>,
         cache: Option<String>,
         max_cache_size: Option<u64>,
+        pin: bool,
+        manifest: Option<String>,
         allow_other: bool,
         allow_non_empty: bool,
         uid: u32,
@@ -61,7 +63,9 @@ impl Mount {
             freshness,
             memory,
             archive,
+            manifest: manifest.map(Into::into),
             cache: cache.map(|path| (path.into(), limits)),
+            pin,
             max_requests,
             max_bandwidth,
             options: MountOptions {
@@ -88,4 +92,39 @@ impl Mount {
         let unmount = || self.0.lock().unwrap_or_else(PoisonError::into_inner).unmount();
         py.detach(unmount).map_err(|error| PyOSError::new_err(error.to_string()))
     }
+}
+
+/// What a walk over everything has found.
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct NameAudit {
+    directories: u64,
+    files: u64,
+    links: u64,
+    bytes: u64,
+    hidden: u64,
+    /// Key and reason.
+    named: Vec<(String, String)>,
+}
+
+#[pyfunction]
+#[pyo3(signature = (endpoint, *, endpoint_name, bucket, prefix, most))]
+pub fn audit_names(
+    py: Python<'_>,
+    endpoint: &PyEndpoint,
+    endpoint_name: String,
+    bucket: &str,
+    prefix: String,
+    most: usize,
+) -> PyResult<NameAudit> {
+    let tree = TreeOptions { prefix, ..TreeOptions::bucket(bucket) };
+    let audited = py.detach(|| seqferry_mount::audit(&endpoint.0, endpoint_name, tree, most));
+    let report = audited.map_err(|error| PyOSError::new_err(error.to_string()))?;
+    Ok(NameAudit {
+        directories: report.directories,
+        files: report.files,
+        links: report.links,
+        bytes: report.bytes,
+        hidden: report.hidden,
+        named: report.named.into_iter().map(|hidden| (hidden.key, hidden.reason.to_string())).collect(),
+    })
 }

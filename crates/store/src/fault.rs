@@ -350,6 +350,10 @@ impl ObjectRead for FaultStore {
         let ObjectRef { bucket, key, .. } = object;
         self.request("GetObjectTagging", bucket, key, None, self.inner.get_tags(object)).await
     }
+
+    fn forget(&self, source: &PinnedObject) {
+        self.inner.forget(source);
+    }
 }
 
 #[async_trait]

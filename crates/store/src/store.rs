@@ -41,6 +41,9 @@ pub trait ObjectRead: Send + Sync {
 
     /// The tags of an object.
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>>;
+
+    /// Bytes that were read of this version are not what the service promises of it: whatever keeps some of them drops them.
+    fn forget(&self, _source: &PinnedObject) {}
 }
 
 /// Writes and removes objects.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use seqferry_client::list::{self, Page};
 use seqferry_client::{ClientPool, EndpointSpec, Lookup, RequestError, RetryPolicy};
 use seqferry_store::budget::BudgetStats;
-use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject};
+use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject, ObjectStore};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::Receiver;
 
@@ -143,8 +143,22 @@ impl Engine {
         items: Vec<Item>,
         epoch: Option<u64>,
     ) -> Job {
+        self.start_over(source, target, policy, items, epoch, |store| store)
+    }
+
+    /// As [`Engine::start`], with a layer over the store of the source, such as a cache of what was read.
+    pub fn start_over(
+        &self,
+        source: &EndpointSpec,
+        target: &EndpointSpec,
+        policy: Policy,
+        items: Vec<Item>,
+        epoch: Option<u64>,
+        layer: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>,
+    ) -> Job {
         let (source, target) =
             self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) });
+        let source = source.over(layer);
         let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
         let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
         Job::start_leased(&self.runtime, budget, source, target, policy, retry, items, lease)

@@ -9,6 +9,7 @@
 //! | `evict` | rebuilding the usage and making room |
 //! | `inspect` | listing, verifying and removing |
 //! | `warm` | reading a prefix into the cache |
+//! | `store` | an object store whose reads go through the cache |
 //! | `tier` | the cache as a [`BlockTier`](crate::BlockTier), with file I/O off the async threads |
 //!
 //! Per object version there is one sparse data file and one side file with a CRC-32C per block. Bytes are served only if they
@@ -23,6 +24,7 @@ mod object_files;
 mod open_files;
 mod pins;
 mod side_file;
+mod store;
 mod tier;
 mod usage;
 mod warm;
@@ -41,6 +43,7 @@ use bytes::Bytes;
 pub use evict::EvictReport;
 pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
 pub use pins::Prefix;
+pub use store::CachedStore;
 pub use tier::{CacheTier, TierOptions};
 pub use warm::{WarmProgress, WarmReport, WarmRequest, warm};
 
@@ -50,13 +53,16 @@ use ghosts::Ghosts;
 use object_files::Lookup;
 use open_files::OpenFiles;
 use pins::Pins;
-use side_file::{Queue, crc32c};
+use side_file::Queue;
+pub(crate) use side_file::crc32c;
 use usage::{Room, Usage};
 
 /// Bytes of the file system's own unit, to which every block is rounded up.
 const ALLOCATION: u64 = 4096;
 /// Bytes that a segment costs beside its blocks: its record, and the file system's list of extents.
 const SEGMENT_OVERHEAD: u64 = 2 * ALLOCATION;
+/// Folder of the tables of names.
+const NAMES: &str = "names";
 /// Pause of writing after an error of the disk.
 const PAUSE: Duration = Duration::from_secs(30);
 /// Pause of writing after the disk was full: the evictor may need a moment.
@@ -333,6 +339,15 @@ impl DiskCache {
     /// The folder.
     pub fn path(&self) -> &Path {
         self.shared.folder.root()
+    }
+
+    /// Place of the table of names of a mounted prefix. Makes the folder of the tables; one that cannot be made shows when
+    /// the table is written.
+    pub fn table_of_names(&self, place: &Prefix) -> PathBuf {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let folder = self.shared.folder.file(NAMES);
+        let _exists = std::fs::DirBuilder::new().mode(0o700).create(&folder);
+        folder.join(format!("{:016x}.names", place.digest()))
     }
 
     /// Its limits.

@@ -17,11 +17,11 @@ use seqferry_store::{ErrorClass, StoreError};
 use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
 use crate::reader::{ReadHandle, ReadStats, Reader, Slices, WHOLE_OBJECT};
-use crate::tree::{Attributes, FileKind, Tree};
+use crate::tree::{Attributes, FileKind, StoredMetadata, Tree};
 pub use archives::Archives;
 use archives::OpenMember;
 use prediction::Predictions;
-pub use xattrs::{HIDDEN_XATTR, STATS_XATTR, XATTR_PREFIX};
+pub use xattrs::{HIDDEN_XATTR, REFUSED_XATTR, STATS_XATTR, XATTR_PREFIX};
 
 /// Longest target of a link, as the kernel limits it.
 const LONGEST_TARGET: u64 = 4095;
@@ -155,6 +155,11 @@ impl FileSystem {
         }
         if let Some(meta) = object.meta() {
             self.tree.learn(inode, meta);
+            if object.version.size <= LONGEST_TARGET && StoredMetadata::of(&meta.attributes.metadata).is_link {
+                // The name leads to a link from its next lookup on, which the door's client makes by itself.
+                self.tree.found_link(inode)?;
+                return Err(VfsError::Stale);
+            }
         }
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
         let attributes = self.tree.attributes(inode).unwrap_or(attributes);

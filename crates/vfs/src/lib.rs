@@ -9,6 +9,7 @@ pub mod disk_cache;
 mod error;
 mod fetch;
 pub mod filesystem;
+mod manifest;
 pub mod pool;
 pub mod reader;
 mod source;
@@ -23,8 +24,12 @@ pub use client_source::ClientSource;
 pub use error::{Result, VfsError};
 pub use fetch::OpenObject;
 pub use filesystem::{Archives, FileSystem, Freshness};
+pub use manifest::{Manifest, ManifestError, ManifestSource};
 pub use pool::Pool;
 pub use reader::{ReadHandle, ReadStats, Reader, Slices};
 pub use source::{BlockTier, Priority, RangeBody, Source, TierUse};
-pub use tree::{Attributes, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, ROOT, Tree, TreeOptions};
+pub use tree::{
+    Attributes, AuditReport, DirectoryEntry, FileKind, HiddenKey, HiddenReason, Lookup, ROOT, RestoreReport, Tree,
+    TreeOptions,
+};
 pub use version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block_count, block_length};

@@ -19,6 +19,11 @@ use crate::source::{BlockTier, Priority, Source, TierUse};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
 use cursor::Cursors;
 
+/// Share of the memory that one object may take that is fetched as a whole.
+const WHOLE_SHARE: u64 = 2;
+/// Blocks of one request for such an object: 8 MiB.
+const WHOLE_RANGE: usize = 64;
+
 /// Objects up to this size are fetched whole with the first read: one request.
 pub const WHOLE_OBJECT: u64 = 1 << 20;
 
@@ -318,6 +323,21 @@ impl Reader {
     pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         let blocks = 0..object.version.blocks();
         let stakes = self.fetch_ahead(object, blocks, &Arc::default()).ok()?;
+        Some(Prefetch { _stakes: stakes })
+    }
+
+    /// Fetch all of an object of which much was read, in ranges side by side; what there is no memory for is left out. None
+    /// for an object that is too large a share of the memory. The fetches go on while the returned value is kept.
+    pub fn prefetch_whole(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
+        if object.version.size > self.origin.pool.capacity() / WHOLE_SHARE {
+            return None;
+        }
+        let mut stakes = Vec::new();
+        for first in (0..object.version.blocks()).step_by(WHOLE_RANGE) {
+            let range = first..object.version.blocks().min(first + WHOLE_RANGE as u64);
+            let Ok(more) = self.fetch_ahead(object, range, &Arc::default()) else { break };
+            stakes.extend(more);
+        }
         Some(Prefetch { _stakes: stakes })
     }
 

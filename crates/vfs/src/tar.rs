@@ -18,6 +18,7 @@ mod load;
 mod windows;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::OnceCell;
@@ -28,7 +29,7 @@ pub use seqferry_archive::member::MemberPiece;
 use crate::disk_cache::DiskCache;
 use crate::error::{Result, VfsError};
 use crate::fetch::OpenObject;
-use crate::reader::Reader;
+use crate::reader::{Prefetch, Reader};
 use crate::source::Source;
 use crate::version::ObjectVersion;
 
@@ -44,6 +45,9 @@ pub const MEMBER_BIT: u64 = 1 << 63;
 /// Archives that are known at a time. The oldest that nobody uses are forgotten first; a list of members costs about 100
 /// bytes per member.
 const KNOWN: usize = 256;
+
+/// Share of an archive after whose reading the rest is fetched as well.
+const FETCH_ALL: u64 = 4;
 
 /// Bounds of archives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +88,9 @@ pub struct TarFolder {
     contents: OnceCell<Arc<Contents>>,
     /// Inode of the archive as a file, and its time.
     origin: OnceLock<(u64, f64)>,
+    /// Bytes of members that were asked for, and the fetch of the whole archive once those are many.
+    asked: AtomicU64,
+    whole: OnceLock<Option<Prefetch>>,
 }
 
 impl TarFolders {
@@ -119,7 +126,14 @@ impl TarFolders {
             }
         }
         let object = OpenObject::new(version.clone());
-        let folder = Arc::new(TarFolder { number, object, contents: OnceCell::new(), origin: OnceLock::new() });
+        let folder = Arc::new(TarFolder {
+            number,
+            object,
+            contents: OnceCell::new(),
+            origin: OnceLock::new(),
+            asked: AtomicU64::new(0),
+            whole: OnceLock::new(),
+        });
         known.by_number.insert(number, (now, Arc::clone(&folder)));
         folder
     }
@@ -146,6 +160,16 @@ impl TarFolders {
     /// `BadArchive` for an object that is no sound archive; `Stale` for one that was replaced.
     pub async fn contents(&self, folder: &TarFolder) -> Result<Arc<Contents>> {
         folder.contents.get_or_try_init(|| load::load(self, &folder.object)).await.cloned()
+    }
+
+    /// Bytes of a member were asked for. Once that is a quarter of the archive the rest of it is fetched, where the memory
+    /// has room: many small requests cost more than the bytes between them.
+    pub(crate) fn note_read(&self, folder: &TarFolder, bytes: u64) {
+        let size = folder.object.version.size;
+        let before = folder.asked.fetch_add(bytes, Ordering::Relaxed);
+        if before < size / FETCH_ALL && before + bytes >= size / FETCH_ALL {
+            folder.whole.get_or_init(|| self.reader.prefetch_whole(&folder.object));
+        }
     }
 
     /// Compare a member with the headers in the archive, where its place comes from an index that this program did not make.

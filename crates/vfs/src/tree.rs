@@ -4,8 +4,11 @@
 //! of more than one page of keys is not listed for one lookup: the name is checked by itself. Inodes stand for object
 //! versions: a replaced object is another inode. No lock is held while a request is under way.
 
+mod audit;
 mod check;
 mod inodes;
+mod kept;
+mod links;
 mod listing;
 mod metadata;
 pub mod names;
@@ -13,8 +16,8 @@ mod neighbours;
 mod snapshot;
 mod walk;
 
-use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -25,6 +28,9 @@ use tokio::time::Instant;
 use crate::error::{Result, VfsError};
 use crate::source::Source;
 use crate::version::{ObjectVersion, VersionPin};
+pub use audit::AuditReport;
+pub use kept::RestoreReport;
+pub(crate) use kept::read_header as read_table_header;
 use listing::Progress;
 pub use metadata::StoredMetadata;
 pub use names::{HiddenKey, HiddenReason};
@@ -121,6 +127,8 @@ pub struct Tree {
     since: f64,
     /// The service does not list in the order of keys.
     is_unsorted: AtomicBool,
+    /// Directories that were listed so far.
+    listings: AtomicU64,
     state: RwLock<State>,
 }
 
@@ -131,6 +139,8 @@ struct State {
     vacant: Vec<u32>,
     places: HashMap<u64, Place>,
     metadata: HashMap<u64, StoredMetadata>,
+    /// Files that turned out to be links when they were read, by the inode that they had as files.
+    links: HashSet<u64>,
     /// Names in all snapshots.
     entries: usize,
     /// Uses of directories so far: orders them by their last use.
@@ -196,6 +206,7 @@ impl Tree {
             vacant: Vec::new(),
             places: HashMap::from([(ROOT, Place::Directory(0))]),
             metadata: HashMap::new(),
+            links: HashSet::new(),
             entries: 0,
             clock: 0,
             flats: Vec::new(),
@@ -207,6 +218,7 @@ impl Tree {
             options,
             since: since.as_secs_f64(),
             is_unsorted: AtomicBool::new(false),
+            listings: AtomicU64::new(0),
             state: RwLock::new(state),
         })
     }
@@ -278,7 +290,8 @@ impl Tree {
     pub fn version(&self, inode: u64) -> Result<ObjectVersion> {
         let state = self.read();
         let (directory, name, facts) = state.file(inode)?;
-        let ending = if facts.kind == FileKind::Symlink { names::RCLONE_LINK } else { "" };
+        let is_renamed = facts.kind == FileKind::Symlink && !facts.is_plain_link;
+        let ending = if is_renamed { names::RCLONE_LINK } else { "" };
         let key = format!("{}{name}{ending}", state.directories[directory as usize].prefix);
         Ok(ObjectVersion {
             endpoint: Arc::clone(&self.endpoint),
@@ -484,5 +497,7 @@ impl Directory {
     }
 }
 
+#[cfg(test)]
+mod kept_tests;
 #[cfg(test)]
 mod tests;

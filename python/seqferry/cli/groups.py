@@ -198,6 +198,8 @@ class Speed:
     max_requests: options.MaxRequests = None
     max_bandwidth: options.MaxBandwidth = None
     memory: options.Memory = None
+    cache: options.Cache = None
+    max_cache_size: options.MaxCacheSize = None
 
 
 @dataclass(frozen=True, slots=True)

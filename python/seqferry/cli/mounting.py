@@ -28,12 +28,25 @@ _LOOK: Final = 0.2
 
 _LOG: Final = "mount.log"
 
+_NAMED: Final = 10_000
+"""Keys that ``--check`` names at most."""
+
 _Directory = Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder.")]
 
 
 def mount(
     place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
-    directory: _Directory,
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="An empty folder. Not needed with --check.")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            envvar="SEQFERRY_CHECK",
+            help="Mount nothing: list everything and name the keys that cannot be files.",
+        ),
+    ] = False,
     foreground: Annotated[
         bool,
         typer.Option(
@@ -127,6 +140,19 @@ def mount(
             help="Bytes of the cache at most. Default: all but 1GiB of the disk.",
         ),
     ] = None,
+    pin: Annotated[
+        bool,
+        typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep what this mount reads in the cache, whatever comes."),
+    ] = False,
+    manifest: Annotated[
+        Path | None,
+        typer.Option(
+            "--manifest",
+            envvar="SEQFERRY_MANIFEST",
+            metavar="FILE",
+            help="Show what this file names, as seqferry ls --recursive --json prints it, and list nothing.",
+        ),
+    ] = None,
     max_bandwidth: Annotated[
         int | None,
         typer.Option(
@@ -162,7 +188,13 @@ def mount(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
     check_place(location)
+    if check:
+        return _check(MountSpec(place=location, directory=Path()), as_json=as_json)
     mounting.check_platform()
+    if directory is None:
+        raise UsageError("Name a folder: seqferry mount s3://bucket DIR.")
+    if pin and cache is None:
+        raise UsageError("--pin keeps objects in a cache: name one with --cache.")
     if consistency not in FRESHNESS:
         raise UsageError(f"'{consistency}' is none of {', '.join(FRESHNESS)}.")
     freshness = cast("Freshness", consistency)
@@ -176,6 +208,8 @@ def mount(
         max_bandwidth=max_bandwidth,
         cache=None if cache is None else _resolved(cache),
         max_cache_size=max_cache_size,
+        pin=pin,
+        manifest=None if manifest is None else _resolved(manifest),
         allow_other=allow_other,
         allow_non_empty=allow_non_empty,
         uid=os.geteuid() if uid is None else uid,
@@ -186,6 +220,24 @@ def mount(
     if foreground:
         return _serve(spec, lambda: _tell(spec, as_json=as_json, until="Ctrl-C"))
     return _in_background(spec, state_dir, as_json=as_json)
+
+
+def _check(spec: MountSpec, *, as_json: bool) -> int:
+    from seqferry.engine import audit_names
+
+    found = audit_names(spec.place, spec.prefix, most=_NAMED)
+    if as_json:
+        facts = {"directories": found.directories, "files": found.files, "links": found.links, "bytes": found.bytes}
+        named = [{"key": key, "reason": reason} for key, reason in found.named]
+        display.emit("checked", **facts, hidden=found.hidden, named=named)
+    else:
+        for key, reason in found.named:
+            print(text.printable(f"{spec.place.at(key)}: {reason}"))
+        shown = f"{found.files} files in {found.directories} folders, {found.bytes} bytes"
+        display.say(
+            f"{shown}. {found.hidden} keys cannot be files." if found.hidden else f"{shown}. Nothing is hidden."
+        )
+    return exits.FAILED if found.hidden else exits.OK
 
 
 def umount(
@@ -338,6 +390,7 @@ _FLAGS: Final = {
     "allow_other": "--allow-other",
     "nonempty": "--allow-non-empty",
     "unsigned": "--no-sign-request",
+    "pin": "--pin",
 }
 _VALUES: Final = {
     "endpoint_url": "--endpoint-url",
@@ -352,6 +405,7 @@ _VALUES: Final = {
     "memory": "--memory",
     "cache": "--cache",
     "max_cache_size": "--max-cache-size",
+    "manifest": "--manifest",
     "max_bandwidth": "--max-bandwidth",
     "max_requests": "--max-requests",
     "state_dir": "--state-dir",

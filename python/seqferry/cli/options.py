@@ -130,6 +130,27 @@ Memory = Annotated[
     ),
 ]
 
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        "--cache",
+        envvar="SEQFERRY_CACHE",
+        metavar="DIR",
+        help="Read downloads through the disk cache of mounts in this folder: what is there is not fetched again, the "
+        "rest is kept.",
+    ),
+]
+MaxCacheSize = Annotated[
+    int | None,
+    typer.Option(
+        "--max-cache-size",
+        envvar="SEQFERRY_MAX_CACHE_SIZE",
+        metavar="SIZE",
+        parser=size,
+        help="Bytes of the cache at most. Default: all but 1GiB of the disk.",
+    ),
+]
+
 TransferId = Annotated[str, typer.Argument(metavar="ID", help="A transfer's id, or the start of it.")]
 StateDir = Annotated[
     str | None,

@@ -60,12 +60,21 @@ def serve(
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
     memory: options.Memory = None,
+    cache: options.Cache = None,
+    max_cache_size: options.MaxCacheSize = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Run the HTTP API and a worker until Ctrl-C."""
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together; give both or none.")
-    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth, memory=memory)
+    settings = Settings.load(
+        state_dir=state_dir,
+        max_requests=max_requests,
+        max_bandwidth=max_bandwidth,
+        memory=memory,
+        cache=cache,
+        max_cache_size=max_cache_size,
+    )
     # Imported here: FastAPI and DBOS take longer to import than `seqferry status` may take as a whole.
     from seqferry.api.server import serve as run
     from seqferry.api.tls import Tls
@@ -88,10 +97,19 @@ def worker(
     max_requests: options.MaxRequests = None,
     max_bandwidth: options.MaxBandwidth = None,
     memory: options.Memory = None,
+    cache: options.Cache = None,
+    max_cache_size: options.MaxCacheSize = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Do the recorded work until Ctrl-C: the one worker on SQLite, one of many on Postgres."""
-    settings = Settings.load(state_dir=state_dir, max_requests=max_requests, max_bandwidth=max_bandwidth, memory=memory)
+    settings = Settings.load(
+        state_dir=state_dir,
+        max_requests=max_requests,
+        max_bandwidth=max_bandwidth,
+        memory=memory,
+        cache=cache,
+        max_cache_size=max_cache_size,
+    )
     from seqferry.worker import run
 
     _log_to_stderr()

@@ -187,6 +187,7 @@ def open_session(
             from seqferry.engine import Engine
 
             engine = Engine.of(loaded)
+            engine.open_cache()
             # The storage answers while the rest is imported, which takes as long as some answers from far away.
             checked = beside.submit(preflight.check, engine, check)
         from seqferry.service import Service

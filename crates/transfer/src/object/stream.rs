@@ -215,6 +215,7 @@ impl<J: Journal> Object<'_, J> {
 
     /// The bytes as they were read are not what the source promises: nothing was written, or nothing that is visible.
     fn misread(&self, how: &str) -> Trouble {
+        self.source.connection().store.forget(&self.pinned());
         let message = format!(
             "{}: {how}. Nothing was written. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator.",
             self.source_address()

@@ -8,7 +8,8 @@ use super::evict::{for_each_record, record_bytes, remove_object};
 use super::folder::{FileName, SHARDS, SIDE};
 use super::object_files::Lookup;
 use super::side_file::{ENTRY_LEN, SEGMENT_BLOCKS, STATE_LEN};
-use super::{DiskCache, Prefix, add};
+use super::{DiskCache, NAMES, Prefix, add};
+use crate::tree::read_table_header;
 use crate::version::ObjectVersion;
 
 /// An object version in the cache.
@@ -143,7 +144,25 @@ impl DiskCache {
             Ok(())
         })?;
         self.shared.usage.subtract(report.bytes)?;
+        self.remove_names(prefix);
         Ok(report)
+    }
+
+    /// Remove the tables of names that show something of a prefix: mounts list it anew.
+    fn remove_names(&self, prefix: Option<&Prefix>) {
+        let Ok(entries) = std::fs::read_dir(self.shared.folder.file(NAMES)) else { return };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let shows = |prefix: &Prefix| {
+                // A damaged one is of no use to anybody.
+                read_table_header(&path).is_none_or(|table| {
+                    let meets = table.prefix.starts_with(&prefix.prefix) || prefix.prefix.starts_with(&table.prefix);
+                    table.endpoint == prefix.endpoint && table.bucket == prefix.bucket && meets
+                })
+            };
+            if prefix.is_none_or(shows) {
+                let _ = std::fs::remove_file(&path);
+            }
+        }
     }
 
     fn for_each_object(&self, mut each: impl FnMut(FileName) -> io::Result<()>) -> io::Result<()> {

@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
+use super::evict::for_each_record;
 use super::folder::{Exclusive, FileName, Folder, new_file};
 use super::side_file::{
     ENTRY_LEN, HEADER_LIMIT, Header, Layout, MOST_REREADS, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
@@ -293,6 +294,14 @@ impl Use<'_> {
         read_up_to(&self.0.side, &mut state, self.0.layout.record(block / SEGMENT_BLOCKS))?;
         let there = self.0.layout.decode_entry(block, &self.0.read_entry(block)?) == Some(crc);
         Ok((there, state != [0; STATE_LEN]))
+    }
+
+    /// Drop all entries. The space of their bytes comes back with the next look at all files.
+    pub(super) fn drop_all(&self) -> io::Result<()> {
+        let (layout, side) = (self.0.layout, &self.0.side);
+        let mut segments = Vec::new();
+        for_each_record(side, layout, |segment, _| segments.push(segment))?;
+        segments.into_iter().try_for_each(|segment| side.write_all_at(&[0; RECORD_LEN], layout.record(segment)))
     }
 
     /// Blocks of a range that have an entry; the bytes are not looked at.

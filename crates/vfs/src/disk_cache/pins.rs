@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::folder::{Folder, new_file, shared_file};
-use crate::version::ObjectVersion;
+use crate::version::{ObjectVersion, VersionPin};
 
 /// Objects by the start of their key. `endpoint`, `bucket` and prefix are compared byte for byte.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,6 +22,15 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    /// A number that stands for this prefix in the name of a file.
+    pub(super) fn digest(&self) -> u64 {
+        let (endpoint, bucket, key) = (self.endpoint.as_str(), self.bucket.as_str(), self.prefix.as_str());
+        let pin = VersionPin::Etag("prefix".into());
+        ObjectVersion { endpoint: endpoint.into(), bucket: bucket.into(), key: key.into(), pin, size: 0 }
+            .digest()
+            .short()
+    }
+
     /// Whether the object is one of these.
     pub fn contains(&self, object: &ObjectVersion) -> bool {
         self.endpoint == *object.endpoint && self.bucket == *object.bucket && object.key.starts_with(&self.prefix)

@@ -35,7 +35,7 @@ pub(super) const ENTRY_LEN: usize = 8;
 pub(super) const RECORD_LEN: usize = STATE_LEN + SEGMENT_BLOCKS as usize * ENTRY_LEN;
 
 /// CRC-32C of these bytes.
-pub(super) fn crc32c(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(bytes);
     u32::try_from(digest.finalize() & 0xffff_ffff).unwrap_or_default()

@@ -145,6 +145,10 @@ impl FileSystem {
         length: usize,
     ) -> Result<Slices> {
         let node = member.contents.node(member.node).ok_or(VfsError::Stale)?;
+        if let Some((folder, _)) = self.member(handle.inode) {
+            let wanted = node.size().saturating_sub(offset).min(length as u64);
+            self.folders()?.note_read(&folder, wanted);
+        }
         let pieces = node.pieces(offset, length as u64);
         if let [MemberPiece::Stored { offset, len }] = pieces.as_slice() {
             return self.reader.read(&handle.read, *offset, usize::try_from(*len).unwrap_or(usize::MAX)).await;
@@ -170,6 +174,15 @@ impl FileSystem {
             return Err(VfsError::Invalid);
         }
         Ok(node.target().to_vec())
+    }
+
+    /// The members of an archive that do not appear, as text; None for what is not the folder of an archive.
+    pub(super) async fn refused_text(&self, inode: u64) -> Result<Option<String>> {
+        let Some((folder, 0)) = self.member(inode) else { return Ok(None) };
+        let contents = self.contents(&folder).await?;
+        let (count, named) = contents.refused();
+        let lines = named.iter().map(|member| format!("\n{}: {}", member.name.escape_debug(), member.reason));
+        Ok(Some(lines.fold(count.to_string(), |text, line| text + &line)))
     }
 
     async fn lookup_member(&self, folder: &TarFolder, parent: u32, name: &str) -> Result<Lookup> {

@@ -16,6 +16,9 @@ pub const HIDDEN_XATTR: &str = "user.seqferry.hidden";
 /// Attribute of the root that holds counters of the mount as JSON.
 pub const STATS_XATTR: &str = "user.seqferry.stats";
 
+/// Attribute of the folder of an archive that counts and names the members that do not appear.
+pub const REFUSED_XATTR: &str = "user.seqferry.refused";
+
 /// Hidden keys that the attribute names: its value must stay small.
 const NAMED: usize = 100;
 
@@ -27,9 +30,11 @@ impl FileSystem {
     /// `Stale` for an unknown inode.
     pub fn list_xattrs(&self, inode: u64) -> Result<Vec<String>> {
         if inode == ROOT {
-            return Ok(vec![HIDDEN_XATTR.to_owned(), STATS_XATTR.to_owned()]);
+            let refused = self.member(inode).map(|_| REFUSED_XATTR.to_owned());
+            return Ok([HIDDEN_XATTR, STATS_XATTR].map(str::to_owned).into_iter().chain(refused).collect());
         }
         match self.attributes(inode)?.kind {
+            FileKind::Directory if matches!(self.member(inode), Some((_, 0))) => Ok(vec![REFUSED_XATTR.to_owned()]),
             // Members of an archive are no objects of their own.
             _ if self.member(inode).is_some() => Ok(Vec::new()),
             FileKind::Directory => Ok(Vec::new()),
@@ -47,6 +52,9 @@ impl FileSystem {
         }
         if inode == ROOT && name == STATS_XATTR {
             return Ok(Some(self.stats_text()));
+        }
+        if name == REFUSED_XATTR {
+            return self.refused_text(inode).await;
         }
         let Some(fact) = name.strip_prefix(XATTR_PREFIX) else { return Ok(None) };
         if self.attributes(inode)?.kind == FileKind::Directory || self.member(inode).is_some() {

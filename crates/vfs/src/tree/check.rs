@@ -13,7 +13,8 @@ use crate::source::Priority;
 impl Facts {
     fn of_head(meta: &ObjectMeta) -> Self {
         let archived = meta.archived || meta.storage_class.as_deref().is_some_and(is_archive_class);
-        Self { kind: FileKind::File, size: meta.size, modified: meta.last_modified, etag: meta.etag.clone(), archived }
+        let (kind, etag) = (FileKind::File, meta.etag.clone());
+        Self { kind, size: meta.size, modified: meta.last_modified, etag, archived, is_plain_link: false }
     }
 }
 
@@ -48,7 +49,7 @@ impl Tree {
         self.remember_check(directory, inode, name, facts, meta.as_ref(), at)
     }
 
-    fn remember_check(
+    pub(super) fn remember_check(
         &self,
         directory: u32,
         inode: u64,
@@ -63,6 +64,7 @@ impl Tree {
                 return Err(VfsError::Stale);
             }
             let entry = facts.map(|facts| {
+                let facts = self.known_link(&state, directory, name, facts);
                 let hash = self.number(&state.directories[directory as usize].prefix, name, &facts, 0);
                 let inode = self.free_number(&state, directory, name, &facts, hash);
                 let entry = CheckedEntry { directory, name: name.into(), inode, facts };

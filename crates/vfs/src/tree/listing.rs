@@ -1,6 +1,7 @@
 //! Listing whole directories, once for all waiting lookups, and putting the outcome into the tree.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use seqferry_store::{ListRequest, StoreError};
@@ -203,7 +204,12 @@ impl Tree {
         if state.directories[directory as usize].inode != inode {
             return;
         }
+        if !state.links.is_empty() {
+            let links = &state.links;
+            snapshot.make_links(|inode| links.contains(&inode), |name, facts| self.number(prefix, name, facts, 0));
+        }
         snapshot.renumber(|name, facts, hash| self.free_number(&state, directory, name, facts, hash));
+        self.listings.fetch_add(1, Ordering::Relaxed);
         let new = inodes(&snapshot);
         let gone: Vec<(u64, FileKind)> = old
             .iter()

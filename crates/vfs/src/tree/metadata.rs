@@ -15,7 +15,13 @@ pub struct StoredMetadata {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
+    /// The mode says that the object stands for a symbolic link, whose target is its bytes.
+    pub is_link: bool,
 }
+
+/// The file type of a symbolic link in a mode, and the bits of all types.
+const LINK: u32 = 0o120_000;
+const TYPES: u32 = 0o170_000;
 
 impl StoredMetadata {
     /// Read the metadata of Seqferry's own uploads and of rclone (`mtime`, `mode`), s3fs and goofys (`mtime`, `mode`, `uid`,
@@ -23,10 +29,11 @@ impl StoredMetadata {
     pub fn of(metadata: &BTreeMap<String, String>) -> Self {
         let text = |name: &str| metadata.get(name).map(|text| text.trim());
         let number = |names: [&str; 2]| names.iter().find_map(|name| text(name)?.parse().ok());
+        let mode = text("mode").and_then(mode);
         Self {
+            is_link: mode.is_some_and(|mode| mode & TYPES == LINK),
             modified: text(MTIME).and_then(seconds).or_else(|| text("file-mtime").and_then(nanoseconds)),
-            permissions: text("mode")
-                .and_then(mode)
+            permissions: mode
                 .or_else(|| text("file-permissions").and_then(|octal| u32::from_str_radix(octal, 8).ok()))
                 .and_then(|mode| u16::try_from(mode & 0o7777).ok()),
             uid: number(["uid", "file-owner"]),
@@ -67,7 +74,14 @@ mod tests {
         assert_eq!(rclone, StoredMetadata { modified: Some(1_600_000_000.5), ..StoredMetadata::default() });
 
         let s3fs = read(&[("mtime", "1600000000"), ("mode", "33188"), ("uid", "1000"), ("gid", "100")]);
-        let whole = StoredMetadata { modified: Some(1.6e9), permissions: Some(0o644), uid: Some(1000), gid: Some(100) };
+        let whole = StoredMetadata {
+            modified: Some(1.6e9),
+            permissions: Some(0o644),
+            uid: Some(1000),
+            gid: Some(100),
+            is_link: false,
+        };
+        assert!(read(&[("mode", "41471")]).is_link && read(&[("mode", "0120777")]).is_link);
         assert_eq!(s3fs, whole);
 
         let ours = read(&[("mtime", "1600000000"), ("mode", "0100755")]);

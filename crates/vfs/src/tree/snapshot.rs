@@ -75,6 +75,8 @@ pub(crate) struct Entry {
     pub(crate) kind: FileKind,
     /// The object is in a class that has to be restored before it can be read.
     pub(crate) archived: bool,
+    /// A link whose key is its name.
+    is_plain_link: bool,
 }
 
 /// Facts about a name before it is in a snapshot.
@@ -85,11 +87,19 @@ pub(crate) struct Facts {
     pub(crate) modified: f64,
     pub(crate) etag: String,
     pub(crate) archived: bool,
+    /// A link whose key is its name, as s3fs stores them; those of rclone have an ending.
+    pub(crate) is_plain_link: bool,
 }
 
 impl Facts {
     pub(crate) fn directory() -> Self {
-        Self { kind: FileKind::Directory, size: 0, modified: 0.0, etag: String::new(), archived: false }
+        let (etag, size, modified) = (String::new(), 0, 0.0);
+        Self { kind: FileKind::Directory, size, modified, etag, archived: false, is_plain_link: false }
+    }
+
+    /// The same object as a link.
+    pub(crate) fn into_plain_link(self) -> Self {
+        Self { kind: FileKind::Symlink, is_plain_link: true, ..self }
     }
 
     pub(crate) fn of_listed(object: &ListedObject) -> Self {
@@ -100,6 +110,7 @@ impl Facts {
             modified: object.last_modified,
             etag: object.etag.clone(),
             archived,
+            is_plain_link: false,
         }
     }
 }
@@ -130,6 +141,7 @@ impl Entry {
             modified: self.modified,
             etag: self.etag.text(),
             archived: self.archived,
+            is_plain_link: self.is_plain_link,
         }
     }
 }
@@ -191,6 +203,19 @@ impl Snapshot {
         }
     }
 
+    /// Make links of the files that `is_link` knows by their inodes, and give them the inodes that `number` chooses.
+    pub(crate) fn make_links(&mut self, is_link: impl Fn(u64) -> bool, number: impl Fn(&str, &Facts) -> u64) {
+        for at in 0..self.entries.len() {
+            let entry = &self.entries[at];
+            if entry.kind == FileKind::File && is_link(entry.inode) {
+                let facts = entry.facts().into_plain_link();
+                let inode = number(self.name(entry), &facts);
+                let entry = &mut self.entries[at];
+                (entry.kind, entry.is_plain_link, entry.inode) = (facts.kind, true, inode);
+            }
+        }
+    }
+
     /// Entries whose cookie is greater than this one, with their place.
     pub(crate) fn after(&self, cookie: u64) -> impl Iterator<Item = (u32, &Entry)> {
         let start = self.entries.partition_point(|entry| u64::from(entry.cookie) <= cookie);
@@ -237,6 +262,16 @@ impl SnapshotBuilder {
             Err(reason) => self.hide(whole, reason),
             Ok(()) => self.add(prefix, name, Facts::directory()),
         }
+    }
+
+    /// Add a name as a snapshot had it.
+    pub(crate) fn restore(&mut self, name: String, facts: Facts) {
+        self.found.insert(name, facts);
+    }
+
+    /// The hidden keys as a snapshot had them.
+    pub(crate) fn restore_hidden(&mut self, hidden: Vec<HiddenKey>, count: u64) {
+        (self.hidden, self.hidden_count) = (hidden, count);
     }
 
     fn add(&mut self, prefix: &str, name: &str, facts: Facts) {
@@ -312,6 +347,7 @@ impl SnapshotBuilder {
                 name_length,
                 kind: facts.kind,
                 archived: facts.archived,
+                is_plain_link: facts.is_plain_link,
             });
         }
         entries.sort_unstable_by_key(|entry| entry.cookie);

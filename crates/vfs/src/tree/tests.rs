@@ -256,6 +256,30 @@ async fn a_walk_lists_flat_and_finds_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_long_walk_is_listed_by_ranges_of_keys_side_by_side() {
+    // Files between the directories, and names that sort otherwise than the keys below them.
+    let mut keys = nested_keys(200, 10);
+    keys.extend((0..200).flat_map(|at| [format!("d{at:03}.txt"), format!("d{at:03}-/x"), format!("d{at:03}//hidden")]));
+    let store = Arc::new(MemoryStore::new(1).with_page(50));
+    store.create_bucket("b");
+    put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let source = Arc::new(StoreSource::new(store));
+    let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, TreeOptions::bucket("b"));
+    // A file has the name of a folder.
+    keys.retain(|key| !key.contains("//") && key != "d001-");
+    keys.sort();
+
+    assert!(find(&tree).await == keys);
+
+    assert_eq!(tree.hidden().0, 201);
+    let pages = (keys.len() as u64 + 200).div_ceil(50);
+    let (lists, ..) = source.counters.requests();
+    assert!(lists < 2 * pages + 60, "{lists} listings for {pages} pages");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(tree.read().flats.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_service_that_lists_out_of_order_is_not_listed_flat() {
     let keys = nested_keys(20, 30);
     let store = Arc::new(MemoryStore::new(1).with_list_order(|key| key.chars().rev().collect()).with_page(100));

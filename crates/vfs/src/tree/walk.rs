@@ -14,7 +14,7 @@ use seqferry_store::{ListRequest, ListedObject};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use super::snapshot::SnapshotBuilder;
+use super::snapshot::{Entry, Snapshot, SnapshotBuilder};
 use super::{FileKind, Place, Tree};
 use crate::source::Priority;
 
@@ -27,6 +27,11 @@ const PAGES_PER_DIRECTORY: usize = 2;
 const PAGES_AHEAD: usize = 16;
 /// Pages of one directory after which it is left to be listed by itself.
 const PAGES_OF_ONE: u64 = 8;
+/// Siblings in a row after which the rest is listed by several flat listings side by side, and how many those are.
+const SURE_RUN: u32 = 8;
+const RANGES: usize = 4;
+/// Directories that a range of keys has at least: fewer are one or two pages in any case.
+const DIRECTORIES_PER_RANGE: usize = 8;
 /// How long a flat listing waits for its reader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -36,6 +41,8 @@ pub(super) struct Flat {
     prefix: Arc<str>,
     /// It began after this key.
     after: String,
+    /// The last key that it lists; None: all that follow.
+    until: Option<String>,
     position: watch::Receiver<Position>,
     /// Pages that it may bring.
     credit: Arc<Semaphore>,
@@ -80,28 +87,59 @@ impl Tree {
         let is_last = next.is_none();
         *expected = next;
         let after = end_of(&prefix);
-        let is_covered = |flat: &Flat| after.starts_with(&*flat.prefix) && after > flat.after;
-        if *run < RUN || is_last || state.flats.iter().any(is_covered) {
+        if *run < RUN || is_last {
             return;
         }
+        let (run, prefix) = (*run, Arc::clone(&parent.prefix));
+        let covers = |flat: &&mut Flat| {
+            let ends_later = flat.until.as_deref().is_none_or(|until| after.as_str() < until);
+            after.starts_with(&*flat.prefix) && after >= flat.after && ends_later
+        };
+        let begun = match state.flats.iter_mut().find(covers) {
+            None => vec![self.begin_flat(&prefix, after, None, FIRST_PAGES)],
+            Some(flat) if run == SURE_RUN && flat.until.is_none() && flat.prefix == prefix => {
+                let last = flat.position.borrow().last.clone().max(after);
+                let bounds = bounds(&snapshot, &prefix, &last);
+                let Some(first) = bounds.first() else { return };
+                flat.until = Some(first.clone());
+                let ends = bounds[1..].iter().cloned().map(Some).chain([None]);
+                let ranges = bounds.iter().cloned().zip(ends);
+                ranges.map(|(after, until)| self.begin_flat(&prefix, after, until, PAGES_AHEAD)).collect()
+            }
+            Some(_) => return,
+        };
+        state.flats.extend(begun);
+    }
+
+    /// Begin a flat listing, which lists once the state is unlocked.
+    fn begin_flat(self: &Arc<Self>, prefix: &Arc<str>, after: String, until: Option<String>, pages: usize) -> Flat {
         let (sender, position) = watch::channel(Position::default());
-        let prefix = Arc::clone(&parent.prefix);
-        let credit = Arc::new(Semaphore::new(FIRST_PAGES));
-        let flat = Flat { prefix: Arc::clone(&prefix), after: after.clone(), position, credit: Arc::clone(&credit) };
-        state.flats.push(flat);
-        let tree = Arc::clone(self);
+        let credit = Arc::new(Semaphore::new(pages));
+        let (tree, allowed, prefix) = (Arc::clone(self), Arc::clone(&credit), Arc::clone(prefix));
+        let flat = Flat { prefix: Arc::clone(&prefix), after: after.clone(), until, position, credit };
         tokio::spawn(async move {
-            tree.list_flat(&prefix, &after, &sender, &credit).await;
+            tree.list_flat(&prefix, &after, &sender, &allowed).await;
             tree.write().flats.retain(|flat| flat.after != after || flat.prefix != prefix);
             sender.send_modify(|position| position.is_done = true);
         });
+        flat
+    }
+
+    /// The last key that a flat listing under way lists, as it is now.
+    fn until(&self, prefix: &str, after: &str) -> Option<String> {
+        let state = self.read();
+        let flat = state.flats.iter().find(|flat| flat.after == after && *flat.prefix == *prefix)?;
+        flat.until.clone()
     }
 
     /// Wait for a flat listing that is about to bring this directory: one page at most.
     pub(super) async fn wait_for_flat(&self, prefix: &str) {
         let position = {
             let state = self.read();
-            let covers = |flat: &&Flat| prefix.starts_with(&*flat.prefix) && prefix > flat.after.as_str();
+            let covers = |flat: &&Flat| {
+                let ends_later = flat.until.as_deref().is_none_or(|until| prefix < until);
+                prefix.starts_with(&*flat.prefix) && prefix > flat.after.as_str() && ends_later
+            };
             state.flats.iter().find(covers).map(|flat| (flat.position.clone(), Arc::clone(&flat.credit)))
         };
         let Some((mut position, credit)) = position else { return };
@@ -136,7 +174,13 @@ impl Tree {
             }
             // Where it fails, each directory is listed by itself and says so.
             let Ok(page) = self.source.list(&request, Priority::ReadAhead).await else { return };
+            let until = self.until(prefix, after);
+            let mut is_last = page.continuation.is_none();
             for object in &page.objects {
+                if until.as_deref().is_some_and(|until| object.key.as_str() > until) {
+                    is_last = true;
+                    break;
+                }
                 if object.key <= last || !object.key.starts_with(&**prefix) {
                     return self.forget_flat(collected.installed);
                 }
@@ -145,7 +189,6 @@ impl Tree {
                     self.install_flat(&child, parts, began, credit, &mut collected.installed);
                 }
             }
-            let is_last = page.continuation.is_none();
             if is_last && let Some((child, parts)) = collected.take() {
                 self.install_flat(&child, parts, began, credit, &mut collected.installed);
             }
@@ -201,7 +244,7 @@ impl Tree {
     }
 
     /// The inode of a directory that is in the tree, by its prefix.
-    fn inode_of_prefix(&self, prefix: &str) -> Option<u64> {
+    pub(super) fn inode_of_prefix(&self, prefix: &str) -> Option<u64> {
         let state = self.read();
         let mut inode = super::ROOT;
         let below = prefix.strip_prefix(self.options.prefix.as_str())?.strip_suffix('/')?;
@@ -220,6 +263,25 @@ impl Tree {
             allow(&credit);
         }
     }
+}
+
+/// Keys that cut what follows `last` into ranges of about as many directories each: the last possible key of a directory.
+/// None where there are too few.
+fn bounds(snapshot: &Snapshot, prefix: &str, last: &str) -> Vec<String> {
+    let name = last.strip_prefix(prefix).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let from = snapshot.rank(name).map_or_else(|at| at, |at| at + 1);
+    let is_directory = |entry: &&Entry| entry.kind == FileKind::Directory;
+    let count = snapshot.ranked(from).filter(is_directory).count();
+    if count < RANGES * DIRECTORIES_PER_RANGE {
+        return Vec::new();
+    }
+    let chosen = snapshot.ranked(from).filter(is_directory).enumerate();
+    let chosen = chosen.filter(|(at, _)| (1..RANGES).any(|range| *at == count * range / RANGES));
+    let mut bounds: Vec<String> =
+        chosen.map(|(_, entry)| end_of(&format!("{prefix}{}/", snapshot.name(entry)))).collect();
+    // Names sort otherwise than the keys below them: `a-` comes before `a/`, and `a` before `a-`.
+    bounds.sort_unstable();
+    bounds
 }
 
 /// Allow some more pages.

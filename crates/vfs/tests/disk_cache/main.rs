@@ -5,6 +5,7 @@ mod folder;
 mod limits;
 mod model;
 mod processes;
+mod store;
 mod support;
 mod tier;
 mod warm;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqferry_vfs::filesystem::REFUSED_XATTR;
 use seqferry_vfs::tar::{TarFolders, TarOptions};
 use seqferry_vfs::{
     Archives, Attributes, FileSystem, Freshness, Pool, ROOT, Reader, Source, Tree, TreeOptions, VfsError,
@@ -93,4 +94,44 @@ async fn one_archive_is_the_root() {
     let root = files.attributes(ROOT).unwrap();
     assert_eq!((root.inode, root.modified), (ROOT, 7.0));
     assert_eq!(files.read_directory(ROOT, 2, 10).await.unwrap()[0].name, "d");
+}
+
+#[tokio::test]
+async fn reading_a_quarter_of_an_archive_fetches_the_rest_at_once() {
+    let setting = Setting::new();
+    let body = |number: usize| vec![u8::try_from(number % 251).unwrap(); 60_000 + number];
+    let tar = (0..200).fold(Tar::default(), |tar, number| tar.file(&format!("{number:03}"), &body(number))).end();
+    let size = tar.len() as u64;
+    setting.put("x.tar", tar).await;
+    let (files, _) = files(&setting, Freshness::Ttl);
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut order: Vec<usize> = (0..200).collect();
+    fastrand::Rng::with_seed(seed).shuffle(&mut order);
+
+    for number in order {
+        assert!(read(&files, &format!("x.tar.d/{number:03}")).await.unwrap() == body(number), "seed {seed}");
+    }
+
+    let fetched = setting.source.counters.bytes_fetched();
+    assert!(fetched <= size + size / 2, "{fetched} bytes of {size}, seed {seed}");
+    assert!(setting.gets() < 130, "{} requests, seed {seed}", setting.gets());
+}
+
+#[tokio::test]
+async fn members_that_do_not_appear_are_counted_and_named() {
+    let setting = Setting::new();
+    let tar = Tar::default().file("good", b"1").file("../bad", b"2").file("/etc/bad", b"3").end();
+    setting.put("x.tar", tar).await;
+    let (files, _) = files(&setting, Freshness::Ttl);
+    let folder = find(&files, "x.tar.d").await.unwrap().inode;
+    let member = find(&files, "x.tar.d/good").await.unwrap().inode;
+
+    let text = files.xattr(folder, REFUSED_XATTR).await.unwrap().unwrap();
+
+    assert_eq!(text.lines().next(), Some("2"));
+    assert!(text.contains("../bad: ") && text.contains("/etc/bad: "), "{text}");
+    assert_eq!(files.list_xattrs(folder).unwrap(), [REFUSED_XATTR]);
+    assert_eq!(files.xattr(member, REFUSED_XATTR).await.unwrap(), None);
+    assert_eq!(files.xattr(ROOT, REFUSED_XATTR).await.unwrap(), None);
 }

@@ -1,0 +1,383 @@
+//! An object store whose reads go through a disk cache: blocks that are there come from the disk, the others are kept.
+//!
+//! A read that names an `ETag` is widened to whole blocks. Its bytes reach the caller as they come; a block is written to
+//! the cache when it is complete, before the next bytes are asked for, so that memory holds one block for each read. The
+//! cache changes where bytes come from and never which bytes come: a block that it cannot serve with certainty is fetched.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt as _;
+use seqferry_client::reading::check_pin;
+use seqferry_store::prelude::*;
+use seqferry_store::{
+    Body, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest,
+    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef,
+    Written,
+};
+
+use super::{Admission, DiskCache};
+use crate::version::{BLOCK_SIZE, ObjectVersion, VersionPin, block_length};
+
+/// Blocks that are read from the disk at once: 1 MiB of memory for each read under way.
+const AT_ONCE: u64 = 8;
+
+/// A store behind a cache. Everything but reading goes to the store as it is.
+pub struct CachedStore {
+    store: Arc<dyn ObjectStore>,
+    cache: Arc<DiskCache>,
+    endpoint: Arc<str>,
+}
+
+impl fmt::Debug for CachedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CachedStore").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl CachedStore {
+    /// Reads of `store` through `cache`, where its endpoint has this name.
+    pub fn new(store: Arc<dyn ObjectStore>, cache: Arc<DiskCache>, endpoint: &str) -> Self {
+        Self { store, cache, endpoint: endpoint.into() }
+    }
+
+    /// The version as the cache names it; None for one without an `ETag` or without bytes.
+    fn version(&self, source: &PinnedObject) -> Option<ObjectVersion> {
+        let etag = source.if_match.as_deref().filter(|etag| !etag.is_empty())?;
+        (source.size > 0).then(|| ObjectVersion {
+            endpoint: Arc::clone(&self.endpoint),
+            bucket: source.bucket.as_str().into(),
+            key: source.key.as_str().into(),
+            pin: VersionPin::Etag(etag.into()),
+            size: source.size,
+        })
+    }
+}
+
+#[async_trait]
+impl ObjectRead for CachedStore {
+    async fn head_bucket(&self, bucket: &str) -> Result<()> {
+        self.store.head_bucket(bucket).await
+    }
+
+    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
+        self.store.list(request).await
+    }
+
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+        self.store.head(object, part).await
+    }
+
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+        let Some(object) = self.version(source) else { return self.store.fetch(source, range).await };
+        let wanted = range.unwrap_or(Range { first: 0, last: source.size - 1 });
+        if wanted.last >= source.size {
+            return self.store.fetch(source, range).await;
+        }
+        let (first, end) = (wanted.first / BLOCK_SIZE, wanted.last / BLOCK_SIZE + 1);
+        let object = Arc::new(object);
+        let present = {
+            let (cache, object) = (Arc::clone(&self.cache), Arc::clone(&object));
+            let look = move || cache.present(&object, first, end - first);
+            tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        };
+        let mut reading = Reading {
+            store: Arc::clone(&self.store),
+            cache: Arc::clone(&self.cache),
+            source: source.clone(),
+            object,
+            block: first,
+            first,
+            present,
+            end,
+            ready: VecDeque::new(),
+            network: None,
+            skip: wanted.first - first * BLOCK_SIZE,
+            left: wanted.len(),
+        };
+        let complete = reading.present.len() as u64 == end - first && reading.present.iter().all(|there| *there);
+        let meta = match range {
+            // The facts about the whole object, which only the service has, are part of this answer.
+            None if complete => {
+                let version = source.version_id.as_deref();
+                let object = ObjectRef::new(&source.bucket, &source.key).at_version(version);
+                self.store.head(object, None).await?
+            }
+            None => {
+                let Fetched { meta, body } = self.store.fetch(source, None).await?;
+                reading.present.clear();
+                reading.network = Some(Network { body, partial: BytesMut::new(), end });
+                meta
+            }
+            // The service's refusal must come with the answer, not among the bytes.
+            Some(_) if !reading.is_present(first) => reading.open().await?,
+            Some(_) => ObjectMeta {
+                size: source.size,
+                etag: source.if_match.clone().unwrap_or_default(),
+                version_id: source.version_id.clone(),
+                ..ObjectMeta::default()
+            },
+        };
+        let chunks = futures::stream::try_unfold(reading, async |mut reading| {
+            Ok(reading.next().await?.map(|bytes| (bytes, reading)))
+        });
+        Ok(Fetched { meta, body: Body::of_chunks(chunks.boxed()) })
+    }
+
+    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        self.store.get_tags(object).await
+    }
+
+    fn forget(&self, source: &PinnedObject) {
+        if let Some(object) = self.version(source) {
+            self.cache.forget(&object);
+        }
+        self.store.forget(source);
+    }
+}
+
+/// One read under way.
+struct Reading {
+    store: Arc<dyn ObjectStore>,
+    cache: Arc<DiskCache>,
+    source: PinnedObject,
+    object: Arc<ObjectVersion>,
+    /// The next block that is neither ready nor under way.
+    block: u64,
+    /// Block of the first element of `present`.
+    first: u64,
+    /// Blocks that the cache claimed to have.
+    present: Vec<bool>,
+    /// The block after the last one.
+    end: u64,
+    /// Bytes from the cache.
+    ready: VecDeque<Bytes>,
+    network: Option<Network>,
+    /// Bytes before the wanted ones.
+    skip: u64,
+    /// Wanted bytes that have not been handed out.
+    left: u64,
+}
+
+/// An answer of the service.
+struct Network {
+    body: Body,
+    /// The beginning of the next block.
+    partial: BytesMut,
+    /// The block after the last one of this answer.
+    end: u64,
+}
+
+impl Reading {
+    fn is_present(&self, block: u64) -> bool {
+        let place = usize::try_from(block - self.first).ok();
+        place.and_then(|place| self.present.get(place)).is_some_and(|there| *there)
+    }
+
+    /// The block after the run of blocks from here on that are all present, or all absent.
+    fn run_end(&self) -> u64 {
+        let here = self.is_present(self.block);
+        (self.block..self.end).find(|block| self.is_present(*block) != here).unwrap_or(self.end)
+    }
+
+    /// The next bytes that are wanted. None: those were all.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        while self.left > 0 {
+            let bytes = match self.ready.pop_front() {
+                Some(bytes) => bytes,
+                None => match self.more().await? {
+                    Some(bytes) => bytes,
+                    None => continue,
+                },
+            };
+            let bytes = self.trimmed(bytes);
+            if !bytes.is_empty() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
+    fn trimmed(&mut self, mut bytes: Bytes) -> Bytes {
+        let skipped = self.skip.min(bytes.len() as u64);
+        self.skip -= skipped;
+        let _before = bytes.split_to(usize::try_from(skipped).unwrap_or(bytes.len()));
+        bytes.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= bytes.len() as u64;
+        bytes
+    }
+
+    /// The next bytes in order; None where they came to be ready, or are to be asked for.
+    async fn more(&mut self) -> Result<Option<Bytes>> {
+        if let Some(network) = &mut self.network {
+            if let Some(chunk) = network.body.next().await.transpose()? {
+                self.keep(&chunk).await;
+                return Ok(Some(chunk));
+            }
+            self.network = None;
+            // Shorter than was asked for: what is missing is wanted and can be had from nobody.
+            return if self.block < self.end && !self.is_present(self.block) {
+                Err(self.broken("the body ended early"))
+            } else {
+                Ok(None)
+            };
+        }
+        if self.block >= self.end {
+            return Err(self.broken("the object is shorter than was listed"));
+        }
+        if !self.is_present(self.block) {
+            self.open().await?;
+            return Ok(None);
+        }
+        self.load().await;
+        Ok(None)
+    }
+
+    /// Read blocks from the cache. One that it does not have after all is fetched next.
+    async fn load(&mut self) {
+        let (cache, object, block) = (Arc::clone(&self.cache), Arc::clone(&self.object), self.block);
+        let count = (self.run_end() - block).min(AT_ONCE);
+        let read = tokio::task::spawn_blocking(move || cache.read(&object, block, count)).await;
+        let mut read = read.unwrap_or_default().into_iter();
+        while let Some(Some(bytes)) = read.next() {
+            self.ready.push_back(bytes);
+            self.block += 1;
+        }
+        if self.block < block + count
+            && let Some(missing) = usize::try_from(self.block - self.first).ok().and_then(|at| self.present.get_mut(at))
+        {
+            *missing = false;
+        }
+    }
+
+    /// Ask the service for the blocks from here on that the cache does not have.
+    async fn open(&mut self) -> Result<ObjectMeta> {
+        let end = self.run_end();
+        let range = Range { first: self.block * BLOCK_SIZE, last: self.object.size.min(end * BLOCK_SIZE) - 1 };
+        let Fetched { meta, body } = self.store.fetch(&self.source, Some(range)).await?;
+        check_pin(&self.source, &meta)?;
+        self.network = Some(Network { body, partial: BytesMut::new(), end });
+        Ok(meta)
+    }
+
+    /// Write the blocks that these bytes complete. What the cache does not take is passed by.
+    async fn keep(&mut self, chunk: &[u8]) {
+        let Some(network) = &mut self.network else { return };
+        network.partial.extend_from_slice(chunk);
+        let mut complete = Vec::new();
+        while self.block < network.end && network.partial.len() >= block_length(self.object.size, self.block) {
+            let bytes = network.partial.split_to(block_length(self.object.size, self.block)).freeze();
+            complete.push((self.block, bytes));
+            self.block += 1;
+        }
+        if complete.is_empty() {
+            return;
+        }
+        let (cache, object) = (Arc::clone(&self.cache), Arc::clone(&self.object));
+        let write = move || {
+            for (block, bytes) in complete {
+                cache.fill(&object, block, &bytes, Admission::Always);
+            }
+        };
+        // It fails only when the runtime is being torn down.
+        let _written = tokio::task::spawn_blocking(write).await;
+    }
+
+    fn broken(&self, message: &str) -> StoreError {
+        let (bucket, key) = (&self.source.bucket, Some(self.source.key.as_str()));
+        StoreError::new("GetObject", bucket, key, seqferry_store::error::classify::code::TRUNCATED, Some(200))
+            .with_message(message)
+    }
+}
+
+impl DiskCache {
+    /// Drop all blocks of an object version: its bytes are not what the service promises.
+    pub fn forget(&self, object: &ObjectVersion) {
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is not general enough over lifetimes"
+        )]
+        let dropped = self.shared.files.with(&self.shared.folder, object, false, |files| files.drop_all());
+        self.shared.checked("write to", dropped);
+    }
+}
+
+#[async_trait]
+impl ObjectWrite for CachedStore {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+        self.store.put_object(object, body).await
+    }
+
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        self.store.delete(object).await
+    }
+
+    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
+        self.store.delete_if(object, etag).await
+    }
+
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
+        self.store.put_tags(object, tags).await
+    }
+
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+        self.store.copy(source, target).await
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for CachedStore {
+    async fn create_upload(&self, upload: &CreateUpload) -> Result<String> {
+        self.store.create_upload(upload).await
+    }
+
+    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+        self.store.copy_part(source, range, upload, part).await
+    }
+
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+        self.store.put_part(upload, part, body, digests).await
+    }
+
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
+        self.store.stream_part(upload, part, size, body).await
+    }
+
+    async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage> {
+        self.store.list_parts(upload, after).await
+    }
+
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+        self.store.complete_upload(upload).await
+    }
+
+    async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()> {
+        self.store.abort_upload(upload).await
+    }
+
+    async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
+        self.store.list_uploads(bucket, prefix).await
+    }
+}
+
+#[async_trait]
+impl ObjectStore for CachedStore {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        self.store.max_attempts()
+    }
+
+    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
+        self.store.take_notes(sends_bodies)
+    }
+
+    async fn refresh_credentials(&self) -> Result<()> {
+        self.store.refresh_credentials().await
+    }
+}

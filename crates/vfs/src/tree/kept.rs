@@ -1,0 +1,267 @@
+//! The table of names kept in a file, so that a mount begins with what the one before had listed.
+//!
+//! A directory is believed for what is left of its lifetime since it was listed, by the clock of the machine. The file is
+//! written beside its place and renamed. It consists of frames with a CRC-32C each: a damaged one ends the reading, and what
+//! follows it is listed anew. A table of another source is not read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use super::names::{HiddenKey, HiddenReason};
+use super::snapshot::{Snapshot, SnapshotBuilder};
+use super::{Facts, FileKind, ROOT, Tree};
+use crate::disk_cache::crc32c;
+
+/// Number of this format.
+const FORMAT: u32 = 1;
+/// Names that are kept at most, some 100 bytes each: those of the directories used last.
+const MOST_NAMES: usize = 2_000_000;
+/// Largest frame, a directory.
+const LARGEST_FRAME: u32 = 1 << 30;
+
+/// What a table is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TableHeader {
+    format: u32,
+    pub(crate) endpoint: String,
+    pub(crate) bucket: String,
+    pub(crate) prefix: String,
+}
+
+/// One directory of a table.
+#[derive(Debug, Serialize, Deserialize)]
+struct KeptDirectory {
+    prefix: String,
+    /// Seconds since the epoch.
+    listed: f64,
+    entries: Vec<KeptEntry>,
+    hidden: Vec<(String, u8)>,
+    hidden_count: u64,
+}
+
+/// Name, kind, size, time, `ETag`, whether archived, whether a link whose key is its name.
+type KeptEntry = (String, u8, u64, f64, String, bool, bool);
+
+/// How much of a table was taken over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// Directories.
+    pub directories: u64,
+    /// Names in them.
+    pub names: u64,
+    /// The file ended before its end, or has other bytes than were written.
+    pub is_damaged: bool,
+}
+
+/// Last use, prefix, names, and when they were listed.
+type Known = (u64, Arc<str>, Arc<Snapshot>, Instant);
+
+const KINDS: [FileKind; 3] = [FileKind::File, FileKind::Directory, FileKind::Symlink];
+const REASONS: [HiddenReason; 7] = [
+    HiddenReason::EmptySegment,
+    HiddenReason::DotSegment,
+    HiddenReason::NameTooLong,
+    HiddenReason::Nul,
+    HiddenReason::DirectoryWithBytes,
+    HiddenReason::ShadowedByDirectory,
+    HiddenReason::ShadowedByFile,
+];
+
+/// Place in a list of at most 256 values.
+fn number<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    all.iter().position(|each| each == value).and_then(|place| u8::try_from(place).ok()).unwrap_or_default()
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+impl Tree {
+    fn table_header(&self) -> TableHeader {
+        TableHeader {
+            format: FORMAT,
+            endpoint: self.endpoint.to_string(),
+            bucket: self.bucket.to_string(),
+            prefix: self.options.prefix.clone(),
+        }
+    }
+
+    /// Counts the directories that were listed so far: a table that was saved at the same count need not be saved again.
+    pub fn listings(&self) -> u64 {
+        self.listings.load(Ordering::Relaxed)
+    }
+
+    /// Write the names that are known to a file of this user. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the one before stays.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let new = path.with_extension(format!("{}-{:016x}", std::process::id(), fastrand::u64(..)));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let written = self.write_table(file).and_then(|()| std::fs::rename(&new, path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        written
+    }
+
+    fn write_table(&self, file: File) -> io::Result<()> {
+        let mut file = BufWriter::new(file);
+        write_frame(&mut file, &self.table_header())?;
+        let (mut kept, links): (Vec<Known>, _) = {
+            let state = self.read();
+            let known = |directory: &super::Directory| {
+                let (snapshot, listed) = (directory.snapshot.clone()?, directory.listed?);
+                Some((directory.used, Arc::clone(&directory.prefix), snapshot, listed))
+            };
+            (state.directories.iter().filter_map(known).collect(), state.links.clone())
+        };
+        kept.sort_unstable_by_key(|(used, ..)| std::cmp::Reverse(*used));
+        let mut names = 0;
+        kept.retain(|(_, _, snapshot, _)| {
+            names += snapshot.len();
+            names <= MOST_NAMES
+        });
+        // A directory is found through the one that holds it.
+        kept.sort_unstable_by(|(_, a, ..), (_, b, ..)| a.cmp(b));
+        for (_, prefix, snapshot, listed) in &kept {
+            let entry = |entry: &super::snapshot::Entry| {
+                let facts = entry.facts();
+                // Found out since it was listed.
+                let facts = if links.contains(&entry.inode) { facts.into_plain_link() } else { facts };
+                let kind = number(&KINDS, &facts.kind);
+                let name = snapshot.name(entry).to_owned();
+                (name, kind, facts.size, facts.modified, facts.etag, facts.archived, facts.is_plain_link)
+            };
+            let directory = KeptDirectory {
+                prefix: prefix.to_string(),
+                listed: now() - listed.elapsed().as_secs_f64(),
+                entries: snapshot.entries().iter().map(entry).collect(),
+                hidden: snapshot.hidden.iter().map(|key| (key.key.clone(), number(&REASONS, &key.reason))).collect(),
+                hidden_count: snapshot.hidden_count,
+            };
+            write_frame(&mut file, &directory)?;
+        }
+        write_frame(&mut file, &kept.len())?;
+        file.flush()
+    }
+
+    /// Take over the names of a file that are still to be believed. Blocks on the disk. A missing file holds none.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn restore(self: &Arc<Self>, path: &Path) -> io::Result<RestoreReport> {
+        let mut report = RestoreReport::default();
+        let mut file = match File::open(path) {
+            Ok(file) => BufReader::new(file),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(report),
+            Err(cause) => return Err(cause),
+        };
+        match read_frame::<TableHeader>(&mut file)? {
+            Frame::Sound(header) if header == self.table_header() => {}
+            Frame::Sound(_) => return Ok(report),
+            Frame::Other(_) | Frame::Damaged => return Ok(RestoreReport { is_damaged: true, ..report }),
+        }
+        let mut read = 0_usize;
+        loop {
+            match read_frame::<KeptDirectory>(&mut file)? {
+                Frame::Sound(directory) => {
+                    read += 1;
+                    if let Some(names) = self.take_over(directory) {
+                        report.directories += 1;
+                        report.names += names;
+                    }
+                }
+                Frame::Other(end) => {
+                    report.is_damaged = serde_json::from_slice::<usize>(&end).ok() != Some(read);
+                    return Ok(report);
+                }
+                Frame::Damaged => return Ok(RestoreReport { is_damaged: true, ..report }),
+            }
+        }
+    }
+
+    /// Put a directory into the tree; its names, or None where it is too old or not in the tree.
+    fn take_over(self: &Arc<Self>, kept: KeptDirectory) -> Option<u64> {
+        let age = now() - kept.listed;
+        let listed = match self.options.lifetime {
+            None => Instant::now(),
+            // By a clock that was set back nothing can be told.
+            Some(_) if age < 0.0 => return None,
+            Some(lifetime) if age >= lifetime.as_secs_f64() => return None,
+            Some(_) => Instant::now().checked_sub(Duration::try_from_secs_f64(age).ok()?)?,
+        };
+        let inode = if kept.prefix == self.options.prefix { ROOT } else { self.inode_of_prefix(&kept.prefix)? };
+        let directory = self.directory(inode).ok()?;
+        let names = kept.entries.len() as u64;
+        let mut builder = SnapshotBuilder::default();
+        for (name, kind, size, modified, etag, archived, is_plain_link) in kept.entries {
+            let kind = *KINDS.get(usize::from(kind))?;
+            let facts = Facts { kind, size, modified, etag, archived, is_plain_link };
+            if is_plain_link {
+                // As a file, as which the next listing shows it.
+                let listed = Facts { kind: FileKind::File, is_plain_link: false, ..facts.clone() };
+                let inode = self.number(&kept.prefix, &name, &listed, 0);
+                self.write().links.insert(inode);
+            }
+            builder.restore(name, facts);
+        }
+        let reason = |place: u8| REASONS.get(usize::from(place)).copied();
+        let hidden = kept.hidden.into_iter().filter_map(|(key, place)| Some(HiddenKey { key, reason: reason(place)? }));
+        builder.restore_hidden(hidden.collect(), kept.hidden_count);
+        self.install(directory, inode, &kept.prefix, builder, listed);
+        Some(names)
+    }
+}
+
+/// What a file is about, if it is a table.
+pub(crate) fn read_header(path: &Path) -> Option<TableHeader> {
+    match read_frame(&mut BufReader::new(File::open(path).ok()?)) {
+        Ok(Frame::Sound(header)) => Some(header),
+        _ => None,
+    }
+}
+
+enum Frame<T> {
+    Sound(T),
+    /// Sound bytes of another shape.
+    Other(Vec<u8>),
+    Damaged,
+}
+
+fn write_frame(file: &mut impl io::Write, value: &impl Serialize) -> io::Result<()> {
+    let bytes = serde_json::to_vec(value)?;
+    let len = u32::try_from(bytes.len()).ok().filter(|len| *len <= LARGEST_FRAME);
+    let len = len.ok_or_else(|| io::Error::other("a directory is too large for the table of names"))?;
+    file.write_all(&len.to_le_bytes())?;
+    file.write_all(&crc32c(&bytes).to_le_bytes())?;
+    file.write_all(&bytes)
+}
+
+fn read_frame<T: for<'a> Deserialize<'a>>(file: &mut impl io::Read) -> io::Result<Frame<T>> {
+    let mut head = [0; 8];
+    match file.read_exact(&mut head) {
+        Err(cause) if cause.kind() == io::ErrorKind::UnexpectedEof => return Ok(Frame::Damaged),
+        result => result?,
+    }
+    let [a, b, c, d, crc @ ..] = head;
+    let len = u32::from_le_bytes([a, b, c, d]);
+    if len > LARGEST_FRAME {
+        return Ok(Frame::Damaged);
+    }
+    // Not reserved at once: a damaged length must not cost memory.
+    let mut bytes = Vec::new();
+    file.take(u64::from(len)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != u64::from(len) || crc32c(&bytes) != u32::from_le_bytes(crc) {
+        return Ok(Frame::Damaged);
+    }
+    Ok(serde_json::from_slice(&bytes).map_or(Frame::Other(bytes), Frame::Sound))
+}

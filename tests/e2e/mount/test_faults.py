@@ -1,0 +1,345 @@
+"""Mounts under trouble: failing caches, outages, expired credentials, kills, and more open files than memory."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from support import proxy as faults
+from support.mounts import Mounter
+from support.processes import Running, run, seqferry
+from support.proxy import Proxy, archived, error, expired_token, reset
+from support.servers import ADMIN, MOVER, S3Server
+from support.sim import Simulator
+from support.waiting import eventually
+
+Put = Callable[..., None]
+MIB = 1024 * 1024
+
+
+def _log(tmp_path: Path) -> str:
+    return (tmp_path / "mount-state" / "mount.log").read_text()
+
+
+def _peak_memory(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def test_a_cold_read_fills_the_cache_for_the_next_mount(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+) -> None:
+    bucket = make_bucket(s3server)
+    objects = {f"d/{number}": rng.randbytes(rng.randrange(1, 3 * MIB)) for number in range(6)}
+    put(s3server, bucket, objects)
+    options = ("--cache", str(tmp_path / "cache"), "--pin")
+    mount = mounter(s3server, f"s3://{bucket}", *options)
+    assert {key: (mount.directory / key).read_bytes() for key in objects} == objects
+    mount.umount()
+    # Blocks are written beside the reads; the process has ended when they are.
+    eventually(lambda: not _serving(mount.directory), what="the serving process to end")
+
+    again = mounter(s3server, f"s3://{bucket}", *options)
+    assert {key: (again.directory / key).read_bytes() for key in objects} == objects
+    assert again.stats()["bytes_fetched"] == 0
+    listed = run([seqferry(), "cache", "ls", "--cache", tmp_path / "cache", "--json"], environment=mount.environment)
+    assert all(json.loads(line)["pinned"] for line in listed.stdout.splitlines())
+
+
+def _serving(directory: Path) -> bool:
+    found = subprocess.run(["pgrep", "-f", f"mount .* {directory}"], capture_output=True, text=True)
+    return found.stdout.strip() != ""
+
+
+def test_a_flipped_byte_in_the_cache_is_never_served(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    body = rng.randbytes(3 * MIB + 5)
+    put(seaweedfs, bucket, {"file": body})
+    options = ("--cache", str(tmp_path / "cache"))
+    run([seqferry(), "cache", "warm", f"s3://{bucket}", *options], environment=seaweedfs.environment())
+    (data,) = (tmp_path / "cache" / "objects").rglob("*.data")
+    places = [rng.randrange(len(body)) for _ in range(5)]
+    with data.open("r+b") as file:
+        for place in places:
+            file.seek(place)
+            file.write(bytes([body[place] ^ (1 << rng.randrange(8))]))
+
+    mount = mounter(seaweedfs, f"s3://{bucket}", *options)
+    assert (mount.directory / "file").read_bytes() == body
+    assert 0 < mount.stats()["bytes_fetched"] <= len(body)
+
+
+def test_a_cache_that_fails_under_way_makes_reads_slower_and_never_wrong(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    objects = {f"{number}": rng.randbytes(2 * MIB + number) for number in range(4)}
+    put(seaweedfs, bucket, objects)
+    cache = tmp_path / "cache"
+    mount = mounter(seaweedfs, f"s3://{bucket}", "--cache", str(cache))
+    assert (mount.directory / "0").read_bytes() == objects["0"]
+    # Nothing can be written there any more.
+    (cache / "objects").rename(cache / "elsewhere")
+    (cache / "objects").touch()
+
+    assert {key: (mount.directory / key).read_bytes() for key in objects} == objects
+    eventually(lambda: "Reading goes on without it" in _log(tmp_path), what="the log to say that the cache fails")
+    assert _log(tmp_path).count("Reading goes on without it") <= 2, "once for reading, once for writing"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system in memory of 1,100 MiB, a little more than what a cache leaves free."""
+    (folder := tmp_path / "disk").mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1100m", "tmpfs", folder], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"only root makes file systems: the full disk is not tested ({made.stderr.strip()})")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=False)
+
+
+def test_a_disk_that_fills_up_makes_reads_slower_and_never_wrong(
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: Put,
+    small_disk: Path,
+    rng: random.Random,
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    objects = {f"{number}": rng.randbytes(4 * MIB + number) for number in range(4)}
+    put(seaweedfs, bucket, objects)
+    mount = mounter(seaweedfs, f"s3://{bucket}", "--cache", str(small_disk / "cache"), "--memory", "16MiB")
+    assert (mount.directory / "0").read_bytes() == objects["0"]
+    eventually(lambda: mount.stats()["cache_used"] > 4 * MIB, what="the first object to be in the cache")
+    # From one moment to the next there is no room at all.
+    subprocess.run(["mount", "-o", "remount,size=5m", small_disk], check=True)
+
+    for _ in range(2):
+        assert {key: (mount.directory / key).read_bytes() for key in objects} == objects
+        subprocess.run(["sh", "-c", "echo 1 > /proc/sys/vm/drop_caches"], check=False, capture_output=True)
+
+
+def test_a_cache_on_a_network_or_user_space_file_system_is_refused(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"folder/file": b"x"})
+    remote = mounter(seaweedfs, f"s3://{bucket}").directory / "folder"
+    (target := tmp_path / "target").mkdir()
+    command = [seqferry(), "mount", f"s3://{bucket}", target, "--cache", remote]
+
+    refused = run(command, environment=seaweedfs.environment(), expect=1)
+
+    assert "it is on FUSE" in refused.stderr
+    assert "local disk" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert not os.path.ismount(target)
+
+
+def test_a_thousand_open_files_read_at_random_within_the_memory(
+    make_simulator: Callable[..., Simulator], mounter: Mounter, rng: random.Random
+) -> None:
+    simulator = make_simulator("--instant", "--bucket", "big=keys=f{i:03};count=100;size=1GiB")
+    pool = 32 * MIB
+    mount, serving = mounter.foreground(simulator, "s3://big", "--memory", "32MiB")
+    client = simulator.client()
+    files = [os.open(mount.directory / f"f{number % 100:03}", os.O_RDONLY) for number in range(1000)]
+    try:
+
+        def read(number: int) -> tuple[int, int, bytes]:
+            offset = rng.randrange(1024 * MIB - 4096)
+            return number, offset, os.pread(files[number], 4096, offset)
+
+        with ThreadPoolExecutor(16) as readers:
+            found = list(readers.map(read, range(1000)))
+        assert mount.stats()["memory_used"] <= pool
+        assert mount.stats()["open_files"] == 1000
+    finally:
+        for file in files:
+            os.close(file)
+    for number, offset, body in rng.sample(found, 30):
+        wanted = f"bytes={offset}-{offset + 4095}"
+        assert body == client.get_object(Bucket="big", Key=f"f{number % 100:03}", Range=wanted)["Body"].read()
+    peak = _peak_memory(serving.pid)
+    assert peak <= pool + 150 * MIB, f"{peak / MIB:.0f} MiB at the most"
+
+
+def test_a_pool_smaller_than_the_load_makes_readers_wait_and_none_fail(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    objects = {f"{number}": rng.randbytes(6 * MIB + number) for number in range(12)}
+    put(seaweedfs, bucket, objects)
+    mount = mounter(seaweedfs, f"s3://{bucket}", "--memory", "16MiB", "--max-requests", "4")
+    with ThreadPoolExecutor(12) as readers:
+        found = dict(zip(objects, readers.map(lambda key: (mount.directory / key).read_bytes(), objects), strict=True))
+    assert found == objects
+    assert mount.stats()["memory_used"] <= 16 * MIB
+
+
+def test_an_outage_delays_reads_and_loses_none(
+    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random
+) -> None:
+    bucket = make_bucket(proxy.server)
+    objects = {"a/1": rng.randbytes(3 * MIB), "b/2": rng.randbytes(100)}
+    put(proxy.server, bucket, objects)
+    mount = mounter(proxy.server, f"s3://{bucket}", "--metadata-ttl", "minimal")
+    first = proxy.rule([], reset(), times=8)
+    second = proxy.rule([], error(503, "ServiceUnavailable"), times=4)
+
+    found = {key: (mount.directory / key).read_bytes() for key in objects}
+
+    assert found == objects
+    assert (proxy.fired(first), proxy.fired(second)) == (8, 4)
+
+
+def test_credentials_that_expire_are_loaded_anew_under_way(
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    make_proxy: Callable[[S3Server], Proxy],
+    mounter: Mounter,
+    put: Put,
+    tmp_path: Path,
+    rng: random.Random,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    body = rng.randbytes(30 * MIB)
+    put(seaweedfs, bucket, {"file": body})
+    proxy = make_proxy(seaweedfs)
+    keys = tmp_path / "keys.json"
+
+    def issue(access_key: str, secret_key: str) -> None:
+        keys.write_text(json.dumps({"Version": 1, "AccessKeyId": access_key, "SecretAccessKey": secret_key}))
+
+    issue(MOVER.access_key, MOVER.secret_key)
+    (tmp_path / "config").write_text(f"[profile issued]\ncredential_process = cat {keys}\nregion = us-east-1\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    environment = {
+        name: value for name, value in proxy.server.environment().items() if "KEY" not in name and "SECRET" not in name
+    }
+    environment |= {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_PROFILE": "issued"}
+    monkeypatch.setattr(type(proxy.server), "environment", lambda *_: environment)
+    mount = mounter(proxy.server, f"s3://{bucket}")
+    with (mount.directory / "file").open("rb", buffering=0) as file:
+        assert file.read(10) == body[:10]
+        issue(ADMIN.access_key, ADMIN.secret_key)
+        expired = proxy.rule([], expired_token(), access_key=MOVER.access_key)
+        assert os.pread(file.fileno(), 100, 20 * MIB) == body[20 * MIB : 20 * MIB + 100]
+    assert proxy.fired(expired) >= 1
+    assert (mount.directory / "file").read_bytes() == body
+
+
+def test_a_mount_killed_at_any_moment_is_mounted_again_with_its_cache(
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    make_proxy: Callable[[S3Server], Proxy],
+    mounter: Mounter,
+    put: Put,
+    tmp_path: Path,
+    rng: random.Random,
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    objects = {f"d{number % 3}/{number}": rng.randbytes(rng.randrange(MIB)) for number in range(30)}
+    put(seaweedfs, bucket, objects)
+    proxy = make_proxy(seaweedfs)
+    options = ("--cache", str(tmp_path / "cache"))
+    (folder := tmp_path / "mounted").mkdir()
+    for _ in range(4):
+        mount, serving = mounter.foreground(proxy.server, f"s3://{bucket}", *options, directory=folder)
+        with Running(["cp", "-r", folder, tmp_path / "partial"]) as reading:
+            proxy.clear_log()
+            if proxy.stats():
+                wanted = rng.randrange(1, 12)
+                try:
+                    proxy.wait_requested("GetObject", wanted, deadline=2)
+                except TimeoutError:
+                    print(f"fewer than {wanted} requests: the cache has the rest")
+            serving.kill()
+            reading.wait()
+        mount.umount()
+        run(["rm", "-rf", tmp_path / "partial"])
+    mount = mounter(proxy.server, f"s3://{bucket}", *options, directory=folder)
+    assert {key: (folder / key).read_bytes() for key in objects} == objects
+    verified = run([seqferry(), "cache", "verify", *options, "--json"], environment=mount.environment)
+    assert all(json.loads(line)["damaged"] == 0 for line in verified.stdout.splitlines())
+
+
+def test_unmounting_by_force_while_a_program_reads_serves_it_to_the_end(
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    make_proxy: Callable[[S3Server], Proxy],
+    mounter: Mounter,
+    put: Put,
+    rng: random.Random,
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    body = rng.randbytes(8 * MIB)
+    put(seaweedfs, bucket, {"file": body})
+    proxy = make_proxy(seaweedfs)
+    mount = mounter(proxy.server, f"s3://{bucket}")
+    with (
+        (mount.directory / "file").open("rb") as file,
+        faults.held(proxy, "GetObject"),
+        ThreadPoolExecutor(1) as beside,
+    ):
+        reading = beside.submit(file.read)
+        proxy.wait_requested("GetObject")
+        mount.umount("--force")
+        assert not mount.is_mounted
+        proxy.clear_rules()
+        assert reading.result(60) == body
+
+
+def test_two_mounts_share_one_cache_at_once(
+    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+) -> None:
+    bucket = make_bucket(proxy.server)
+    objects = {f"d/{number}": rng.randbytes(2 * MIB + number) for number in range(8)}
+    put(proxy.server, bucket, objects)
+    options = ("--cache", str(tmp_path / "cache"))
+    both = [mounter(proxy.server, f"s3://{bucket}", *options) for _ in range(2)]
+    with ThreadPoolExecutor(16) as readers:
+        wanted = [(mount, key) for mount in both for key in objects]
+        rng.shuffle(wanted)
+        found = readers.map(lambda each: (each[1], (each[0].directory / each[1]).read_bytes()), wanted)
+        assert all(objects[key] == body for key, body in found)
+    both[0].umount()
+    third = mounter(proxy.server, f"s3://{bucket}", *options)
+    assert {key: (third.directory / key).read_bytes() for key in objects} == objects
+    assert third.stats()["bytes_fetched"] <= sum(map(len, objects.values())) // 2
+
+
+def test_an_archived_object_gives_an_error_and_one_line_in_the_log(
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    make_proxy: Callable[[S3Server], Proxy],
+    mounter: Mounter,
+    put: Put,
+    tmp_path: Path,
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    put(seaweedfs, bucket, {"cold": b"x" * 100, "warm": b"y"})
+    proxy = make_proxy(seaweedfs)
+    proxy.rule("GetObject", archived(), key="cold")
+    mount = mounter(proxy.server, f"s3://{bucket}")
+
+    with pytest.raises(OSError) as refused:
+        (mount.directory / "cold").read_bytes()
+    assert refused.value.errno == errno.EIO
+    assert (mount.directory / "warm").read_bytes() == b"y"
+    lines = [line for line in _log(tmp_path).splitlines() if "cold" in line]
+    assert len(lines) == 1, lines
+    assert "archived" in lines[0]
