@@ -14,7 +14,7 @@ from seqferry import paths, planning
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
-from seqferry.planning import Decision
+from seqferry.planning import Decision, Foreseen
 from seqferry.spec import target_key
 
 log: Final = logging.getLogger("seqferry.listing")
@@ -77,11 +77,50 @@ def decided(
         yield [one for one in found if one[1].action != "ignore"]
 
 
+def foreseen(
+    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str
+) -> Iterator[list[tuple[ObjectInfo, Decision, Foreseen | None]]]:
+    """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
+    compares = planning.compares_listings(spec)
+    for page in objects(engine, spec, missing):
+        selected = [info for info in page if planning.is_selected(spec, info)]
+        there = _all_at_target(engine, spec, selected) if selected else {}
+        found: list[tuple[ObjectInfo, Decision, Foreseen | None]] = []
+        for info in selected:
+            at = there.get(target_key(spec, info.key))
+            decision = planning.decide(spec, info, own, at if compares else None)
+            if decision.action in ("copy", "skip"):
+                found.append((info, decision, planning.foreseen(spec, info, decision, at)))
+            elif decision.action != "ignore":
+                found.append((info, decision, None))
+        yield found
+
+
+def _all_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:
+    """What is at the targets of a page, by key: listed where few requests suffice, and else looked up."""
+    found: dict[str, ObjectInfo] = {}
+    ended = False
+    if isinstance(spec.target, LocalFolder):
+        ended = paths.is_absent(spec.target.path)
+    else:
+        found, ended = _listed_at_target(engine, spec, page)
+    if ended:
+        return found
+    for keys in _chunks([key for info in page if (key := target_key(spec, info.key)) and key not in found]):
+        found |= {info.key: info for info in engine.head(spec.target, keys) if info is not None}
+    return found
+
+
 def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:
     """What listings show of the targets of a page, by key, in a few requests.
 
     Whatever the order of the service, or when it may not be listed: what is not found is looked up when it is copied.
     """
+    return _listed_at_target(engine, spec, page)[0]
+
+
+def _listed_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> tuple[dict[str, ObjectInfo], bool]:
+    """What listings show of the targets of a page, and whether nothing else of them is there."""
     keys = sorted((target_key(spec, info.key) for info in page), key=_in_bytes)
     wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
     found: dict[str, ObjectInfo] = {}
@@ -92,10 +131,12 @@ def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> di
             log.info("objects at %s are looked up one by one: %s", spec.target.uri, why)
             break
         found |= {info.key: info for info in listed if info.key in wanted}
-        if ended or not listed or _in_bytes(listed[-1].key) >= last or listed[-1].key == after:
+        if ended or (listed and _in_bytes(listed[-1].key) >= last):
+            return found, True
+        if not listed or listed[-1].key == after:
             break
         after = listed[-1].key
-    return found
+    return found, False
 
 
 def _before(key: str, prefix: str) -> str:

@@ -349,6 +349,10 @@ class PlannedCopy:
     refusal: str | None = None
     left_out: bool = False
     """It would be left out for what ``refusal`` says, which is no failure."""
+    action: Literal["copy", "skip", "compare"] = "copy"
+    """Unless refused. ``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
+    because: str = "absent"
+    """Why, in words."""
 
 
 @dataclass(frozen=True, slots=True)

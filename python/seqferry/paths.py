@@ -19,6 +19,11 @@ LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder"})
 """Codes of files that are never copied (devices, sockets): they are left out, which is no failure."""
 
 
+def is_absent(path: str) -> bool:
+    """Whether nothing has this path."""
+    return not os.path.lexists(path)
+
+
 def is_local(text: str) -> bool:
     """True for what is meant as a path: everything but addresses and what looks like one."""
     return "://" not in text and not text.lower().startswith("s3:")

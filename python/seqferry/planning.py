@@ -74,6 +74,35 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
     return Decision("copy", to)
 
 
+class Foreseen(NamedTuple):
+    """What a transfer would do with an object that can be copied, as far as listings of both sides tell."""
+
+    action: Literal["copy", "skip", "compare", "refuse"]
+    because: str
+
+
+def foreseen(spec: TransferSpec, found: Listed, decision: Decision, there: Listed | None) -> Foreseen:
+    """What a transfer would do with ``found``, of which ``decide`` has said that it is copied or skipped.
+
+    ``there`` is what a listing shows under the target key; None when nothing is there.
+    """
+    if decision.action == "skip":
+        return Foreseen("skip", "equal ETags")
+    if there is None or there.refusal is not None:
+        return Foreseen("copy", "absent")
+    match spec.if_exists:
+        case "skip":
+            return Foreseen("skip", "it exists")
+        case "fail":
+            return Foreseen("refuse", f"{spec.target.at(decision.target_key)} exists, and --if-exists is fail.")
+        case "overwrite":
+            return Foreseen("copy", "it is overwritten")
+        case "same" if found.size != there.size:
+            return Foreseen("copy", "size differs")
+        case "same":
+            return Foreseen("compare", "same size; compared when it is done")
+
+
 def is_selected(spec: TransferSpec, found: Listed) -> bool:
     """Whether wildcard, rules, sizes and ages of the spec select an object of the source."""
     test = matcher(selection_of(spec))

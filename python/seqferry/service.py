@@ -354,10 +354,16 @@ class Service:
         if spec.operation == OPERATION_UNPACK:
             yield from unpacking.preview(self.engine, spec, str(self.settings.state_dir))
             return
-        for page in listing.decided(self.engine, spec, refuse, str(self.settings.state_dir)):
-            for info, decision in page:
-                left_out = decision.action == "leave_out"
-                yield PlannedCopy(info.key, decision.target_key, info.size, decision.reason, left_out)
+        for page in listing.foreseen(self.engine, spec, refuse, str(self.settings.state_dir)):
+            for info, decision, seen in page:
+                if seen is None or seen.action == "refuse":
+                    reason = decision.reason if seen is None else seen.because
+                    left_out = decision.action == "leave_out"
+                    yield PlannedCopy(info.key, decision.target_key, info.size, reason, left_out)
+                else:
+                    yield PlannedCopy(
+                        info.key, decision.target_key, info.size, action=seen.action, because=seen.because
+                    )
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""

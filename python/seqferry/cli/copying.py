@@ -8,7 +8,7 @@ from seqferry import access
 from seqferry.cli import display, exits, pipes, selecting, text
 from seqferry.cli.groups import Endpoints, Names, Output, Parts, Places, Removal, Selection, Speed, Start, Storage
 from seqferry.cli.session import Session, actor, session_of
-from seqferry.models import OPERATION_TRANSFER, Submission, TransferSpec
+from seqferry.models import OPERATION_TRANSFER, PlannedCopy, Submission, TransferSpec
 from seqferry.spec import build_spec, data_path, why_streamed
 
 
@@ -82,10 +82,10 @@ def _detached(session: Session, submission: Submission) -> int:
 
 
 def _preview(session: Session, spec: TransferSpec) -> int:
-    """Shows what would be looked at. What is identical at the target is found out only by the transfer itself."""
+    """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself."""
     from seqferry import planning  # it brings the engine, which --help need not wait for
 
-    met = objects = total = refused = 0
+    met = objects = skipped = compared = total = refused = 0
     for planned in session.service.preview(spec):
         met += 1
         if planned.refusal is not None:
@@ -100,15 +100,23 @@ def _preview(session: Session, spec: TransferSpec) -> int:
             else:
                 display.say(text.printable(f"{spec.source.at(planned.source_key)}: {planned.refusal}"))
             continue
-        objects += 1
-        total += planned.size
+        if planned.action == "skip":
+            skipped += 1
+        else:
+            objects += 1
+            compared += planned.action == "compare"
+            total += planned.size
         if session.as_json:
-            display.emit("planned", source_key=planned.source_key, target_key=planned.target_key, size=planned.size)
+            display.emit(
+                "planned",
+                source_key=planned.source_key,
+                target_key=planned.target_key,
+                size=planned.size,
+                action=planned.action,
+                because=planned.because,
+            )
         elif not session.quiet:
-            source = text.printable(spec.source.at(planned.source_key))
-            target = text.printable(spec.target.at(planned.target_key))
-            verb = "copy" if spec.operation == OPERATION_TRANSFER else spec.operation
-            print(f"(dry run) {verb} {source} to {target}")
+            print(f"(dry run) {_foretold(spec, planned)}")
     removed = 0
     kept = None
     if spec.delete and (why_kept := planning.why_kept(spec, met, refused)) is not None:
@@ -128,13 +136,24 @@ def _preview(session: Session, spec: TransferSpec) -> int:
             print(f"(dry run) remove {text.printable(spec.target.at(key))}")
     free = session.service.free_space(spec)
     if session.as_json:
-        display.emit("dry_run", objects=objects, bytes=total, removed=removed, way=data_path(spec), free_bytes=free)
+        display.emit(
+            "dry_run",
+            objects=objects,
+            compared=compared,
+            skipped=skipped,
+            bytes=total,
+            removed=removed,
+            way=data_path(spec),
+            free_bytes=free,
+        )
     elif not session.quiet:
         if (why := why_streamed(spec)) is not None:
             display.say(f"The bytes would pass through the machine that does the work: {why}.")
         if free is not None and free < total:
             display.say(f"{text.printable(spec.target.container)} has only {text.size(free)} free.")
-        also = f", {text.count(removed, 'object')} to remove" if removed else ""
+        also = f"; {text.count(compared, 'object')} of them would be compared first" if compared else ""
+        also += f"; {text.count(skipped, 'object')} would be skipped" if skipped else ""
+        also += f", {text.count(removed, 'object')} to remove" if removed else ""
         display.say(
             f"Dry run: {text.count(objects, 'object')}, {text.size(total)}{also}. Nothing was copied or recorded."
         )
@@ -142,4 +161,15 @@ def _preview(session: Session, spec: TransferSpec) -> int:
         display.say(text.printable(kept))
     if refused or kept is not None:
         return exits.FAILED
-    return exits.OK if objects else exits.NOTHING
+    return exits.OK if objects or skipped else exits.NOTHING
+
+
+def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
+    """One object of a dry run, in words."""
+    source = text.printable(spec.source.at(planned.source_key))
+    target = text.printable(spec.target.at(planned.target_key))
+    if planned.action == "skip":
+        return f"skip {source}: {planned.because}"
+    verb = "copy" if spec.operation == OPERATION_TRANSFER else spec.operation
+    why = "" if planned.because == "absent" else f" ({planned.because})"
+    return f"{verb if planned.action == 'copy' else planned.action} {source} to {target}{why}"

@@ -306,7 +306,8 @@ class Start:
     PANEL: ClassVar = "Output"
 
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would be looked at.")
+        bool,
+        typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would become of each object."),
     ] = False
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")

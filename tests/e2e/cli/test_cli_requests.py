@@ -191,3 +191,41 @@ def test_thousands_of_identical_objects_take_a_few_listings(cli: Cli, make_simul
     assert made["ListObjectsV2"] < 120
     levels = cli.run("ls", uris[0], "--json", env=simulator.environment())
     assert len(levels.events) == len({event["prefix"] for event in levels.events})
+
+
+def test_a_dry_run_says_of_each_object_what_would_happen_and_why(cli: Cli, places: Places, proxied: Proxy) -> None:
+    places.fill(["same", "other", "absent"])
+    assert cli.run("cp", *places.uris).code == 0
+    places.s3.delete_object(Bucket=places.target, Key="archive/absent")
+    places.s3.put_object(Bucket=places.target, Key="archive/other", Body=b"longer than what is at the source")
+    before = places.arrived()
+
+    ran = cli.run("cp", *places.uris, "--dry-run", "--json")
+
+    assert ran.code == 0, ran.err
+    told = {one["source_key"]: (one["action"], one["because"]) for one in ran.events if one["event"] == "planned"}
+    assert told == {
+        "run42/same": ("skip", "equal ETags"),
+        "run42/other": ("copy", "size differs"),
+        "run42/absent": ("copy", "absent"),
+    }
+    [end] = [one for one in ran.events if one["event"] == "dry_run"]
+    assert (end["objects"], end["skipped"]) == (2, 1)
+    assert places.arrived() == before
+    overwriting = cli.run("cp", *places.uris, "--dry-run", "--if-exists", "overwrite")
+    assert overwriting.out.count("(it is overwritten)") == 2
+    assert cli.run("cp", *places.uris, "--dry-run", "--if-exists", "fail").code == 1
+
+
+def test_a_dry_run_over_identical_trees_costs_the_two_listings(cli: Cli, places: Places, proxied: Proxy) -> None:
+    places.fill(["a", "b", "c"])
+    assert cli.run("cp", *places.uris).code == 0
+    _counted(proxied)
+
+    ran = cli.run("cp", *places.uris, "--dry-run")
+
+    assert ran.code == 0, ran.err
+    assert ran.out.count("(dry run) skip") == 3
+    counted = _counted(proxied)
+    assert counted["ListObjectsV2"] <= 2 + counted["HeadBucket"]
+    assert counted["HeadObject"] == counted["CopyObject"] == counted["GetObject"] == 0
