@@ -40,6 +40,7 @@ from support.run import MissingToolError, Run, find_tool  # noqa: E402
 FOLDER = "plugin, folder"
 GLOB = "plugin, glob"
 TAR = "one tar, unpack"
+CACHE = "cp --cache, filled"
 MOUNT = "mount, cp -r"
 PEERS = ("AWS CLI", "s5cmd")
 _STAMP = re.compile(r"^(\w{3}-\d\d \d\d:\d\d:\d\d\.\d{3}) .*(foreign file|Submitted process)", re.MULTILINE)
@@ -163,7 +164,14 @@ def _methods(
 
     quiet = ("s3", "cp", "--only-show-errors", "--recursive", uri)
     methods["seqferry aws"] = command(seqferry(), "aws", *quiet)
-    methods[TAR] = command(seqferry(), "unpack", "--quiet", "--state-dir", scratch / "state", f"{uri}.tar")
+    recorded = ("--quiet", "--state-dir", scratch / "state")
+    # Another build may be an older one.
+    if _has("unpack"):
+        methods[TAR] = command(seqferry(), "unpack", *recorded, f"{uri}.tar")
+    if _has("cp", "--cache"):
+        methods[CACHE] = command(seqferry(), "cp", *recorded, "--cache", scratch / "cache", f"{uri}/")
+        # As a task before this one has done.
+        methods[CACHE]()
     if missing_tool := missing_fuse():
         left_out.append(missing_tool)
     else:
@@ -182,6 +190,12 @@ def _methods(
     for name, glob in ((FOLDER, ""), (GLOB, "yes")):
         methods[name] = lambda glob=glob: _staging(nextflow, scratch, more, uri, glob, len(content))
     return methods
+
+
+def _has(command: str, option: str = "") -> bool:
+    """Whether the measured build knows the command, with this option."""
+    told = subprocess.run([seqferry(), command, "--help"], capture_output=True, text=True, check=False, timeout=60)
+    return told.returncode == 0 and option in told.stdout
 
 
 def _plugins(scratch: Path) -> Path:

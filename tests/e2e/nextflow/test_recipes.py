@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from example_pipeline import EXAMPLE, EXPECTED, SAMPLES, published, rows, upload
+from example_pipeline import EXAMPLE, EXPECTED, REFERENCES, SAMPLES, published, rows, upload
 from nextflow_process import Nextflow
 
 from support.mounts import Mounter
 from support.processes import seqferry
+from support.proxy import Proxy
 from support.servers import S3Server
 
 
@@ -65,3 +66,37 @@ def test_each_task_unpacks_its_members_of_one_tar(
     assert rows((tmp_path / "results" / "all samples.tsv").read_text()) == [row[:3] for row in EXPECTED]
     unpacked = sorted(path.name for path in tmp_path.glob("work/*/*/reads/*"))
     assert unpacked == [row[0] for row in EXPECTED], "each task has unpacked its own members"
+
+
+def test_tasks_of_a_node_share_a_cache_of_the_reference(
+    newest: Nextflow,
+    data: Path,
+    versitygw: S3Server,
+    make_proxy: Callable[[S3Server], Proxy],
+    make_bucket: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    bucket = make_bucket(versitygw)
+    upload(versitygw, data / "reference", f"s3://{bucket}/reference")
+    proxy = make_proxy(versitygw)
+    arguments = ["run", EXAMPLE / "node_cache.nf", "--reads", data / "reads", "--seqferry", seqferry()]
+    arguments += ["--reference", f"s3://{bucket}/reference", "--cache", tmp_path / "cache"]
+    arguments += ["--results", tmp_path / "results"]
+    proxy.clear_log()
+
+    began = time.monotonic()
+    done = newest.run(*arguments, cwd=tmp_path, environment=proxy.server.environment())
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(f"through the cache of the node: {time.monotonic() - began:.1f} s")
+    assert rows((tmp_path / "results" / "all samples.tsv").read_text()) == EXPECTED
+    fetched = len(proxy.log("GetObject"))
+    assert REFERENCES <= fetched <= SAMPLES * REFERENCES
+
+    proxy.clear_log()
+    done = newest.run(*arguments, cwd=tmp_path, environment=proxy.server.environment())
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("Submitted process") == SAMPLES + 1
+    assert rows((tmp_path / "results" / "all samples.tsv").read_text()) == EXPECTED
+    assert proxy.log("GetObject") == []
