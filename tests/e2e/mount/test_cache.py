@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import tarfile
 from collections.abc import Callable
@@ -95,6 +96,9 @@ def test_an_archive_is_also_a_folder(
     assert (run_folder / "link").readlink() == Path("0")
     assert (run_folder / "link").read_bytes() == members["run/0"]
     assert not (run_folder / "outside").is_symlink()
+    refused = os.getxattr(tar.with_name("x.tar.d"), "user.seqferry.refused").decode().splitlines()
+    assert refused[0] == "1"
+    assert "the link leads out of the tree" in refused[1]
     facts = (run_folder / "7").stat()
     assert (facts.st_size, facts.st_mtime, facts.st_mode & 0o777) == (len(members["run/7"]), 1_700_000_000, 0o640)
     assert tar.read_bytes() == packed
