@@ -357,6 +357,31 @@ class ArchiveScan:
         """Stop reading."""
 
 @final
+class CheckReport:
+    @property
+    def members(self) -> int:
+        """Members read so far."""
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def compared(self) -> int:
+        """Members whose contents were compared with the checksum in the index."""
+    @property
+    def indexed(self) -> bool: ...
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """Names of members, each with what is wrong with it, since the last report."""
+
+@final
+class ArchiveCheck:
+    def next(self, timeout: float) -> CheckReport | None:
+        """The next report, an empty one after ``timeout`` seconds without one, None at the end.
+
+        Raises:
+            EngineError: the archive cannot be read, is refused as a whole, or its index is damaged.
+        """
+
+@final
 class EngineStats:
     @property
     def requests(self) -> int: ...
@@ -436,6 +461,8 @@ class Engine:
         self, policy: CopyPolicy, archive: str, items: list[CopyItem], *, epoch: int | None = None
     ) -> Job:
         """Start a job over members of an archive in the source bucket: versions of items are their places."""
+    def check_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveCheck:
+        """Begin to compare an archive with its index."""
     def scan_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveScan:
         """Begin to read the members of an archive, by its index or its headers."""
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:

@@ -38,9 +38,10 @@ Item = TypeVar("Item", bound=Sized)
 class Batcher(Generic[Item]):
     """Takes objects in any order and gives batches as soon as they are full. Holds at most one batch of each kind."""
 
-    def __init__(self) -> None:
-        self._small = _Group[Item](SMALL)
-        self._giants = _Group[Item](GIANTS)
+    def __init__(self, limit: Limit | None = None) -> None:
+        """Args: ``limit`` holds for small objects and giants alike; None: the usual ones."""
+        self._small = _Group[Item](limit or SMALL)
+        self._giants = _Group[Item](limit or GIANTS)
 
     def add(self, items: Sequence[Item]) -> Iterator[list[Item]]:
         for item in items:

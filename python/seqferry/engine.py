@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from seqferry import _native, access, endpoints
-from seqferry._native import CopyItem, DiskCache, Events, Failure, FoundMember, Job, ObjectInfo, Progress
+from seqferry._native import CheckReport, CopyItem, DiskCache, Events, Failure, FoundMember, Job, ObjectInfo, Progress
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import Access, Identity, LocalFolder, Location, S3Location, TransferSpec
@@ -22,6 +22,7 @@ from seqferry.mounts import MountSpec
 from seqferry.spec import data_path
 
 __all__ = [
+    "CheckReport",
     "CopyItem",
     "DiskCache",
     "Engine",
@@ -314,6 +315,18 @@ class Engine:
         with _translated():
             policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
             return self._native.start_members(policy, spec.source.key, list(items), epoch=epoch)
+
+    def check_archive(self, place: Location, **options: Any) -> Iterator[CheckReport]:
+        """Reports of comparing an archive with its index, empty ones while waiting. ``options``: ``ScanOptions``.
+
+        Raises:
+            StorageError: it cannot be read, or is refused as a whole, or its index is damaged or another archive's.
+        """
+        with _translated():
+            chosen = _native.ScanOptions(**options)
+            check = self._native.check_archive(_endpoint(place), place.container, place.key, chosen)
+            while (report := check.next(0.5)) is not None:
+                yield report
 
     def scan_archive(self, place: Location, **options: Any) -> Iterator[list[FoundMember]]:
         """Pages of the members of an archive in its order; empty pages while waiting. ``options``: ``ScanOptions``.

@@ -30,6 +30,7 @@ DUPLICATES: Final = ("refuse", "last")
 TOLERATED: Final = ("missing-end", "concatenated", "two-sizes")
 """Faults of archives that may be passed over when that is asked for."""
 
+_OF_LISTINGS: Final = ("rules", "keys", "min_size", "max_size", "newer_than", "older_than")
 _LISTS: Final = frozenset({"include", "exclude", "members", "tolerate"})
 _MOST_PATTERNS: Final = 1000
 
@@ -64,6 +65,10 @@ def build_unpack_spec(
     Raises:
         UsageError: what is asked makes no sense.
     """
+    for name in _OF_LISTINGS:
+        if given.get(name) is not None:
+            raise UsageError(f"'{name}' selects objects of a listing, and unpack takes one archive; use 'include'.")
+    given["raw"] = True  # a name with * or ? is one name
     to_disk = allow_local and paths.is_local(target)
     # Which endpoint and who, as of any transfer. What is made of the target of a single object does not apply here, and
     # both sides may be on this machine: another target stands in, in a bucket whose name no bucket has.

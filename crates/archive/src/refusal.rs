@@ -60,6 +60,8 @@ refusals! {
     TotalTooLarge = "total_too_large", "the contents of all members exceed the limit";
     HolesTooLarge = "holes_too_large", "the holes of the sparse file exceed the limit";
     NameNotText = "name_not_text", "the name is not UTF-8, and keys are";
+    Encrypted = "encrypted", "the member is encrypted";
+    Compression = "compression", "the compression method of the member is not supported";
     TreeTooLarge = "tree_too_large", "the tree has more entries than the limit";
 }
 

@@ -13,7 +13,7 @@ use seqferry_vfs::disk_cache::CachedStore;
 use crate::cache::DiskCache;
 use crate::job::Job;
 use crate::listing::Listing;
-use crate::unpack::{ArchiveScan, ScanOptions};
+use crate::unpack::{ArchiveCheck, ArchiveScan, ScanOptions};
 use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error};
 
 #[pyclass(frozen, module = "seqferry._native")]
@@ -161,6 +161,19 @@ impl Engine {
         let CopyPolicy { source, target, policy } = policy;
         let job = py.detach(|| engine.start_members(source, target, &archive, policy.clone(), items, epoch));
         Ok(Job::new(job, None))
+    }
+
+    fn check_archive(
+        &self,
+        py: Python<'_>,
+        endpoint: &PyEndpoint,
+        bucket: String,
+        key: String,
+        options: &ScanOptions,
+    ) -> PyResult<ArchiveCheck> {
+        let engine = self.here()?;
+        let archive = ArchiveRef { bucket, key };
+        Ok(ArchiveCheck(py.detach(|| engine.check_archive(&endpoint.0, archive, options.0.clone()))))
     }
 
     fn scan_archive(

@@ -44,7 +44,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<mount::NameAudit>()?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(mount::audit_names, module)?)?;
+    module.add_class::<unpack::ArchiveCheck>()?;
     module.add_class::<unpack::ArchiveScan>()?;
+    module.add_class::<unpack::CheckReport>()?;
     module.add_class::<unpack::FoundMember>()?;
     module.add_class::<unpack::ScanOptions>()?;
     module.add_class::<values::ActiveObject>()?;

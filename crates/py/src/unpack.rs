@@ -67,6 +67,29 @@ impl ArchiveScan {
     }
 }
 
+#[pyclass(frozen, module = "seqferry._native")]
+pub struct ArchiveCheck(pub(crate) unpack::ArchiveCheck);
+
+#[pymethods]
+impl ArchiveCheck {
+    fn next(&self, py: Python<'_>, timeout: f64) -> PyResult<Option<CheckReport>> {
+        let report = py.detach(|| self.0.next(seconds(timeout))).map_err(|error| request_error(&error))?;
+        Ok(report.map(|report| {
+            let unpack::CheckReport { members, bytes, compared, indexed, problems } = report;
+            CheckReport { members, bytes, compared, indexed, problems }
+        }))
+    }
+}
+
+#[pyclass(frozen, get_all, module = "seqferry._native")]
+pub struct CheckReport {
+    members: u64,
+    bytes: u64,
+    compared: u64,
+    indexed: bool,
+    problems: Vec<(String, String)>,
+}
+
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 pub struct FoundMember {
     name: String,

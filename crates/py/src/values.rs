@@ -223,6 +223,7 @@ impl CopyPolicy {
             resumed,
             since,
             only_clean,
+            at_once: None,
             limits: Limits::default(),
         };
         Ok(Self { source: source.0.clone(), target: target.0.clone(), policy })

@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::object::{Item, Policy};
 use crate::pack::PackOptions;
 use crate::remove::remove;
-use crate::unpack::{self, ArchiveRef, ArchiveScan, ScanOptions, WindowPool};
+use crate::unpack::{self, ArchiveCheck, ArchiveRef, ArchiveScan, ScanOptions, WindowPool};
 
 /// Threads of the runtime: more cost more CPU per request; the second takes over when a caller is busy on the first core.
 const THREADS: usize = 2;
@@ -197,6 +197,12 @@ impl Engine {
         let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
         let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
         Job::start_leased(&self.runtime, budget, source, target, policy, retry, items, lease)
+    }
+
+    /// Begins to check an archive against its index.
+    pub fn check_archive(&self, endpoint: &EndpointSpec, archive: ArchiveRef, options: ScanOptions) -> ArchiveCheck {
+        let client = self.runtime.block_on(self.pool.client(endpoint, RetryPolicy::default()));
+        ArchiveCheck::start(&self.runtime, client, archive, options)
     }
 
     /// Begins to read the members of an archive.

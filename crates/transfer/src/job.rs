@@ -300,7 +300,8 @@ struct Run {
 }
 
 async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
-    let (room, queue) = (Arc::new(Semaphore::new(OBJECTS_OF_A_JOB)), Arc::new(Semaphore::new(QUEUED)));
+    let (room, queue) =
+        (Arc::new(Semaphore::new(run.policy.at_once.unwrap_or(OBJECTS_OF_A_JOB))), Arc::new(Semaphore::new(QUEUED)));
     let mut tasks = tokio::task::JoinSet::new();
     for item in items {
         let Ok(under_way) = Arc::clone(&room).acquire_owned().await else { break };

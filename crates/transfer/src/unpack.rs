@@ -4,7 +4,10 @@
 //! |---|---|
 //! | `place` | [`MemberPlace`]: where a member lies in its archive, as one text that a control plane records |
 //! | `scan` | [`ArchiveScan`]: the members of an archive by its index or its headers, each accepted or refused |
-//! | `bytes` | reading the archive: windows that neighbours share, and long ranges |
+//! | `bytes` | reading the archive: windows that neighbours share, long ranges, plain bytes of a compressed tar |
+//! | `plain` | decompressing gzip, Zstandard and deflate as a stream |
+//! | `zip` | members of a zip |
+//! | `check` | [`ArchiveCheck`]: headers, index and contents compared |
 //! | `members` | [`MemberStore`]: an object store whose objects are the members |
 //! | `target` | [`RangeTarget`]: the target's store, which copies ranges of the archive for parts of a member |
 //!
@@ -13,14 +16,18 @@
 //! [`seqferry_archive::Tree`] has admitted it.
 
 mod bytes;
+mod check;
 mod members;
 mod place;
+mod plain;
 mod scan;
 mod target;
+mod zip;
 
 pub use bytes::WindowPool;
+pub use check::{ArchiveCheck, CheckReport};
 pub use members::MemberStore;
-pub use place::{MemberPlace, PlaceKind};
+pub use place::{Format, MemberPlace, PlaceKind};
 pub use scan::{ArchiveScan, FoundMember, IndexUse, ScanOptions};
 pub use target::RangeTarget;
 
@@ -43,6 +50,11 @@ pub struct ArchiveRef {
 /// that write, a streamed member one, and neighbours share one read.
 const STREAMED: u64 = 8 << 20;
 
+/// Members of a compressed tar up to this size are under way side by side, and so many of them: what the decoder has given
+/// last is kept for those that come a little late.
+const SHORT: u64 = 1 << 20;
+const SHORT_AT_ONCE: usize = 8;
+
 /// Source and target of a job over members, and its items and policy adapted to them.
 pub(crate) fn endpoints(
     archive: &ArchiveRef,
@@ -54,6 +66,7 @@ pub(crate) fn endpoints(
     policy.part_options.copy_threshold = Some(policy.part_options.copy_threshold.unwrap_or(STREAMED));
     let threshold = policy.part_options.copy_threshold.unwrap_or(STREAMED);
     items.sort_by_key(|item| place_of(item).map_or(0, |place| place.header));
+    let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
     let mut promised = true;
     for item in items.iter_mut() {
         let place = place_of(item);
@@ -61,11 +74,22 @@ pub(crate) fn endpoints(
         let sum = place.is_some_and(|place| place.crc32c.is_some());
         promised &= sum || item.size == 0;
         // A copy that nothing proves is good enough for `auto` only.
-        item.streamed = !whole || item.size <= threshold || (!sum && policy.verify != Verify::Auto);
+        item.streamed =
+            !whole || format != Format::Plain || item.size <= threshold || (!sum && policy.verify != Verify::Auto);
+    }
+    if format.is_stream() {
+        // One decoder gives the bytes in order: a long member is alone with it, short ones wait for each other.
+        let short = items.iter().all(|item| item.size <= SHORT);
+        policy.at_once = Some(if short { SHORT_AT_ONCE } else { 1 });
     }
     let members = MemberStore::new(source, archive.clone(), Arc::clone(pool), items, promised);
+    let members = Endpoint::new(Arc::new(members));
+    if format != Format::Plain {
+        // Long members are read once from their start, and not in ranges.
+        members.quirks.learn_ignored_ranges();
+    }
     let target = Endpoint { store: Arc::new(RangeTarget::new(target.store, archive.clone())), quirks: target.quirks };
-    (Endpoint::new(Arc::new(members)), target)
+    (members, target)
 }
 
 fn place_of(item: &Item) -> Option<MemberPlace> {

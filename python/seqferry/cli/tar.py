@@ -68,6 +68,39 @@ def ls(
     return exits.NOTHING if not shown else exits.FAILED if refused else exits.OK
 
 
+@tar.command()
+def verify(
+    archive: _Archive,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    no_sign_request: options.NoSignRequest = False,
+    as_json: options.Json = False,
+) -> int:
+    """Read a whole tar and compare it with its index: headers, places and, where the index states them, checksums."""
+    from seqferry.engine import Engine
+
+    spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region, no_sign_request=no_sign_request)
+    members = compared = size = problems = 0
+    indexed = False
+    for report in Engine.of(Settings.load()).check_archive(spec.source):
+        members, compared, size = max(members, report.members), max(compared, report.compared), max(size, report.bytes)
+        indexed |= report.indexed
+        for name, what in report.problems:
+            problems += 1
+            if as_json:
+                display.emit("problem", member=name, problem=what)
+            else:
+                print(text.printable(f"{name}: {what}"))
+    if as_json:
+        display.emit("verified", members=members, compared=compared, bytes=size, indexed=indexed, problems=problems)
+    else:
+        index = f"{text.count(compared, 'member')} compared with the index" if indexed else "there is no index"
+        found = "no problems" if not problems else text.count(problems, "problem")
+        display.say(f"{text.count(members, 'member')}, {text.size(size)} read; {index}; {found}.")
+    return exits.MISMATCH if problems else exits.OK
+
+
 def _spec(archive: str, **given: Any) -> TransferSpec:
     """A spec that unpacks the archive to nowhere: it names the source and how to read it."""
     from seqferry import unpacking

@@ -19,7 +19,7 @@ from seqferry.db.objects import Planned
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
-from seqferry.workflows.operations import operation_of
+from seqferry.workflows.operations import batch_limit, operation_of
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
@@ -151,7 +151,7 @@ class Planner:
         self._transfer_id = transfer_id
         self._spec = spec
         self._here = here
-        self._batcher = batching.Batcher[Planned]()
+        self._batcher = batching.Batcher[Planned](batch_limit(spec))
         self._lane = access.lane(access.needs(spec))
         self._kept: list[list[Planned]] = []
         self._made = 0

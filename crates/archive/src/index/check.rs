@@ -95,14 +95,15 @@ pub fn verify_member(entry: &IndexMember, headers: &[u8], options: &ReadOptions)
                     return Err(foreign());
                 }
             }
-            Step::Member(found) => return if same_place(listed, &found) { Ok(()) } else { Err(foreign()) },
+            Step::Member(found) => return if same_member(listed, &found) { Ok(()) } else { Err(foreign()) },
             Step::End(_) => return Err(foreign()),
         }
     }
 }
 
-/// All that decides which bytes a member has, and under which name. Owners, times and modes may come from global headers.
-fn same_place(listed: &Member, found: &Member) -> bool {
+/// Whether two readings of a member agree in all that decides which bytes it has, and under which name. Owners, times and
+/// modes may come from global headers.
+pub fn same_member(listed: &Member, found: &Member) -> bool {
     let place =
         |member: &Member| (member.header_offset, member.data_offset, member.stored_size, member.size, member.kind);
     place(listed) == place(found)

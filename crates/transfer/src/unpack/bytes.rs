@@ -4,15 +4,18 @@
 //! windows: where all are being filled, a member is read alone, so that members that wait for each other cannot block. A
 //! read is made by one of the members that want it, under the right to make a request that this member has.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use seqferry_client::reading::{PinnedReader, check_pin};
-use seqferry_store::{Body, Budget, ObjectStore, PinnedObject, Range, StoreError};
-use tokio::sync::OnceCell;
+use seqferry_store::{Body, Budget, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
+use tokio::sync::{OnceCell, OwnedMutexGuard};
 
 use super::ArchiveRef;
+use super::place::Format;
+use super::plain::PlainStream;
 
 /// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
 const WINDOW: u64 = 8 << 20;
@@ -20,6 +23,10 @@ const WINDOW: u64 = 8 << 20;
 const GAP: u64 = 1 << 20;
 /// Members up to this size share windows.
 const SHARED: u64 = 4 << 20;
+
+/// Plain bytes of a compressed tar that are kept behind the decoder, in blocks.
+const BLOCK: u64 = 1 << 20;
+const BLOCKS: usize = 16;
 
 /// How many windows the jobs of a process may hold.
 #[derive(Debug)]
@@ -66,11 +73,67 @@ struct Slots {
     held: Vec<Slot>,
 }
 
+/// A compressed tar that is being read.
+#[derive(Debug)]
+struct Decoding {
+    etag: String,
+    stream: PlainStream,
+    /// The last blocks, the newest at the end; they lie beside each other.
+    kept: VecDeque<(u64, Bytes)>,
+}
+
+impl Decoding {
+    /// The first offset that can still be read.
+    fn first(&self) -> u64 {
+        self.kept.front().map_or(self.stream.position(), |(start, _)| *start)
+    }
+
+    /// What is kept of `start..end`.
+    fn kept(&self, start: u64, end: u64) -> Bytes {
+        let mut found = BytesMut::new();
+        for (offset, block) in &self.kept {
+            let (from, to) = (start.max(*offset), end.min(offset + block.len() as u64));
+            if from < to {
+                found.extend_from_slice(&block[index(from - offset)..index(to - offset)]);
+            }
+        }
+        found.freeze()
+    }
+
+    async fn read(&mut self, start: u64, end: u64) -> Result<Bytes, StoreError> {
+        if start > self.stream.position() + BLOCK * BLOCKS as u64 {
+            self.kept.clear();
+            self.stream.skip_to(start).await?;
+        }
+        let mut kept = self.kept(start, end);
+        while self.stream.position() < end {
+            let offset = self.stream.position();
+            let bytes = self.stream.next(BLOCK).await?;
+            if bytes.is_empty() {
+                return Ok(kept);
+            }
+            let (from, to) = (start.max(offset), end.min(offset + bytes.len() as u64));
+            if from < to {
+                let mut joined = BytesMut::from(kept);
+                joined.extend_from_slice(&bytes[index(from - offset)..index(to - offset)]);
+                kept = joined.freeze();
+            }
+            self.kept.push_back((offset, bytes));
+            if self.kept.len() > BLOCKS * 4 {
+                self.kept.pop_front();
+            }
+        }
+        Ok(kept)
+    }
+}
+
 /// The bytes of one archive.
 #[derive(Debug)]
 pub(super) struct ArchiveBytes {
     store: Arc<dyn ObjectStore>,
     archive: ArchiveRef,
+    format: Format,
+    decoding: Arc<tokio::sync::Mutex<Option<Decoding>>>,
     windows: Vec<Span>,
     pool: Arc<WindowPool>,
     slots: Mutex<Slots>,
@@ -87,11 +150,12 @@ impl ArchiveBytes {
     pub(super) fn new(
         store: Arc<dyn ObjectStore>,
         archive: ArchiveRef,
+        format: Format,
         pool: Arc<WindowPool>,
         wanted: impl IntoIterator<Item = Span>,
     ) -> Self {
-        let windows = windows(wanted, pool.window);
-        Self { store, archive, windows, pool, slots: Mutex::default() }
+        let windows = if format.is_stream() { Vec::new() } else { windows(wanted, pool.window) };
+        Self { store, archive, format, decoding: Arc::default(), windows, pool, slots: Mutex::default() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -114,14 +178,83 @@ impl ArchiveBytes {
         if start >= end {
             return Ok(Body::of_chunks(Box::pin(futures::stream::empty())));
         }
+        if self.format.is_stream() {
+            return self.plain_body(etag, start, end).await;
+        }
         let pinned = self.pinned(etag, end - start);
         let fetched = self.store.fetch(&pinned, Some(Range { first: start, last: end - 1 })).await?;
         check_pin(&pinned, &fetched.meta)?;
         Ok(fetched.body)
     }
 
+    /// The decoder of a compressed tar, at a place from which `start` can be read.
+    async fn decoder(&self, etag: &str, start: u64) -> Result<OwnedMutexGuard<Option<Decoding>>, StoreError> {
+        let mut decoding = Arc::clone(&self.decoding).lock_owned().await;
+        if decoding.as_ref().is_none_or(|there| there.etag != etag || there.first() > start) {
+            let meta = self.store.head(ObjectRef::new(&self.archive.bucket, &self.archive.key), None).await?;
+            let object = self.pinned(etag, meta.size);
+            check_pin(&object, &meta)?;
+            let stream = PlainStream::open(Arc::clone(&self.store), object, (0, meta.size), self.format);
+            *decoding = Some(Decoding { etag: etag.to_owned(), stream, kept: VecDeque::new() });
+        }
+        Ok(decoding)
+    }
+
+    /// Bytes of the plain tar; whoever comes next waits until they were taken.
+    async fn plain_body(&self, etag: &str, start: u64, end: u64) -> Result<Body, StoreError> {
+        let mut guard = self.decoder(etag, start).await?;
+        let Some(decoding) = guard.as_mut() else { return self.body_of_nothing() };
+        decoding.stream.skip_to(start).await?;
+        let kept = decoding.kept(start, end);
+        let left = end - start - kept.len() as u64;
+        let rest = futures::stream::unfold(Some((guard, left)), async |state| {
+            let (mut guard, left) = state.filter(|(_, left)| *left > 0)?;
+            let decoding = guard.as_mut()?;
+            decoding.kept.clear();
+            match decoding.stream.next(left).await {
+                Ok(bytes) if bytes.is_empty() => None,
+                Ok(bytes) => {
+                    let left = left - bytes.len() as u64;
+                    Some((Ok(bytes), Some((guard, left))))
+                }
+                Err(error) => {
+                    // It gives nothing more: the next reader begins anew.
+                    *guard = None;
+                    Some((Err(error), None))
+                }
+            }
+        });
+        let first = futures::stream::iter((!kept.is_empty()).then_some(Ok(kept)));
+        Ok(Body::of_chunks(Box::pin(futures::StreamExt::chain(first, rest))))
+    }
+
+    fn body_of_nothing(&self) -> Result<Body, StoreError> {
+        let (bucket, key) = (&self.archive.bucket, &self.archive.key);
+        Err(StoreError::new("GetObject", bucket, Some(key), "Cancelled", None))
+    }
+
+    async fn read_plain(&self, etag: &str, start: u64, end: u64) -> Result<Bytes, StoreError> {
+        let mut guard = self.decoder(etag, start).await?;
+        let Some(decoding) = guard.as_mut() else { return Ok(Bytes::new()) };
+        let read = decoding.read(start, end).await;
+        if read.is_err() {
+            *guard = None;
+        }
+        read
+    }
+
+    /// The store that the archive lies in.
+    pub(super) fn store(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.store)
+    }
+
     /// Bytes `start..end` of the archive as it is now, and its `ETag`.
     pub(super) async fn current(&self, start: u64, end: u64) -> Result<(String, Bytes), StoreError> {
+        if self.format.is_stream() {
+            let meta = self.store.head(ObjectRef::new(&self.archive.bucket, &self.archive.key), None).await?;
+            let bytes = self.read_plain(&meta.etag, start, end).await?;
+            return Ok((meta.etag, bytes));
+        }
         let pinned = self.pinned("", end - start);
         let range = Range { first: start, last: end.saturating_sub(1).max(start) };
         let fetched = self.store.fetch(&pinned, Some(range)).await?;
@@ -133,6 +266,9 @@ impl ArchiveBytes {
     pub(super) async fn read(&self, etag: &str, start: u64, end: u64) -> Result<Bytes, StoreError> {
         if start >= end {
             return Ok(Bytes::new());
+        }
+        if self.format.is_stream() {
+            return self.read_plain(etag, start, end).await;
         }
         let Some((window, bytes)) = self.window(start, end) else { return self.read_alone(etag, start, end).await };
         let read = bytes.get_or_try_init(|| self.read_alone(etag, window.start, window.end)).await?;

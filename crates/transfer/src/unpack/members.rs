@@ -23,8 +23,8 @@ use seqferry_store::{
 };
 
 use super::bytes::{ArchiveBytes, Span, WindowPool};
-use super::place::{MemberPlace, PlaceKind, archive_etag, member_etag};
-use super::{ArchiveRef, place_of};
+use super::place::{Format, MemberPlace, PlaceKind, archive_etag, member_etag};
+use super::{ArchiveRef, place_of, zip};
 use crate::object::Item;
 
 /// Code of an error of ours: the archive has something else at the place of a member.
@@ -48,7 +48,8 @@ impl MemberStore {
     pub fn new(source: Endpoint, archive: ArchiveRef, pool: Arc<WindowPool>, items: &[Item], promised: bool) -> Self {
         let spans = items.iter().filter_map(place_of).filter(|place| place.kind != PlaceKind::Directory);
         let spans = spans.map(|place| Span { start: place.header, end: place.end() });
-        let bytes = ArchiveBytes::new(Arc::clone(&source.store), archive, pool, spans);
+        let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
+        let bytes = ArchiveBytes::new(Arc::clone(&source.store), archive, format, pool, spans);
         Self { store: source.store, bytes: Arc::new(bytes), promised }
     }
 
@@ -57,6 +58,47 @@ impl MemberStore {
         let Wanted { place, .. } = *wanted;
         let headers = self.bytes.read(wanted.archive, place.header, place.data).await?;
         parse(&place, &headers).ok_or_else(|| wanted.foreign())
+    }
+
+    /// A file in a zip, from its first byte or a later one.
+    async fn fetch_zipped(&self, wanted: &Wanted<'_>, range: Option<Range>) -> Result<Fetched> {
+        let place = wanted.place;
+        let meta = wanted.zip_meta();
+        let body = if place.stored <= WHOLE && place.zip_size() <= WHOLE {
+            let region = self.bytes.read(wanted.archive, place.header, place.end()).await?;
+            let start = zip::contents(&place, &region).ok_or_else(|| wanted.foreign())?;
+            whole(zip::unpacked(&place, &region, start).ok_or_else(|| wanted.foreign())?)
+        } else {
+            let headers =
+                self.bytes.read(wanted.archive, place.header, place.header + zip::header_room(&place)).await?;
+            let start = zip::contents(&place, &headers).ok_or_else(|| wanted.foreign())?;
+            zip::body(self.bytes.store(), self.bytes.pinned(wanted.archive, meta.size), &place, start)
+        };
+        let Some(range) = range else { return Ok(Fetched { meta, body }) };
+        // Only a comparison of contents asks for a part: it is read from the start.
+        let mut body = body;
+        let mut skip = range.first;
+        while skip > 0 {
+            let step = usize::try_from(skip).unwrap_or(usize::MAX).min(ZEROS);
+            let passed = body.take(step, |_| ()).await?.len() as u64;
+            if passed == 0 {
+                return Err(wanted.foreign());
+            }
+            skip -= passed;
+        }
+        let chunks = stream::unfold((body, range.len()), async |(mut body, left)| {
+            let mut chunk = Vec::new();
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS);
+            if most == 0 {
+                return None;
+            }
+            match body.read(&mut chunk, most).await {
+                Ok(0) => None,
+                Ok(read) => Some((Ok(Bytes::from(chunk)), (body, left - read as u64))),
+                Err(error) => Some((Err(error), (body, 0))),
+            }
+        });
+        Ok(Fetched { meta, body: Body::of_chunks(chunks.boxed()) })
     }
 }
 
@@ -79,6 +121,16 @@ impl<'a> Wanted<'a> {
         };
         let etag = source.if_match.clone().unwrap_or_default();
         Ok(Self { bucket: &source.bucket, key: &source.key, etag, archive, place, size: Some(source.size) })
+    }
+
+    /// Facts of a file in a zip.
+    fn zip_meta(&self) -> ObjectMeta {
+        let checksum = self.place.crc32c.map(|crc| Checksum {
+            algorithm: ChecksumAlgorithm::Crc32,
+            value: base64(&crc.to_be_bytes()),
+            kind: ChecksumKind::FullObject,
+        });
+        ObjectMeta { size: self.place.zip_size(), checksum, ..self.meta(None) }
     }
 
     fn fetched(&self, member: &Member, body: Body) -> Fetched {
@@ -206,11 +258,15 @@ impl ObjectRead for MemberStore {
         let place = object.version.and_then(MemberPlace::parse);
         let place = place.ok_or_else(|| no_member(object.bucket, object.key))?;
         // Of the archive as it is now: a member of another version is another member.
-        let (archive, headers) = self.bytes.current(place.header, place.data).await?;
+        let end = if place.format.is_zip() { place.header + zip::header_room(&place) } else { place.data };
+        let (archive, headers) = self.bytes.current(place.header, end).await?;
         let etag = member_etag(&archive, place.header);
         let wanted = Wanted { bucket: object.bucket, key: object.key, etag, archive: &archive, place, size: None };
         if place.kind == PlaceKind::Directory {
             return Ok(wanted.meta(None));
+        }
+        if place.format.is_zip() {
+            return zip::contents(&place, &headers).map(|_| wanted.zip_meta()).ok_or_else(|| wanted.foreign());
         }
         let member = parse(&place, &headers).ok_or_else(|| wanted.foreign())?;
         Ok(wanted.meta(Some(&member)))
@@ -219,6 +275,9 @@ impl ObjectRead for MemberStore {
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         let wanted = Wanted::of(source)?;
         let place = wanted.place;
+        if place.format.is_zip() && place.kind != PlaceKind::Directory {
+            return self.fetch_zipped(&wanted, range).await;
+        }
         match (place.kind, range) {
             (PlaceKind::Directory, _) => Ok(Fetched { meta: wanted.meta(None), body: whole(Bytes::new()) }),
             (PlaceKind::Link, range) => {

@@ -3,6 +3,41 @@
 use seqferry_archive::{Member, MemberKind};
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester};
 
+/// How the bytes of an archive lie in its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// A tar as it is: offsets of the archive are those of the object.
+    #[default]
+    Plain,
+    /// A tar within gzip, BGZF included.
+    Gzip,
+    /// A tar within Zstandard.
+    Zstd,
+    /// A zip whose member is stored as it is.
+    ZipStored,
+    /// A zip whose member is deflated.
+    ZipDeflated,
+}
+
+impl Format {
+    const PREFIXES: [(Self, &'static str); 4] =
+        [(Self::Gzip, "gz:"), (Self::Zstd, "zst:"), (Self::ZipStored, "zip0:"), (Self::ZipDeflated, "zip8:")];
+
+    /// Whether the object is read from its start whatever is wanted of it.
+    pub fn is_stream(self) -> bool {
+        matches!(self, Self::Gzip | Self::Zstd)
+    }
+
+    /// Whether the object is a zip.
+    pub fn is_zip(self) -> bool {
+        matches!(self, Self::ZipStored | Self::ZipDeflated)
+    }
+
+    fn prefix(self) -> &'static str {
+        Self::PREFIXES.iter().find(|(format, _)| *format == self).map_or("", |(_, prefix)| prefix)
+    }
+}
+
 /// What the place holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceKind {
@@ -20,9 +55,13 @@ pub enum PlaceKind {
 ///
 /// Written as `header.prelude.stored.name.kind.crc`: the offset of its first header, the bytes from there to its contents, the
 /// bytes of its contents in the archive, a CRC-64 of its raw name, its kind, and the CRC-32C of its contents where an index
-/// states one.
+/// states one. In a compressed tar offsets are those of the plain tar, and `gz:` or `zst:` stands before them. In a zip
+/// (`zip0:`, `zip8:`) the second number is the size of the file, the contents are all bytes from the local header to that of the next member, and the checksum is the
+/// CRC-32 of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberPlace {
+    /// Of the archive.
+    pub format: Format,
     /// Kind.
     pub kind: PlaceKind,
     /// Offset of the first header.
@@ -33,7 +72,7 @@ pub struct MemberPlace {
     pub stored: u64,
     /// CRC-64 of the raw name in the headers at this place.
     pub name: u64,
-    /// CRC-32C of the contents.
+    /// CRC-32C of the contents; in a zip CRC-32 of the file.
     pub crc32c: Option<u32>,
 }
 
@@ -49,16 +88,25 @@ impl MemberPlace {
         };
         let crc32c = crc32c.filter(|_| kind == PlaceKind::File);
         let (header, data, stored) = (member.header_offset, member.data_offset, member.stored_size);
-        Some(Self { kind, header, data, stored, name: name_hash(&member.name), crc32c })
+        let format = Format::Plain;
+        Some(Self { format, kind, header, data, stored, name: name_hash(&member.name), crc32c })
     }
 
     /// Offset of the byte behind the contents.
     pub fn end(&self) -> u64 {
-        self.data.saturating_add(self.stored)
+        let start = if self.format.is_zip() { self.header } else { self.data };
+        start.saturating_add(self.stored)
+    }
+
+    /// Bytes of a file in a zip, which its local header need not state.
+    pub(super) fn zip_size(&self) -> u64 {
+        self.data - self.header
     }
 
     /// The place that a text names.
     pub fn parse(text: &str) -> Option<Self> {
+        let found = Format::PREFIXES.iter().find_map(|(format, prefix)| Some((*format, text.strip_prefix(prefix)?)));
+        let (format, text) = found.unwrap_or((Format::Plain, text));
         let mut fields = text.split('.');
         let mut number = || fields.next()?.parse::<u64>().ok();
         let (header, prelude, stored) = (number()?, number()?, number()?);
@@ -76,12 +124,12 @@ impl MemberPlace {
         };
         let data = header.checked_add(prelude)?;
         let whole = fields.next().is_none() && data.checked_add(stored).is_some();
-        whole.then_some(Self { kind, header, data, stored, name, crc32c })
+        whole.then_some(Self { format, kind, header, data, stored, name, crc32c })
     }
 
     /// Whether the headers that were read at the place are those of this member.
     pub fn is(&self, found: &Member) -> bool {
-        let there = Self::of(found, None).map(|there| Self { crc32c: self.crc32c, ..there });
+        let there = Self::of(found, None).map(|there| Self { format: self.format, crc32c: self.crc32c, ..there });
         there == Some(*self) && found.refusal.is_none()
     }
 }
@@ -95,7 +143,7 @@ impl std::fmt::Display for MemberPlace {
             PlaceKind::Directory => 'd',
         };
         let Self { header, stored, name, .. } = self;
-        write!(f, "{header}.{}.{stored}.{name:x}.{kind}.", self.data - header)?;
+        write!(f, "{}{header}.{}.{stored}.{name:x}.{kind}.", self.format.prefix(), self.data - header)?;
         self.crc32c.map_or(Ok(()), |crc| write!(f, "{crc:08x}"))
     }
 }
@@ -110,7 +158,8 @@ pub(super) fn archive_etag(member: &str) -> Option<&str> {
     member.rsplit_once('@').map(|(archive, _)| archive)
 }
 
-fn name_hash(name: &[u8]) -> u64 {
+/// CRC-64 of a raw name.
+pub(super) fn name_hash(name: &[u8]) -> u64 {
     let digest = Digester::of(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc64Nvme), name);
     digest.try_into().map_or(0, u64::from_be_bytes)
 }
@@ -123,8 +172,15 @@ mod tests {
 
     #[test]
     fn texts_that_name_no_place_are_refused() {
-        for text in ["", "1.2.3", "0.512.3.ff.x.", "0.512.3.ff.f.zz", "0.512.3.ff.f..", "18446744073709551615.1.0.0.f."]
-        {
+        for text in [
+            "",
+            "1.2.3",
+            "bz2:0.512.3.ff.f.",
+            "0.512.3.ff.x.",
+            "0.512.3.ff.f.zz",
+            "0.512.3.ff.f..",
+            "18446744073709551615.1.0.0.f.",
+        ] {
             assert_eq!(MemberPlace::parse(text), None, "{text}");
         }
     }
@@ -133,10 +189,12 @@ mod tests {
         #[test]
         fn a_place_is_read_as_it_was_written(
             header in 0..1_u64 << 50, prelude in 0..1_u64 << 30, stored in 0..1_u64 << 50, name: u64,
-            kind in 0..4_usize, crc32c: Option<u32>,
+            kind in 0..4_usize, format in 0..5_usize, crc32c: Option<u32>,
         ) {
             let kind = [PlaceKind::File, PlaceKind::Sparse, PlaceKind::Link, PlaceKind::Directory][kind];
-            let place = MemberPlace { kind, header, data: header + prelude, stored, name, crc32c };
+            let formats = [Format::Plain, Format::Gzip, Format::Zstd, Format::ZipStored, Format::ZipDeflated];
+            let format = formats[format];
+            let place = MemberPlace { format, kind, header, data: header + prelude, stored, name, crc32c };
             prop_assert_eq!(MemberPlace::parse(&place.to_string()), Some(place));
         }
     }

@@ -10,6 +10,7 @@
 mod admission;
 mod lines;
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,15 +18,18 @@ use seqferry_archive::index::Match;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
 use seqferry_archive::{ArchiveError, Fault, ReadOptions};
 use seqferry_client::{RequestError, RetryingClient};
-use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, StoreError};
+use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ArchiveRef;
+use super::place::Format;
+use super::zip::{self, ZipError};
 use admission::Admission;
-use lines::{Lines, identity};
+use lines::identity;
 
 pub use admission::FoundMember;
+pub(super) use lines::{Chunks, Lines, Ranges, SIZES, reader as lines_reader};
 
 /// Members of a page.
 const PAGE: usize = 1000;
@@ -123,7 +127,7 @@ impl ArchiveScan {
 }
 
 /// Why a scan did not come to its end.
-enum Stopped {
+pub(super) enum Stopped {
     Failed(RequestError),
     /// Nobody takes its pages any more.
     Closed,
@@ -141,10 +145,10 @@ impl From<StoreError> for Stopped {
     }
 }
 
-struct Scan {
-    client: RetryingClient,
-    archive: ArchiveRef,
-    options: ScanOptions,
+pub(super) struct Scan {
+    pub(super) client: RetryingClient,
+    pub(super) archive: ArchiveRef,
+    pub(super) options: ScanOptions,
     pages: mpsc::Sender<Page>,
 }
 
@@ -154,8 +158,14 @@ impl Scan {
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
         let pinned = PinnedObject::of(bucket, key, &meta);
         let mut admission = Admission::new(&self.options);
+        let format = self.format(&pinned).await?;
+        if format.is_zip() {
+            return self.zip(pinned, admission, &meta.etag).await;
+        }
+        admission.format = format;
         let lines = match self.index(&pinned, &mut admission).await? {
             Some(lines) => lines,
+            None if format.is_stream() => Lines::of_stream(self, &pinned, format, &mut admission).await?,
             None => Lines::of_headers(self, &pinned, &mut admission).await?,
         };
         admission.close();
@@ -166,7 +176,7 @@ impl Scan {
         while let Some(chunk) = chunks.next().await? {
             let mut full = Vec::new();
             let read = reader.push(&chunk, |entry| {
-                page.extend(admission.found(ordinal, &entry, &meta.etag));
+                page.extend(admission.listed(ordinal, &entry, &meta.etag));
                 ordinal += 1;
                 if page.len() >= PAGE {
                     full.push(std::mem::replace(&mut page, Vec::with_capacity(PAGE)));
@@ -180,13 +190,79 @@ impl Scan {
         self.tell(page).await
     }
 
+    /// The format, by the first bytes where the name leaves a doubt.
+    async fn format(&self, archive: &PinnedObject) -> Result<Format, Stopped> {
+        let plain = Path::new(&self.archive.key).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tar"));
+        if plain || archive.size == 0 {
+            return Ok(Format::Plain);
+        }
+        let range = Range { first: 0, last: archive.size.min(4) - 1 };
+        let read = self.client.read_range(archive, range).await?;
+        Ok(match &read.bytes[..] {
+            [0x1f, 0x8b, ..] => Format::Gzip,
+            // A frame, or one that is skipped.
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Format::Zstd,
+            b"PK\x03\x04" | b"PK\x05\x06" => Format::ZipDeflated,
+            _ => Format::Plain,
+        })
+    }
+
+    /// The members of a zip.
+    async fn zip(&self, archive: PinnedObject, mut admission: Admission, etag: &str) -> Result<(), Stopped> {
+        let members = match zip::list(self.client.clone(), archive, self.options.members).await {
+            Ok(members) => members,
+            Err(ZipError::Request(error)) => return Err(error.into()),
+            Err(ZipError::Bad(cause)) => {
+                let message = format!("the zip is damaged: {cause}. Nothing of it is unpacked");
+                return Err(self.error("InvalidArchive", message).into());
+            }
+        };
+        for found in &members {
+            admission.admit(&found.member);
+        }
+        admission.close();
+        let mut page = Vec::with_capacity(PAGE);
+        for (ordinal, found) in members.iter().enumerate() {
+            page.extend(admission.found(ordinal as u64, &found.member, found.place, etag));
+            if page.len() >= PAGE {
+                self.tell(std::mem::replace(&mut page, Vec::with_capacity(PAGE))).await?;
+            }
+        }
+        self.tell(page).await
+    }
+
+    /// A scan that tells nobody.
+    pub(super) fn silent(client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
+        let (pages, _nobody) = mpsc::channel(1);
+        Self { client, archive, options, pages }
+    }
+
+    /// See that an index belongs to the archive.
+    pub(super) async fn belongs(&self, index: &Lines, archive: &PinnedObject) -> Result<(), Stopped> {
+        let mut reader = lines_reader(&self.options);
+        let mut chunks = index.chunks(self);
+        while reader.head().is_none() {
+            let Some(chunk) = chunks.next().await? else { break };
+            reader.push(&chunk, |_| ()).map_err(|error| self.foreign(&error))?;
+        }
+        match reader.head() {
+            Some(head) if lines::belongs(head, &identity(archive)) != Match::Different => Ok(()),
+            _ => Err(self.other_archive().into()),
+        }
+    }
+
+    /// An index that is damaged.
+    pub(super) fn foreign(&self, cause: &dyn std::fmt::Display) -> StoreError {
+        self.refused(FOREIGN, cause)
+    }
+
     async fn tell(&self, page: Vec<FoundMember>) -> Result<(), Stopped> {
         self.pages.send(Ok(page)).await.map_err(|_| Stopped::Closed)
     }
 
     /// The index beside the archive, if there is one and it is wanted, with all its members admitted or refused.
     async fn index(&self, archive: &PinnedObject, admission: &mut Admission) -> Result<Option<Lines>, Stopped> {
-        if self.options.index == IndexUse::Never {
+        if self.options.index == IndexUse::Never || admission.format != Format::Plain {
             return Ok(None);
         }
         let Some(index) = Lines::beside(self, archive).await? else { return Ok(None) };
@@ -230,7 +306,7 @@ impl Scan {
     }
 
     /// The archive is refused as a whole.
-    fn bad(&self, error: &ArchiveError) -> StoreError {
+    pub(super) fn bad(&self, error: &ArchiveError) -> StoreError {
         let code = match error.fault {
             Fault::Truncated { .. } | Fault::MissingEnd => "TruncatedArchive",
             Fault::NotTar(_) => "NotAnArchive",

@@ -12,7 +12,7 @@ use seqferry_store::{
 };
 
 use super::ArchiveRef;
-use super::place::{MemberPlace, PlaceKind, archive_etag};
+use super::place::{Format, MemberPlace, PlaceKind, archive_etag};
 
 /// A store whose copies read members of an archive in the same service. All else is that of the store.
 #[derive(Debug)]
@@ -83,7 +83,9 @@ impl MultipartUpload for RangeTarget {
 
     async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
         let place = source.version_id.as_deref().and_then(MemberPlace::parse);
-        let place = place.filter(|place| place.kind == PlaceKind::File && range.last < place.stored);
+        let place = place.filter(|place| {
+            place.format == Format::Plain && place.kind == PlaceKind::File && range.last < place.stored
+        });
         let (Some(place), Some(etag)) = (place, source.if_match.as_deref().and_then(archive_etag)) else {
             return Err(StoreError::new("UploadPartCopy", &source.bucket, Some(&source.key), "NotImplemented", None));
         };

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Protocol
 
 from seqferry import operations
+from seqferry.batching import Limit
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.errors import UnsupportedError
 from seqferry.listing import KnownObjects
@@ -101,3 +102,9 @@ def operation_of(spec: TransferSpec) -> Operation:
         if name not in operation.options:
             raise UnsupportedError.of(f"the option '{name}' of the operation '{spec.operation}'")
     return operation
+
+
+def batch_limit(spec: TransferSpec) -> Limit | None:
+    """The limit of batches that an operation asks for with a ``batch_limit`` of its own; None: the usual ones."""
+    asked = getattr(operation_of(spec), "batch_limit", None)
+    return None if asked is None else asked(spec)

@@ -7,7 +7,7 @@ use seqferry_archive::tree::{NodeId, NodeKind};
 use seqferry_archive::{Member, MemberKind, MemberPath, Refusal, Tree, TreePolicy};
 
 use super::ScanOptions;
-use crate::unpack::place::{MemberPlace, PlaceKind, member_etag};
+use crate::unpack::place::{Format, MemberPlace, PlaceKind, member_etag};
 
 /// A member as a scan tells it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,6 +44,8 @@ pub struct FoundMember {
 pub(super) struct Admission {
     tree: Tree,
     holes: u64,
+    /// Of the archive.
+    pub(super) format: Format,
     admitted: u64,
     refused: HashMap<u64, (String, String)>,
     /// Files that hard links lead to, by ordinal, with their places once those are known.
@@ -62,6 +64,7 @@ impl Admission {
         Self {
             tree: Tree::new(policy),
             holes: options.holes,
+            format: Format::Plain,
             admitted: 0,
             refused: HashMap::new(),
             linked: HashSet::new(),
@@ -73,7 +76,7 @@ impl Admission {
     pub(super) fn admit(&mut self, member: &Member) {
         let ordinal = self.admitted;
         self.admitted += 1;
-        if member.size.saturating_sub(member.stored_size) > self.holes {
+        if member.sparse.is_some() && member.size.saturating_sub(member.stored_size) > self.holes {
             return self.refuse(ordinal, Refusal::HolesTooLarge);
         }
         if member.refusal.is_none() && MemberPath::new(&member.name).is_ok_and(|path| path.as_str().is_none()) {
@@ -105,9 +108,22 @@ impl Admission {
         components.try_fold(self.tree.root(), |node, name| self.tree.lookup(node, name))
     }
 
-    /// What is told of a member; None where there is nothing to tell (the root, a directory that comes again).
-    pub(super) fn found(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
-        let member = &entry.member;
+    /// As [`found`](Self::found), of a line of an index.
+    pub(super) fn listed(&mut self, ordinal: u64, entry: &IndexMember, archive: &str) -> Option<FoundMember> {
+        let place = MemberPlace::of(&entry.member, entry.crc32c);
+        let format = self.format;
+        self.found(ordinal, &entry.member, place.map(|place| MemberPlace { format, ..place }), archive)
+    }
+
+    /// What is told of a member; None where there is nothing to tell (the root, a directory that comes again). `own` is its
+    /// place, unless it is a hard link.
+    pub(super) fn found(
+        &mut self,
+        ordinal: u64,
+        member: &Member,
+        own: Option<MemberPlace>,
+        archive: &str,
+    ) -> Option<FoundMember> {
         let told = FoundMember {
             name: member.display_name(),
             kind: kind_word(member.kind),
@@ -133,7 +149,7 @@ impl Admission {
         let (place, size) = if let NodeKind::HardLink(file) = &self.tree.node(node).kind {
             *self.places.get(&self.tree.node(*file).member?)?
         } else {
-            let place = MemberPlace::of(member, entry.crc32c)?;
+            let place = own?;
             let size = match place.kind {
                 PlaceKind::Directory => 0,
                 PlaceKind::Link => member.link.len() as u64,
@@ -157,7 +173,7 @@ impl Admission {
             size,
             place: place.to_string(),
             etag: member_etag(archive, place.header),
-            crc32c: place.crc32c,
+            crc32c: place.crc32c.filter(|_| !place.format.is_zip()),
             implied: directory && self.tree.children(node, None).next().is_some(),
             ..told
         })

@@ -1,28 +1,31 @@
 //! The lines of an index: those beside the archive, or those that its headers give.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use seqferry_archive::index::{
     Head, Index, IndexBuilder, IndexLimits, IndexMember, IndexReader, Match, SUFFIX, TarIdentity, verify_member,
 };
-use seqferry_archive::{MemberKind, Scanner, Step};
+use seqferry_archive::{Event, MemberKind, Scanner, Step, StreamReader};
 use seqferry_client::forward::{ForwardReader, ForwardSizes, RangeSource};
 use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 
 use super::admission::Admission;
 use super::{FOREIGN, Scan, ScanOptions, Stopped};
+use crate::unpack::place::Format;
+use crate::unpack::plain::PlainStream;
 
 /// Bytes of an index that are read at a time.
 const CHUNK: u64 = 4 << 20;
 /// Reads of headers: at most 34 MiB are held or under way.
-const SIZES: ForwardSizes = ForwardSizes { block: 64 << 10, longest: 4 << 20, ahead: 8 };
+pub(in crate::unpack) const SIZES: ForwardSizes = ForwardSizes { block: 64 << 10, longest: 4 << 20, ahead: 8 };
 /// Members whose headers are compared with their lines before the first one is unpacked, besides the first and the last.
 const SAMPLES: usize = 16;
 
 /// The lines of an index.
-pub(super) enum Lines {
+pub(in crate::unpack) enum Lines {
     /// An object of its own.
     Beside(PinnedObject),
     /// Made here.
@@ -31,7 +34,7 @@ pub(super) enum Lines {
 
 impl Lines {
     /// The index beside the archive.
-    pub(super) async fn beside(scan: &Scan, archive: &PinnedObject) -> Result<Option<Self>, Stopped> {
+    pub(in crate::unpack) async fn beside(scan: &Scan, archive: &PinnedObject) -> Result<Option<Self>, Stopped> {
         let key = format!("{}{SUFFIX}", archive.key);
         match scan.client.head(ObjectRef::new(&archive.bucket, &key)).await {
             Ok(meta) => Ok(Some(Self::Beside(PinnedObject::of(&archive.bucket, &key, &meta)))),
@@ -78,21 +81,57 @@ impl Lines {
         }
     }
 
+    /// The index that the headers of a compressed tar give, with the CRC-32C of every member.
+    pub(super) async fn of_stream(
+        scan: &Scan,
+        archive: &PinnedObject,
+        format: Format,
+        admission: &mut Admission,
+    ) -> Result<Self, Stopped> {
+        let mut options = scan.options.read.clone();
+        options.limits.members = scan.options.members;
+        let store = Arc::clone(&scan.client.connection().store);
+        let mut plain = PlainStream::open(store, archive.clone(), (0, archive.size), format);
+        // How long the tar is shows in the end only.
+        let live = TarIdentity { size: u64::MAX / 2, ..identity(archive) };
+        let mut builder = IndexBuilder::new(&Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), live, None));
+        let mut reader = StreamReader::new(None, options);
+        loop {
+            let chunk = plain.next(u64::MAX).await?;
+            let (mut input, last) = (&chunk[..], chunk.is_empty());
+            while let Some(event) = reader.next(&mut input).map_err(|error| scan.bad(&error))? {
+                match &event {
+                    Event::End(_) => break,
+                    Event::Member(member) => admission.admit(member),
+                    _ => {}
+                }
+                builder.event(&event);
+            }
+            if last {
+                reader.finish().map_err(|error| scan.bad(&error))?;
+                return Ok(Self::Made(builder.finish().into()));
+            }
+            if scan.pages.is_closed() {
+                return Err(Stopped::Closed);
+            }
+        }
+    }
+
     /// The lines, some at a time.
-    pub(super) fn chunks<'a>(&'a self, scan: &'a Scan) -> Chunks<'a> {
+    pub(in crate::unpack) fn chunks<'a>(&'a self, scan: &'a Scan) -> Chunks<'a> {
         Chunks { lines: self, client: &scan.client, offset: 0 }
     }
 }
 
 /// Hands out the lines of an index in order.
-pub(super) struct Chunks<'a> {
+pub(in crate::unpack) struct Chunks<'a> {
     lines: &'a Lines,
     client: &'a RetryingClient,
     offset: u64,
 }
 
 impl Chunks<'_> {
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
+    pub(in crate::unpack) async fn next(&mut self) -> Result<Option<Bytes>, RequestError> {
         let size = match self.lines {
             Lines::Beside(object) => object.size,
             Lines::Made(bytes) => bytes.len() as u64,
@@ -116,7 +155,7 @@ impl Chunks<'_> {
     }
 }
 
-pub(super) fn reader(options: &ScanOptions) -> IndexReader {
+pub(in crate::unpack) fn reader(options: &ScanOptions) -> IndexReader {
     IndexReader::new(IndexLimits { members: options.members, ..IndexLimits::default() })
 }
 
@@ -187,9 +226,9 @@ fn mixed(seed: u64) -> u64 {
 
 /// Ranges of a pinned object.
 #[derive(Clone)]
-struct Ranges {
-    client: RetryingClient,
-    object: PinnedObject,
+pub(in crate::unpack) struct Ranges {
+    pub(in crate::unpack) client: RetryingClient,
+    pub(in crate::unpack) object: PinnedObject,
 }
 
 impl RangeSource for Ranges {

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from seqferry import listing, paths, preflight, unpacking
+from seqferry.batching import Limit
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.engine import CopyItem, FoundMember, Job
 from seqferry.listing import KnownObjects
@@ -21,6 +22,9 @@ from seqferry.unpacking import MemberDecision
 from seqferry.workflows.operations import Operation, Work
 from seqferry.workflows.runtime import Runtime
 
+COMPRESSED: Final = Limit(objects=200_000, bytes=1 << 62)
+_COMPRESSED_TARS: Final = (".tar.gz", ".tgz", ".taz", ".tar.zst", ".tar.zstd", ".tzst", ".tar.bgz")
+
 
 class Unpack:
     """See ``workflows.operations.Operation``."""
@@ -28,6 +32,10 @@ class Unpack:
     @property
     def options(self) -> frozenset[str]:
         return unpacking.OPTIONS
+
+    def batch_limit(self, spec: TransferSpec) -> Limit | None:
+        """One batch for a compressed tar: each one decompresses it from the start."""
+        return COMPRESSED if spec.source.key.lower().endswith(_COMPRESSED_TARS) else None
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         if known is None:

@@ -1,0 +1,238 @@
+//! Checking an archive: its headers, the index beside it, and the contents that the index promises.
+//!
+//! The whole archive is read once, many ranges at a time. Memory is that of the ranges and of some lines of the index.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use seqferry_archive::index::{IndexMember, IndexReader, same_member};
+use seqferry_archive::{Event, Scanner, StreamReader};
+use seqferry_client::forward::ForwardReader;
+use seqferry_client::{RequestError, RetryingClient};
+use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, ObjectRef, PinnedObject};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::ArchiveRef;
+use super::scan::{Chunks, Lines, Ranges, SIZES, Scan, ScanOptions, Stopped, lines_reader};
+
+/// Reports that wait to be taken.
+const REPORTS: usize = 16;
+/// Bytes between two reports.
+const STEP: u64 = 64 << 20;
+
+/// What a check has found since its last report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Members that were read.
+    pub members: u64,
+    /// Bytes of the archive that were read.
+    pub bytes: u64,
+    /// Members whose contents were compared with the checksum in the index.
+    pub compared: u64,
+    /// There is an index.
+    pub indexed: bool,
+    /// Names of members, each with what is wrong with it.
+    pub problems: Vec<(String, String)>,
+}
+
+type Report = Result<CheckReport, RequestError>;
+
+/// A check under way.
+#[derive(Debug)]
+pub struct ArchiveCheck {
+    runtime: Handle,
+    /// None once closed.
+    reports: Mutex<Option<mpsc::Receiver<Report>>>,
+}
+
+impl ArchiveCheck {
+    /// Begin to check an archive.
+    pub fn start(runtime: &Handle, client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
+        let (sender, reports) = mpsc::channel(REPORTS);
+        runtime.spawn(async move {
+            let scan = Scan::silent(client, archive, options);
+            let check = Check { scan, reports: sender.clone() };
+            // A check that nobody listens to has nobody to tell.
+            if let Err(Stopped::Failed(error)) = check.run().await {
+                let _nobody_listens = sender.send(Err(error)).await;
+            }
+        });
+        Self { runtime: runtime.clone(), reports: Mutex::new(Some(reports)) }
+    }
+
+    /// The next report: an empty one when none came in time, None after the last. A minute is the longest wait.
+    ///
+    /// # Errors
+    /// When the archive cannot be read, or is refused as a whole, or its index is damaged.
+    pub fn next(&self, timeout: Duration) -> Result<Option<CheckReport>, RequestError> {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(receiver) = reports.as_mut() else { return Ok(None) };
+        let timeout = timeout.min(Duration::from_mins(1));
+        match self.runtime.block_on(async { tokio::time::timeout(timeout, receiver.recv()).await }) {
+            Err(_elapsed) => Ok(Some(CheckReport::default())),
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(report))) => Ok(Some(report)),
+            Ok(Some(Err(error))) => {
+                *reports = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+struct Check {
+    scan: Scan,
+    reports: mpsc::Sender<Report>,
+}
+
+/// The lines of the index, one at a time.
+struct Listed<'a> {
+    chunks: Chunks<'a>,
+    reader: Option<IndexReader>,
+    ready: VecDeque<IndexMember>,
+}
+
+impl Listed<'_> {
+    /// The next line, which stays until it is taken.
+    async fn front(&mut self, scan: &Scan) -> Result<Option<&IndexMember>, Stopped> {
+        while self.ready.is_empty() {
+            let Some(reader) = &mut self.reader else { break };
+            if let Some(chunk) = self.chunks.next().await? {
+                let ready = &mut self.ready;
+                reader.push(&chunk, |entry| ready.push_back(entry)).map_err(|error| scan.foreign(&error))?;
+            } else if let Some(reader) = self.reader.take() {
+                reader.finish().map_err(|error| scan.foreign(&error))?;
+            }
+        }
+        Ok(self.ready.front())
+    }
+}
+
+impl Check {
+    async fn run(&self) -> Result<(), Stopped> {
+        let scan = &self.scan;
+        let archive = scan.pinned().await?;
+        let lines = Lines::beside(scan, &archive).await?;
+        let mut listed = None;
+        if let Some(lines) = &lines {
+            scan.belongs(lines, &archive).await?;
+            let reader = Some(lines_reader(&scan.options));
+            listed = Some(Listed { chunks: lines.chunks(scan), reader, ready: VecDeque::new() });
+        }
+        let mut options = scan.options.read.clone();
+        options.limits.members = scan.options.members;
+        let mut stream = StreamReader::with_scanner(Scanner::new(Some(archive.size), options));
+        let source = Ranges { client: scan.client.clone(), object: archive.clone() };
+        let mut bytes = ForwardReader::new(source, archive.size, SIZES);
+        let mut state =
+            State { report: CheckReport { indexed: lines.is_some(), ..CheckReport::default() }, current: None };
+        let mut told = 0;
+        while stream.position() < archive.size {
+            let chunk = bytes.at(stream.position()).await?;
+            let mut input = &chunk[..];
+            while let Some(event) = stream.next(&mut input).map_err(|error| scan.bad(&error))? {
+                if matches!(event, Event::End(_)) {
+                    break;
+                }
+                state.event(&event, listed.as_mut(), scan).await?;
+            }
+            if stream.position() - told >= STEP || state.report.problems.len() >= 1000 {
+                told = stream.position();
+                self.tell(&mut state, stream.position()).await?;
+            }
+        }
+        while let Some(event) = stream.next(&mut [].as_slice()).map_err(|error| scan.bad(&error))? {
+            if matches!(event, Event::End(_)) {
+                break;
+            }
+            state.event(&event, listed.as_mut(), scan).await?;
+        }
+        stream.finish().map_err(|error| scan.bad(&error))?;
+        if let Some(listed) = &mut listed {
+            while let Some(entry) = listed.front(scan).await? {
+                let name = entry.member.display_name();
+                state.problem(name, "the index has it, and the archive has not");
+                listed.ready.pop_front();
+            }
+        }
+        self.tell(&mut state, archive.size).await
+    }
+
+    async fn tell(&self, state: &mut State, bytes: u64) -> Result<(), Stopped> {
+        state.report.bytes = bytes;
+        let report = state.report.clone();
+        state.report.problems.clear();
+        self.reports.send(Ok(report)).await.map_err(|_| Stopped::Closed)
+    }
+}
+
+struct State {
+    report: CheckReport,
+    /// The member under way: its name, the checksum that is promised, and the one of what has come.
+    current: Option<(String, u32, Digester)>,
+}
+
+impl State {
+    fn problem(&mut self, name: String, what: &str) {
+        self.report.problems.push((name, what.to_owned()));
+    }
+
+    async fn event(&mut self, event: &Event<'_>, listed: Option<&mut Listed<'_>>, scan: &Scan) -> Result<(), Stopped> {
+        match event {
+            Event::Member(member) => {
+                self.report.members += 1;
+                if let Some(refusal) = member.refusal {
+                    self.problem(member.display_name(), &refusal.to_string());
+                }
+                let Some(listed) = listed else { return Ok(()) };
+                while let Some(entry) = listed.front(scan).await?
+                    && entry.member.header_offset < member.header_offset
+                {
+                    let name = entry.member.display_name();
+                    self.problem(name, "the index has it, and the archive has not");
+                    listed.ready.pop_front();
+                }
+                let entry =
+                    listed.front(scan).await?.filter(|entry| entry.member.header_offset == member.header_offset);
+                let Some(entry) = entry else {
+                    self.problem(member.display_name(), "the archive has it, and the index has not");
+                    return Ok(());
+                };
+                if same_member(&entry.member, member) {
+                    let crc = Digester::new(DigestAlgorithm::Checksum(ChecksumAlgorithm::Crc32C));
+                    self.current = entry.crc32c.map(|promised| (member.display_name(), promised, crc));
+                } else {
+                    self.problem(member.display_name(), "the index tells of it otherwise than its headers");
+                }
+                listed.ready.pop_front();
+            }
+            Event::Data { bytes, .. } => {
+                if let Some((_, _, crc)) = &mut self.current {
+                    crc.update(bytes);
+                }
+            }
+            Event::MemberEnd => {
+                if let Some((name, promised, crc)) = self.current.take() {
+                    self.report.compared += 1;
+                    if crc.finish() != promised.to_be_bytes() {
+                        self.problem(name, "its contents are not those that the index promises (CRC-32C)");
+                    }
+                }
+            }
+            Event::End(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// Facts of the archive for a check.
+impl Scan {
+    /// The archive as it is now.
+    pub(super) async fn pinned(&self) -> Result<PinnedObject, Stopped> {
+        let ArchiveRef { bucket, key } = &self.archive;
+        let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
+        Ok(PinnedObject::of(bucket, key, &meta))
+    }
+}

@@ -1,0 +1,232 @@
+//! The plain bytes of a compressed archive, front to back.
+//!
+//! One request reads the compressed object, a thread of its own decompresses it, and bounded queues lie between them: what is
+//! not taken is not read. A read that breaks goes on where it was; the decoder never sees it. Going back begins anew.
+
+use std::io::{self, BufReader, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use seqferry_client::reading::check_pin;
+use seqferry_store::{ErrorClass, ObjectStore, PinnedObject, Range, StoreError};
+use tokio::sync::mpsc;
+
+use super::place::Format;
+
+/// Plain bytes that the decoder gives at a time.
+const CHUNK: usize = 256 << 10;
+/// Chunks that wait on either side of the decoder: 2 MiB of plain bytes, and what the connection gives.
+const QUEUED: usize = 8;
+/// Largest window of Zstandard, as `zstd -d` accepts it. The decoder holds so much.
+const WINDOW: u64 = 128 << 20;
+/// How often a read of the compressed object that broke goes on, without a byte in between.
+const READS: u32 = 5;
+
+/// A stream of plain bytes.
+#[derive(Debug)]
+pub(super) struct PlainStream {
+    object: PinnedObject,
+    position: u64,
+    left: Bytes,
+    chunks: mpsc::Receiver<Result<Bytes, StoreError>>,
+}
+
+impl PlainStream {
+    /// The plain bytes of the part of an object between two offsets.
+    pub(super) fn open(store: Arc<dyn ObjectStore>, object: PinnedObject, part: (u64, u64), format: Format) -> Self {
+        let (compressed, input) = mpsc::channel(QUEUED);
+        let (output, chunks) = mpsc::channel(QUEUED);
+        tokio::spawn(fetch(store, object.clone(), part, compressed));
+        let about = object.clone();
+        tokio::task::spawn_blocking(move || {
+            decode(Input { chunks: input, here: Bytes::new() }, format, &about, &output);
+        });
+        Self { object, position: 0, left: Bytes::new(), chunks }
+    }
+
+    /// Offset of the next byte.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next bytes, at most so many; none at the end.
+    pub(super) async fn next(&mut self, most: u64) -> Result<Bytes, StoreError> {
+        if self.left.is_empty() {
+            match self.chunks.recv().await {
+                None => return Ok(Bytes::new()),
+                Some(chunk) => self.left = chunk?,
+            }
+        }
+        let len = usize::try_from(most).unwrap_or(usize::MAX).min(self.left.len());
+        self.position += len as u64;
+        Ok(self.left.split_to(len))
+    }
+
+    /// Pass over everything before this offset.
+    pub(super) async fn skip_to(&mut self, offset: u64) -> Result<(), StoreError> {
+        while self.position < offset {
+            if self.next(offset - self.position).await?.is_empty() {
+                return Err(self.short());
+            }
+        }
+        Ok(())
+    }
+
+    fn short(&self) -> StoreError {
+        self.damaged("it ends before the archive in it does")
+    }
+
+    /// The error of an object whose compressed data is not what it should be.
+    pub(super) fn damaged(&self, how: &str) -> StoreError {
+        damaged(&self.object, how)
+    }
+}
+
+/// Reads the compressed object in order.
+async fn fetch(
+    store: Arc<dyn ObjectStore>,
+    object: PinnedObject,
+    (mut offset, end): (u64, u64),
+    chunks: mpsc::Sender<Result<Bytes, StoreError>>,
+) {
+    let mut broken = 0;
+    while offset < end {
+        let error = match store.fetch(&object, Some(Range { first: offset, last: end - 1 })).await {
+            Err(error) => error,
+            Ok(fetched) => {
+                if let Err(error) = check_pin(&object, &fetched.meta) {
+                    let _nobody_reads = chunks.send(Err(error)).await;
+                    return;
+                }
+                let mut body = fetched.body;
+                loop {
+                    match body.next().await {
+                        Some(Ok(bytes)) => {
+                            (offset, broken) = (offset + bytes.len() as u64, 0);
+                            if chunks.send(Ok(bytes)).await.is_err() {
+                                return;
+                            }
+                        }
+                        Some(Err(error)) => break error,
+                        None if offset >= end => return,
+                        None => break damaged(&object, "the answer ended early"),
+                    }
+                }
+            }
+        };
+        broken += 1;
+        if broken >= READS || !matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) {
+            let _nobody_reads = chunks.send(Err(error)).await;
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(200) * broken).await;
+    }
+}
+
+/// The compressed bytes, as a decoder reads them.
+struct Input {
+    chunks: mpsc::Receiver<Result<Bytes, StoreError>>,
+    here: Bytes,
+}
+
+impl Input {
+    /// Whether all was read.
+    fn ended(&mut self) -> io::Result<bool> {
+        while self.here.is_empty() {
+            match self.chunks.blocking_recv() {
+                None => return Ok(true),
+                Some(Ok(bytes)) => self.here = bytes,
+                Some(Err(error)) => return Err(io::Error::other(Failed(error))),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.ended()? {
+            return Ok(0);
+        }
+        let len = into.len().min(self.here.len());
+        into[..len].copy_from_slice(&self.here.split_to(len));
+        Ok(len)
+    }
+}
+
+/// A failed request on its way through a decoder.
+#[derive(Debug)]
+struct Failed(StoreError);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// Decompress until the end, or until nobody takes what comes.
+fn decode(input: Input, format: Format, about: &PinnedObject, output: &mpsc::Sender<Result<Bytes, StoreError>>) {
+    let ended = match format {
+        Format::Gzip => pass(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(CHUNK, input)), output),
+        Format::Zstd => frames(BufReader::with_capacity(CHUNK, input), output),
+        Format::ZipDeflated => {
+            pass(flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(CHUNK, input)), output)
+        }
+        Format::Plain | Format::ZipStored => pass(input, output),
+    };
+    if let Err(error) = ended {
+        let failed = error.get_ref().and_then(|inner| inner.downcast_ref::<Failed>()).map(|failed| failed.0.clone());
+        let failed = failed.unwrap_or_else(|| damaged(about, &format!("its compressed data is damaged: {error}")));
+        let _nobody_reads = output.blocking_send(Err(failed));
+    }
+}
+
+fn pass(mut plain: impl Read, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
+    loop {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let read = plain.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
+        if read == 0 || output.blocking_send(Ok(chunk.into())).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// All frames of a Zstandard file; those that hold no data are passed over.
+fn frames(mut input: impl io::BufRead, output: &mpsc::Sender<Result<Bytes, StoreError>>) -> io::Result<()> {
+    while !input.fill_buf()?.is_empty() {
+        match StreamingDecoder::new_with_max_window_size(&mut input, WINDOW) {
+            Ok(mut decoder) => {
+                pass(&mut decoder, output)?;
+                let decoder = decoder.into_frame_decoder();
+                if let Some(promised) = decoder.get_checksum_from_data()
+                    && decoder.get_calculated_checksum() != Some(promised)
+                {
+                    return Err(io::Error::other("the checksum of a frame is wrong"));
+                }
+            }
+            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
+                let skipped = io::copy(&mut input.by_ref().take(length.into()), &mut io::sink())?;
+                if skipped < length.into() {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            Err(error) => return Err(io::Error::other(error.to_string())),
+        }
+        if output.is_closed() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn damaged(object: &PinnedObject, how: &str) -> StoreError {
+    let mut error = StoreError::new("GetObject", &object.bucket, Some(&object.key), "DamagedArchive", None)
+        .with_message(format!("{how}. Nothing more of it is unpacked"));
+    error.class = ErrorClass::Object;
+    error
+}

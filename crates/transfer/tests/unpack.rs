@@ -1,0 +1,246 @@
+//! Scans, checks and jobs over archives on a disk, with sound, foreign and forged indexes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use seqferry_archive::index::{Head, IndexBuilder, IndexMember, TarIdentity, build_from_stream};
+use seqferry_archive::write::{Entry, Layout};
+use seqferry_archive::{ReadOptions, Scanner, Step};
+use seqferry_client::{EndpointSpec, Lookup, RequestError};
+use seqferry_store::{BudgetLimits, DiskOptions};
+use seqferry_transfer::unpack::{ArchiveRef, CheckReport, FoundMember, IndexUse, ScanOptions};
+use seqferry_transfer::{Engine, Event, Item, Outcome, Policy, State};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("seqferry-unpack-{:x}", fastrand::u64(..)));
+        fs::create_dir_all(&path).unwrap();
+        Self(fs::canonicalize(path).unwrap())
+    }
+
+    fn archive(&self) -> ArchiveRef {
+        ArchiveRef { bucket: self.0.to_str().unwrap().to_owned(), key: "x.tar".to_owned() }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _best_effort = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Setting {
+    folder: Folder,
+    engine: Engine,
+    contents: Vec<Vec<u8>>,
+    tar: Vec<u8>,
+}
+
+fn disk() -> EndpointSpec {
+    EndpointSpec::Disk(DiskOptions::default())
+}
+
+fn name(number: usize) -> String {
+    format!("run/{number:03}")
+}
+
+impl Setting {
+    fn new(members: usize) -> Self {
+        let contents: Vec<Vec<u8>> =
+            (0..members).map(|number| vec![u8::try_from(number % 251).unwrap(); number * 37]).collect();
+        let entries: Vec<Entry> =
+            contents.iter().enumerate().map(|(number, body)| Entry::file(name(number), body.len() as u64)).collect();
+        let tar = Layout::plan(&entries).unwrap().assemble(|number| contents[number].clone());
+        let folder = Folder::new();
+        fs::write(folder.0.join("x.tar"), &tar).unwrap();
+        Self { folder, engine: Engine::new(BudgetLimits::default(), None).unwrap(), contents, tar }
+    }
+
+    fn identity(&self) -> TarIdentity {
+        let ArchiveRef { bucket, key } = self.folder.archive();
+        let found = self.engine.look_up(&disk(), &bucket, vec![key]).unwrap();
+        let Lookup::Object(meta) = &found[0].1 else { panic!("no archive") };
+        TarIdentity { size: meta.size, etag: Some(meta.etag.clone()), ..TarIdentity::default() }
+    }
+
+    fn put_index(&self, bytes: &[u8]) {
+        fs::write(self.folder.0.join("x.tar.sfidx"), bytes).unwrap();
+    }
+
+    fn sound_index(&self) -> Vec<u8> {
+        let head = Head::new("test", self.identity(), None);
+        build_from_stream(&head, self.tar.chunks(1000), ReadOptions::default()).unwrap()
+    }
+
+    /// The index with every line passed through `forge`.
+    fn forged_index(&self, mut forge: impl FnMut(usize, &mut IndexMember)) -> Vec<u8> {
+        let mut builder = IndexBuilder::new(&Head::new("test", self.identity(), None));
+        let mut scanner = Scanner::new(Some(self.tar.len() as u64), ReadOptions::default());
+        let mut number = 0;
+        loop {
+            match scanner.step().unwrap() {
+                Step::Need { offset, len } => {
+                    let at = usize::try_from(offset).unwrap();
+                    scanner.supply(offset, &self.tar[at..at + len]);
+                }
+                Step::Member(member) => {
+                    let mut entry = IndexMember::from(*member);
+                    forge(number, &mut entry);
+                    builder.member(&entry);
+                    number += 1;
+                }
+                Step::End(_) => return builder.finish(),
+            }
+        }
+    }
+
+    fn scan(&self, index: IndexUse) -> Result<Vec<FoundMember>, RequestError> {
+        let options = ScanOptions { index, ..ScanOptions::default() };
+        let scan = self.engine.scan_archive(&disk(), self.folder.archive(), options);
+        let mut found = Vec::new();
+        while let Some(page) = scan.next(Duration::from_secs(30))? {
+            found.extend(page);
+        }
+        Ok(found)
+    }
+
+    fn refusal(&self) -> String {
+        match self.scan(IndexUse::Auto) {
+            Err(RequestError::Failed(error)) => error.code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn check(&self) -> (CheckReport, Vec<(String, String)>) {
+        let check = self.engine.check_archive(&disk(), self.folder.archive(), ScanOptions::default());
+        let (mut last, mut problems) = (CheckReport::default(), Vec::new());
+        while let Some(report) = check.next(Duration::from_secs(30)).unwrap() {
+            problems.extend(report.problems.clone());
+            last = report;
+        }
+        (last, problems)
+    }
+
+    fn unpack(&self, members: &[FoundMember]) -> Vec<Outcome> {
+        let target = self.folder.0.join("to");
+        fs::create_dir_all(&target).unwrap();
+        let archive = self.folder.archive();
+        let policy = Policy {
+            source_bucket: archive.bucket.clone(),
+            target_bucket: target.to_str().unwrap().to_owned(),
+            way: seqferry_transfer::DataPath::Stream,
+            ..Policy::default()
+        };
+        let items = members.iter().enumerate().map(|(id, member)| Item {
+            id: id as u64,
+            source_key: format!("x.tar!/{}", member.path),
+            target_key: member.path.clone(),
+            size: member.size,
+            etag: member.etag.clone(),
+            version_id: Some(member.place.clone()),
+            ..Item::default()
+        });
+        let job = self.engine.start_members(&disk(), &disk(), &archive, policy, items.collect(), None);
+        let mut outcomes = Vec::new();
+        while !job.finished() {
+            for event in job.wait(Duration::from_secs(30)) {
+                match event {
+                    Event::MultipartBegun { id, .. } => job.acknowledge(&[id]),
+                    Event::Ended(outcome) => outcomes.push(*outcome),
+                }
+            }
+        }
+        outcomes.sort_by_key(|outcome| outcome.id);
+        outcomes
+    }
+}
+
+#[test]
+fn an_index_and_the_headers_tell_of_the_same_members() {
+    let setting = Setting::new(200);
+    let by_headers = setting.scan(IndexUse::Auto).unwrap();
+    setting.put_index(&setting.sound_index());
+    let by_index = setting.scan(IndexUse::Auto).unwrap();
+
+    assert_eq!(by_headers.len(), by_index.len());
+    for (headers, index) in by_headers.iter().zip(&by_index) {
+        assert_eq!((&headers.path, headers.size, &headers.etag), (&index.path, index.size, &index.etag));
+        assert!(index.crc32c.is_some() || index.kind == "directory");
+    }
+    let files: Vec<FoundMember> = by_index.into_iter().filter(|member| member.kind == "file").collect();
+    assert!(setting.unpack(&files).iter().all(|outcome| outcome.state == State::Done));
+    for (number, body) in setting.contents.iter().enumerate() {
+        assert_eq!(&fs::read(setting.folder.0.join("to").join(name(number))).unwrap(), body);
+    }
+    let (report, problems) = setting.check();
+    assert_eq!((problems, report.compared, report.indexed), (vec![], 200, true));
+}
+
+#[test]
+fn an_index_of_another_archive_is_refused_before_a_member_is_told() {
+    let setting = Setting::new(30);
+    let index = setting.sound_index();
+    setting.put_index(&index);
+    let mut changed = setting.tar.clone();
+    changed[0] = b'R';
+    fs::write(setting.folder.0.join("x.tar"), &changed[..changed.len() - 512]).unwrap();
+    assert_eq!(setting.refusal(), "ForeignIndex");
+    // It is read without it, as far as it is sound.
+    assert!(setting.scan(IndexUse::Never).is_err());
+}
+
+#[test]
+fn a_forged_index_is_refused_by_the_headers_at_its_places() {
+    let setting = Setting::new(40);
+    setting.put_index(&setting.forged_index(|number, entry| entry.member.name = name(number + 1).into_bytes()));
+    assert_eq!(setting.refusal(), "ForeignIndex");
+
+    setting.put_index(&setting.sound_index()[..2000]);
+    assert_eq!(setting.refusal(), "ForeignIndex");
+    setting.put_index(b"no index at all\n");
+    assert_eq!(setting.refusal(), "ForeignIndex");
+    assert_eq!(setting.scan(IndexUse::Never).unwrap().iter().filter(|member| member.kind == "file").count(), 40);
+}
+
+#[test]
+fn one_forged_line_never_gives_a_member_the_bytes_of_another() {
+    for forged in [1, 777, 1500] {
+        let setting = Setting::new(2000);
+        setting.put_index(&setting.forged_index(|number, entry| {
+            if number == forged {
+                entry.member.name = b"run/forged".to_vec();
+            }
+        }));
+        // The samples may have met it.
+        let Ok(found) = setting.scan(IndexUse::Auto) else { continue };
+        let files: Vec<FoundMember> = found.into_iter().filter(|member| member.kind == "file").collect();
+        let failed: Vec<Outcome> =
+            setting.unpack(&files).into_iter().filter(|outcome| outcome.state == State::Failed).collect();
+        assert_eq!(failed.len(), 1);
+        assert_eq!(failed[0].failure.as_ref().unwrap().code, "ForeignIndex");
+        assert!(!setting.folder.0.join("to/run/forged").exists());
+        assert_eq!(setting.check().1.len(), 1);
+    }
+}
+
+#[test]
+fn contents_that_changed_since_the_index_are_found_and_not_unpacked() {
+    let setting = Setting::new(50);
+    let mut tar = setting.tar.clone();
+    let at = tar.windows(37 * 20).position(|bytes| bytes.iter().all(|byte| *byte == 20)).unwrap();
+    tar[at + 5] ^= 1;
+    fs::write(setting.folder.0.join("x.tar"), &tar).unwrap();
+    // The index has the checksums of before, under the identity of now.
+    setting.put_index(&setting.sound_index());
+
+    let (_, problems) = setting.check();
+    assert_eq!(problems.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["run/020"]);
+    let found = setting.scan(IndexUse::Auto).unwrap();
+    let files: Vec<FoundMember> = found.into_iter().filter(|member| member.kind == "file").collect();
+    let outcomes = setting.unpack(&files);
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.state == State::Failed).count(), 1);
+    assert!(!setting.folder.0.join("to/run/020").exists());
+}

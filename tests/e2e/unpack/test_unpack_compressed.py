@@ -1,0 +1,205 @@
+"""Compressed tars and zips: as their plain tars, by one stream; zips by their directory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import shutil
+import struct
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from archives import MIB, many, names, put, raw
+
+from support.buckets import keys, open_uploads
+from support.mover import SMALL_PARTS, Mover
+from support.servers import S3Server
+
+MakeMover = Callable[[S3Server], Mover]
+MakeBucket = Callable[..., str]
+
+
+def _compressed(kind: str, body: bytes, folder: Path) -> bytes:
+    """As the usual program compresses it."""
+    program = {
+        "gz": ["gzip", "-1"],
+        "members.gz": ["gzip", "-1"],
+        "bgz": ["bgzip"],
+        "zst": ["zstd", "-q", "-3"],
+        "frames.zst": ["zstd", "-q", "-3", "--no-check"],
+    }[kind]
+    if (found := shutil.which(program[0])) is None:
+        pytest.skip(f"{program[0]} is not installed (Debian: gzip, tabix, zstd)")
+    middle = len(body) // 2 + 77 if kind in ("members.gz", "frames.zst") else len(body)
+    pieces = [piece for piece in (body[:middle], body[middle:]) if piece]
+    made = [
+        subprocess.run([found, *program[1:], "-c"], input=piece, stdout=subprocess.PIPE, check=True).stdout
+        for piece in pieces
+    ]
+    skipped = struct.pack("<II", 0x184D2A50, 4) + b"skip" if kind == "frames.zst" else b""
+    return skipped.join(made)
+
+
+def _members(rng: random.Random) -> dict[str, bytes]:
+    sizes = [0, 1, 511, 3 * MIB, 100_000, 11 * MIB, *(rng.randrange(60_000) for _ in range(40))]
+    # Half of it compresses well.
+    return {
+        f"run/{number:02d}": rng.randbytes(size) if number % 2 else (b"ACGT" * (size // 4 + 1))[:size]
+        for number, size in enumerate(sizes)
+    }
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["gz", "members.gz", "bgz", "zst", "frames.zst"])
+def test_a_compressed_tar_is_unpacked_as_its_plain_tar(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path, kind: str
+) -> None:
+    bucket, mover, members = make_bucket(versitygw), make_mover(versitygw), _members(rng)
+    key = f"x.tar.{kind.rpartition('.')[2]}"
+    put(versitygw, bucket, key, _compressed(kind, many(members), tmp_path))
+
+    code, _, err = mover.copy(f"s3://{bucket}/{key}", f"{tmp_path}/to", verb="unpack")
+    assert code == 0, err
+    code, summary, err = mover.copy(f"s3://{bucket}/{key}", f"s3://{bucket}/out/", *SMALL_PARTS, verb="unpack")
+    assert code == 0, err
+
+    assert summary["verified"] == {"checksum": len(members)}
+    client = versitygw.client()
+    for name, body in members.items():
+        assert (tmp_path / "to" / name).read_bytes() == body, name
+        assert client.get_object(Bucket=bucket, Key=f"out/{name}")["Body"].read() == body, name
+
+
+def test_a_damaged_or_truncated_compressed_tar_leaves_nothing_behind(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    whole = gzip.compress(many({"a": rng.randbytes(200_000), "b": rng.randbytes(200_000)}), 1)
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0x55
+    short = gzip.compress(many({"a": b"1" * 100_000})[:50_000])
+    cases = {"cut": whole[: len(whole) // 2], "flipped": bytes(flipped), "short": short}
+    for name, body in cases.items():
+        put(versitygw, bucket, f"in/{name}.tgz", body)
+
+        code, summary, err = mover.copy(f"s3://{bucket}/in/{name}.tgz", f"s3://{bucket}/out/", verb="unpack")
+
+        assert code == 1, err
+        assert summary["error_code"] in ("DamagedArchive", "TruncatedArchive", "InvalidArchive"), summary
+    assert all(key.startswith("in/") for key in keys(versitygw, bucket))
+    assert open_uploads(versitygw, bucket) == []
+
+
+def test_hostile_members_of_a_compressed_tar_are_refused(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    body = raw(({"name": "good"}, b"good"), ({"name": "../out"}, b"x"), ({"name": "late"}, b"late"))
+    put(versitygw, bucket, "x.tgz", gzip.compress(body))
+
+    code, summary, _ = mover.copy(f"s3://{bucket}/x.tgz", f"{tmp_path}/parent/to", verb="unpack")
+
+    assert code == 1
+    assert [failure["error_code"] for failure in summary["failures"]] == ["ParentComponent"]
+    assert names(tmp_path / "parent") == ["to"]
+    assert names(tmp_path / "parent/to") == ["good", "late"]
+
+
+def _zip(members: dict[str, bytes], method: int, *, stream: bool = False) -> bytes:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return not stream
+
+    buffer = Pipe()
+    with zipfile.ZipFile(buffer, "w", method) as made:
+        for name, body in members.items():
+            made.writestr(name, body)
+    return buffer.getvalue()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("method", "stream"), [(zipfile.ZIP_STORED, False), (zipfile.ZIP_DEFLATED, False), (zipfile.ZIP_DEFLATED, True)]
+)
+def test_a_zip_is_unpacked(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path,
+    method: int, stream: bool,
+) -> None:  # fmt: skip
+    bucket, mover, members = make_bucket(versitygw), make_mover(versitygw), _members(rng)
+    members["Ünï/中文.txt"] = b"x"
+    put(versitygw, bucket, "x.zip", _zip(members, method, stream=stream))
+
+    code, summary, err = mover.copy(f"s3://{bucket}/x.zip", f"{tmp_path}/to", verb="unpack")
+    assert code == 0, f"{summary}{err}"
+    code, summary, err = mover.copy(f"s3://{bucket}/x.zip", f"s3://{bucket}/out/", *SMALL_PARTS, verb="unpack")
+    assert code == 0, f"{summary}{err}"
+
+    assert summary["verified"] == {"checksum": len(members)}
+    client = versitygw.client()
+    for name, body in members.items():
+        assert (tmp_path / "to" / name).read_bytes() == body, name
+        assert client.get_object(Bucket=bucket, Key=f"out/{name}")["Body"].read() == body, name
+
+
+def test_hostile_and_damaged_zips_are_refused(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "x.zip", _zip({"good": b"good", "../out": b"x", "/abs": b"x"}, zipfile.ZIP_DEFLATED))
+    code, summary, _ = mover.copy(f"s3://{bucket}/x.zip", f"{tmp_path}/parent/to", verb="unpack")
+    assert code == 1
+    assert {failure["error_code"] for failure in summary["failures"]} == {"ParentComponent", "AbsolutePath"}
+    assert names(tmp_path / "parent/to") == ["good"]
+
+    other_name = bytearray(_zip({"good": b"good", "name": b"name"}, zipfile.ZIP_STORED))
+    at = other_name.index(b"name")
+    other_name[at : at + 4] = b"evil"
+    put(versitygw, bucket, "names.zip", bytes(other_name))
+    code, summary, _ = mover.copy(f"s3://{bucket}/names.zip", f"{tmp_path}/names", verb="unpack")
+    assert code == 1
+    assert [failure["error_code"] for failure in summary["failures"]] == ["ForeignIndex"]
+    assert names(tmp_path / "names") == ["good"]
+
+    whole = _zip({"good": b"good" * 1000}, zipfile.ZIP_STORED)
+    put(versitygw, bucket, "cut.zip", whole[:-30])
+    code, summary, _ = mover.copy(f"s3://{bucket}/cut.zip", f"{tmp_path}/cut", verb="unpack")
+    assert (code, summary["error_code"]) == (1, "InvalidArchive")
+
+    wrong = bytearray(whole)
+    wrong[200] ^= 1
+    put(versitygw, bucket, "wrong.zip", bytes(wrong))
+    code, summary, _ = mover.copy(f"s3://{bucket}/wrong.zip", f"{tmp_path}/wrong", verb="unpack")
+    assert code in (1, 3)
+    assert names(tmp_path / "wrong") == []
+
+
+def test_archives_are_listed(versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    members = {"a": b"12345", "d/b": b""}
+    put(versitygw, bucket, "x.tar", many(members))
+    put(versitygw, bucket, "x.tgz", gzip.compress(many(members)))
+    put(versitygw, bucket, "x.zip", _zip(members, zipfile.ZIP_DEFLATED))
+    for key in ("x.tar", "x.tgz", "x.zip"):
+        listed = mover.start("tar", "ls", f"s3://{bucket}/{key}")
+        assert listed.wait() == 0, listed.stderr
+        lines = [line.split() for line in listed.stdout.splitlines()]
+        assert [(line[1], line[-1]) for line in lines] == [("5", "a"), ("0", "d/b")], key
+
+
+def test_verify_reads_the_whole_tar(versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover) -> None:
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    body = many({"a": b"12345", "d/b": b"1" * 100_000})
+    put(versitygw, bucket, "x.tar", body)
+    put(versitygw, bucket, "cut.tar", body[:60_000])
+
+    sound = mover.start("tar", "verify", f"s3://{bucket}/x.tar", "--json")
+    cut = mover.start("tar", "verify", f"s3://{bucket}/cut.tar")
+
+    assert sound.wait() == 0, sound.stderr
+    assert '"members": 2' in sound.stdout.replace('":2', '": 2')
+    assert cut.wait() != 0
+    assert "truncated" in cut.stderr
