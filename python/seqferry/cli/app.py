@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "resume": "seqferry.cli.control",
     "cancel": "seqferry.cli.control",
     "ls": "seqferry.cli.listing",
+    "du": "seqferry.cli.listing",
     "mount": "seqferry.cli.mounting",
     "umount": "seqferry.cli.mounting",
     "mounts": "seqferry.cli.mounting",

@@ -17,6 +17,7 @@ VERBS: Final = {
     "get": ("cp",),
     "put": ("cp",),
     "list": ("ls",),
+    "size": ("du",),
     "lsf": ("ls",),
     "version": ("--version",),
 }

@@ -1,4 +1,4 @@
-"""``seqferry ls``."""
+"""``seqferry ls`` and ``seqferry du``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,21 @@ _SORTED_AT_MOST: Final = 100_000
 """Entries held to print them in order. Beyond, they are printed as they come, so that memory stays flat."""
 
 
+HumanReadable = Annotated[
+    bool,
+    typer.Option("--human-readable", "-H", envvar="SEQFERRY_HUMAN_READABLE", help="Sizes in KiB, MiB, GiB and TiB."),
+]
+
+
 def ls(
     place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="Everything below, with full keys.")
+    ] = False,
+    human_readable: HumanReadable = False,
+    summarize: Annotated[
+        bool,
+        typer.Option("--summarize", envvar="SEQFERRY_SUMMARIZE", help="Print their count and size at the end."),
     ] = False,
     endpoint_url: options.EndpointUrl = None,
     profile: options.Profile = None,
@@ -36,21 +47,66 @@ def ls(
     location = S3Location(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
+    engine = _engine(location)
+    entries: Iterable[ObjectInfo | str] = _all(engine, location) if recursive else _one_level(engine, location)
+    shown = objects = total = 0
+    for entry in _in_order(entries):
+        shown += 1
+        if not isinstance(entry, str):
+            objects += 1
+            total += entry.size
+        _show(entry, key, recursive=recursive, as_json=as_json, human=human_readable)
+    if summarize and as_json:
+        display.emit("listing", objects=objects, bytes=total)
+    elif summarize:
+        print(f"\nTotal Objects: {objects}\n   Total Size: {_size(total, human=human_readable)}")
+    if not shown:
+        display.say(text.printable(f"Nothing is at {location.uri}."))
+    return exits.OK if shown else exits.NOTHING
+
+
+def du(
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
+    human_readable: HumanReadable = False,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    no_sign_request: options.NoSignRequest = False,
+    as_json: options.Json = False,
+) -> int:
+    """Print how many objects are below a prefix, and their size in bytes, by storage class."""
+    bucket, key = parse_uri(place)
+    location = S3Location(
+        bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
+    )
+    classes: dict[str, tuple[int, int]] = {}
+    for entry in _all(_engine(location), location):
+        objects, total = classes.get(entry.storage_class or "STANDARD", (0, 0))
+        classes[entry.storage_class or "STANDARD"] = objects + 1, total + entry.size
+    objects, total = (sum(one[at] for one in classes.values()) for at in (0, 1))
+    if as_json:
+        of_classes = {name: {"objects": one[0], "bytes": one[1]} for name, one in sorted(classes.items())}
+        display.emit("usage", uri=location.uri, objects=objects, bytes=total, storage_classes=of_classes)
+    else:
+        for name, (count, size) in sorted(classes.items()) if len(classes) > 1 else ():
+            print(f"{_size(size, human=human_readable):>12}  {text.count(count, 'object')}  {text.printable(name)}")
+        uri = text.printable(location.uri)
+        print(f"{_size(total, human=human_readable):>12}  {text.count(objects, 'object')}  {uri}")
+    return exits.OK if objects else exits.NOTHING
+
+
+def _engine(location: S3Location) -> Engine:
     check_place(location)
     settings = Settings.load()
     # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
     # the state folder nor the database.
     from seqferry.engine import Engine
 
-    engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
-    entries: Iterable[ObjectInfo | str] = _all(engine, location) if recursive else _one_level(engine, location)
-    shown = 0
-    for entry in _in_order(entries):
-        shown += 1
-        _show(entry, key, recursive=recursive, as_json=as_json)
-    if not shown:
-        display.say(text.printable(f"Nothing is at {location.uri}."))
-    return exits.OK if shown else exits.NOTHING
+    return Engine(max_requests=settings.max_requests, memory=settings.memory)
+
+
+def _size(count: int, *, human: bool) -> str:
+    return text.size(count) if human else str(count)
 
 
 def _all(engine: Engine, location: S3Location) -> Iterator[ObjectInfo]:
@@ -79,7 +135,7 @@ def _in_order(entries: Iterable[ObjectInfo | str]) -> Iterator[ObjectInfo | str]
     yield from rest
 
 
-def _show(entry: ObjectInfo | str, prefix: str, *, recursive: bool, as_json: bool) -> None:
+def _show(entry: ObjectInfo | str, prefix: str, *, recursive: bool, as_json: bool, human: bool) -> None:
     if isinstance(entry, str):
         if as_json:
             display.emit("prefix", prefix=entry)
@@ -99,4 +155,4 @@ def _show(entry: ObjectInfo | str, prefix: str, *, recursive: bool, as_json: boo
         return
     name = entry.key if recursive else entry.key[prefix.rfind("/") + 1 :]
     moment = datetime.fromtimestamp(entry.last_modified, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    print(f"{moment} {entry.size:>11} {text.printable(name)}")
+    print(f"{moment} {_size(entry.size, human=human):>11} {text.printable(name)}")

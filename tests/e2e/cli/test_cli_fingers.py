@@ -70,3 +70,18 @@ def test_help_is_a_verb_as_well(cli: Cli, typed: str) -> None:
 
     assert ran.code == 0
     assert "Usage: seqferry cp" in ran.out
+
+
+def test_sizes_are_summed_up(cli: Cli, places: Places) -> None:
+    content = places.fill(KEYS)
+    total = sum(map(len, content.values()))
+
+    used = cli.run("du", places.uris[0], "--json")
+    listed = cli.run("ls", "-r", "--summarize", places.uris[0])
+
+    assert used.code == listed.code == 0, used.err + listed.err
+    [event] = used.events
+    assert (event["objects"], event["bytes"]) == (3, total)
+    assert listed.out.splitlines()[-2:] == ["Total Objects: 3", f"   Total Size: {total}"]
+    assert cli.run("du", "-H", places.uris[0]).out.split() == [str(total), "B", "3", "objects", places.uris[0]]
+    assert cli.run("du", f"{places.uris[0]}nothing").code == 4
