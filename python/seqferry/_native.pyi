@@ -465,6 +465,15 @@ class Engine:
         """Begin to compare an archive with its index."""
     def scan_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveScan:
         """Begin to read the members of an archive, by its index or its headers."""
+    def pack(
+        self, policy: CopyPolicy, items: list[CopyItem], *, strip: str, index: bool, epoch: int | None = None
+    ) -> Job:
+        """Start a job that packs all items into one tar, whose key is their target key. See ``start``.
+
+        Args:
+            strip: what the names of members lack of their keys at the front.
+            index: whether the sidecar index is written.
+        """
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
     def stats(self) -> EngineStats: ...
@@ -474,6 +483,13 @@ class Engine:
 
         ``limit`` stops after about so many (one page at least).
         """
+
+def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int]:
+    """Cut members into archives of at most ``shard_size`` bytes: the ordinals at which shards end.
+
+    Raises:
+        ValueError: they have more bytes than any tar can hold.
+    """
 
 def path_refusal(key: str, size: int) -> tuple[str, str] | None:
     """Why no file below a folder can have this key, as code and cause with advice; None when one can."""

@@ -38,6 +38,7 @@ __all__ = [
     "equal_as_listed",
     "has_warmed",
     "mount",
+    "pack_shards",
     "path_refusal",
     "version",
     "warm",
@@ -54,6 +55,18 @@ def path_refusal(key: str, size: int) -> tuple[str, str] | None:
 
 
 equal_as_listed: Final = _native.equal_as_listed
+
+
+def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int]:
+    """Cut members into archives of at most so many bytes: the ordinals at which shards end.
+
+    Raises:
+        StorageError: they have more bytes than any tar can hold.
+    """
+    try:
+        return _native.pack_shards(names, sizes, shard_size)
+    except ValueError as why:
+        raise StorageError(f"{why}.", "object", "ArchiveTooLarge", "plan", True) from None
 
 
 def version() -> str:
@@ -299,6 +312,23 @@ class Engine:
         with _translated():
             policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
             return self._native.start(policy, list(items), epoch=epoch, cache=self._cache_of(spec))
+
+    def pack(
+        self,
+        spec: TransferSpec,
+        items: Iterable[CopyItem],
+        *,
+        index: bool,
+        transfer: str,
+        resumed: bool,
+        since: float,
+        only_clean: bool = False,
+        epoch: int | None = None,
+    ) -> Job:
+        """Start packing ``items`` into one archive. See ``_native`` for the other arguments."""
+        with _translated():
+            policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
+            return self._native.pack(policy, list(items), strip=spec.strip, index=index, epoch=epoch)
 
     def start_members(
         self,

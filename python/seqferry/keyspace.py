@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from seqferry import endpoints
+from seqferry import endpoints, packing
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.spec import target_key
 
@@ -21,7 +21,7 @@ def place(spec: TransferSpec) -> str:
 def prefix(spec: TransferSpec) -> str:
     """The start of all keys, or paths, that the transfer writes to, in a form that any database can store."""
     named = _named(spec)
-    start = _whole(spec, spec.target.key) if named is None else _common(named)
+    start = _start(spec) if named is None else _common(named)
     return start.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
@@ -33,10 +33,10 @@ def overlap(one: TransferSpec, other: TransferSpec) -> bool:
     if named is not None and others is not None:
         return not named.isdisjoint(others)
     if named is None and others is None:
-        mine, theirs = _whole(one, one.target.key), _whole(other, other.target.key)
+        mine, theirs = _start(one), _start(other)
         return mine.startswith(theirs) or theirs.startswith(mine)
     whole = other if named is not None else one
-    start = _whole(whole, whole.target.key)
+    start = _start(whole)
     return any(key.startswith(start) for key in named or others or ())
 
 
@@ -47,6 +47,11 @@ def _named(spec: TransferSpec) -> set[str] | None:
     if spec.keys is None:
         return None
     return {_whole(spec, target_key(spec, spec.source.key + key)) for key in spec.keys}
+
+
+def _start(spec: TransferSpec) -> str:
+    """What all keys begin with that a transfer of everything below a prefix writes to."""
+    return _whole(spec, packing.key_prefix(spec) if spec.operation == packing.OPERATION else spec.target.key)
 
 
 def _common(keys: set[str]) -> str:

@@ -15,6 +15,7 @@ from seqferry.models import TransferSpec
 
 MODULES: Final[dict[str, str]] = {
     "transfer": "seqferry.workflows.operations.transfer",
+    "pack": "seqferry.workflows.operations.pack",
     "unpack": "seqferry.workflows.operations.unpack",
 }
 """The module of each operation. Imported when the first transfer needs it."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from fnmatch import translate
 from typing import Any, Final, NamedTuple, cast
 
-from seqferry import paths, planning
+from seqferry import packing, paths, planning
 from seqferry.engine import Engine, FoundMember
 from seqferry.errors import UsageError
 from seqferry.models import OPERATION_UNPACK, LocalFolder, Location, PlannedCopy, S3Location, TransferSpec
@@ -113,6 +113,8 @@ def build_operation_spec(operation: str, options: Mapping[str, Any], **given: An
     if operation == OPERATION_UNPACK:
         _check_types(options)
         return build_unpack_spec(**given, **options)
+    if operation == packing.OPERATION:
+        return packing.build_from_options(options, **given)
     if options:
         raise UsageError(f"The operation '{operation}' has no options of its own; leave 'options' out.")
     return build_spec(**given)

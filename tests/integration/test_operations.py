@@ -77,7 +77,7 @@ def test_options_of_its_own_reach_the_operation(ferry: Ferry) -> None:
 
 
 def test_what_is_not_registered_is_not_recorded(service: Service) -> None:
-    spec = replace(ANY_SPEC, operation="pack")
-    with pytest.raises(UnsupportedError, match="the operation 'pack'"):
+    spec = replace(ANY_SPEC, operation="rewind")
+    with pytest.raises(UnsupportedError, match="the operation 'rewind'"):
         service.submit(spec, actor="ada")
     assert service.transfers() == []

@@ -59,7 +59,7 @@ def test_specs_that_were_stored_get_tags(empty_settings: Settings) -> None:
     database = Database(empty_settings)
     s3 = _first({"key": "run/ü%"}, {"bucket": "to", "key": ""}, keys=["a"])
     disk = _first({"bucket": "/data/run", "key": "", "disk": True, "symlinks": "skip"}, {"bucket": "to"}, md5=True)
-    newer = '{"version": 9, "operation": "pack"}'
+    newer = '{"version": 9, "operation": "rewind"}'
     stored = {"s3": s3, "disk": disk, "odd": "{}", "torn": "{", "newer": newer}
     stored |= {f"many{number:04d}": s3 for number in range(1200)}
     with database.write() as connection:
@@ -133,7 +133,7 @@ def test_a_transfer_of_an_older_version_is_done_and_taken_up_by_its_submission(f
 UNKNOWN = [
     pytest.param({"version": 3}, "version 3 of the spec", id="version"),
     pytest.param({"encrypt": "age"}, "the field 'encrypt' in its spec", id="field"),
-    pytest.param({"operation": "pack"}, "the operation 'pack'", id="operation"),
+    pytest.param({"operation": "rewind"}, "the operation 'rewind'", id="operation"),
     pytest.param({"source": {"type": "gcs", "bucket": "b"}}, "a source of the type 'gcs'", id="place"),
     pytest.param({"if_exists": "newer"}, "'newer' as 'if_exists' of its spec", id="value"),
 ]
@@ -175,17 +175,17 @@ def test_a_transfer_that_names_its_features_is_left_to_a_worker_that_knows_them(
     with service.database.write() as connection:
         row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
         needs = json.loads(row.needs or "[]")
-        nobody = {"source": "a newer version (operation pack)", "proof": ""}
-        needs.append({"features": ["operation pack"], "identity": nobody, "ca_bundle": None})
+        nobody = {"source": "a newer version (operation rewind)", "proof": ""}
+        needs.append({"features": ["operation rewind"], "identity": nobody, "ca_bundle": None})
         lane = access.lane(json.dumps(needs))
         service.queue.move(connection, transfer_id, row.lane, lane)
-        spec = json.dumps({**json.loads(row.spec), "operation": "pack"})
+        spec = json.dumps({**json.loads(row.spec), "operation": "rewind"})
         values = {"spec": spec, "needs": json.dumps(needs), "lane": lane}
         connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
 
     ferry.work()
 
-    words = "a worker with a version of Seqferry that knows the operation pack"
+    words = "a worker with a version of Seqferry that knows the operation rewind"
     eventually(lambda: service.status(transfer_id).waits_for == words, what="the worker to leave it alone")
     other = ferry.submit(target="else/")
     assert ferry.until_ended(other).totals.done == 1
@@ -200,12 +200,12 @@ def test_the_status_command_shows_what_a_transfer_needs(
     with Service.open(sqlite_settings) as service:
         spec = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
         transfer_id = service.submit(spec, actor="ada")
-        _rewrite(service, transfer_id, stored_spec.write(replace(spec, operation="pack")))
+        _rewrite(service, transfer_id, stored_spec.write(replace(spec, operation="rewind")))
     state = ("--state-dir", str(sqlite_settings.state_dir))
 
     assert run(["status", transfer_id, *state]) == 0
     assert run(["status", *state]) == 0
     out = capsys.readouterr().out
-    assert "waits for a worker with a version of Seqferry that knows the operation 'pack'" in out
+    assert "waits for a worker with a version of Seqferry that knows the operation 'rewind'" in out
     assert run(["resume", transfer_id, *state]) == 1
     assert "Upgrade Seqferry" in capsys.readouterr().err

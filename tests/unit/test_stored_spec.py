@@ -138,20 +138,20 @@ def test_what_is_known_of_an_unknown_spec_is_shown() -> None:
 
 
 def test_an_operation_that_is_not_known_is_refused_with_words() -> None:
-    spec = stored_spec.read(_changed(operation="pack"))
+    spec = stored_spec.read(_changed(operation="rewind"))
 
-    with pytest.raises(UnsupportedError, match="the operation 'pack'"):
+    with pytest.raises(UnsupportedError, match="the operation 'rewind'"):
         operations.require(spec)
 
 
 def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = replace(SPEC, operation="pack")
+    spec = replace(SPEC, operation="rewind")
     needs = access.needs(spec)
 
     assert access.needs(SPEC) is None
-    assert access.missing(needs) == "a version of Seqferry that knows the operation pack"
+    assert access.missing(needs) == "a version of Seqferry that knows the operation rewind"
     assert access.lane(needs) not in (None, access.lane(access.needs(replace(SPEC, operation="unpack"))))
-    monkeypatch.setitem(operations.MODULES, "pack", "pack")
+    monkeypatch.setitem(operations.MODULES, "rewind", "rewind")
     assert access.missing(needs) is None
 
 
@@ -159,7 +159,7 @@ def test_a_worker_needs_a_version_that_knows_the_features_of_a_spec(monkeypatch:
     ("feature", "known"),
     [
         ("operation transfer", True),
-        ("operation pack", False),
+        ("operation rewind", False),
         ("version 2", True),
         ("version 3", False),
         ("place s3", True),
@@ -213,5 +213,5 @@ def test_the_same_submission_has_the_same_digest_in_all_versions() -> None:
     # As the versions without tags have recorded them.
     assert access.submission(spec) == "e58be3a7c2709767fce8ea4bfee9dd43963cdf69c6f2ef75dbe259fdefbc14d4"
     assert access.submission(disk) == "b814cb7a1cef49728d5fa63d0d08d7826d6fc5f0013a80cc469f45ec9d816f4a"
-    assert access.submission(replace(spec, operation="pack")) != access.submission(spec)
+    assert access.submission(replace(spec, operation="rewind")) != access.submission(spec)
     assert access.submission(replace(spec, options={"a": 1})) != access.submission(spec)

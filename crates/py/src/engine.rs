@@ -176,6 +176,24 @@ impl Engine {
         Ok(ArchiveCheck(py.detach(|| engine.check_archive(&endpoint.0, archive, options.0.clone()))))
     }
 
+    #[pyo3(signature = (policy, items, *, strip, index, epoch=None))]
+    fn pack(
+        &self,
+        py: Python<'_>,
+        policy: &CopyPolicy,
+        items: Vec<PyRef<'_, CopyItem>>,
+        strip: String,
+        index: bool,
+        epoch: Option<u64>,
+    ) -> PyResult<Job> {
+        let engine = self.here()?;
+        let items = items.iter().map(|item| item.0.clone()).collect();
+        let options = transfer::PackOptions { strip, index };
+        Ok(Job(py.detach(|| {
+            engine.start_pack(&policy.source, &policy.target, policy.policy.clone(), options, items, epoch)
+        })))
+    }
+
     fn scan_archive(
         &self,
         py: Python<'_>,

@@ -58,6 +58,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::ObjectInfo>()?;
     module.add_class::<values::Events>()?;
     module.add_class::<values::Progress>()?;
+    module.add_function(wrap_pyfunction!(values::pack_shards, module)?)?;
     module.add_function(wrap_pyfunction!(values::path_refusal, module)?)?;
     module.add_function(wrap_pyfunction!(values::equal_as_listed, module)?)?;
     Ok(())

@@ -263,6 +263,11 @@ impl CopyItem {
     }
 }
 
+#[pyfunction]
+pub fn pack_shards(names: Vec<String>, sizes: Vec<u64>, shard_size: u64) -> PyResult<Vec<usize>> {
+    transfer::pack::shards(&names, &sizes, shard_size).map_err(PyValueError::new_err)
+}
+
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 #[derive(Clone)]
 pub struct MultipartBegun {

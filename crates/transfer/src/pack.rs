@@ -29,7 +29,7 @@ use tokio::runtime::Handle;
 use crate::job::Job;
 use crate::object::{Item, Policy};
 
-pub use plan::{LARGEST_MEMBER, MOST_MEMBERS};
+pub use plan::{LARGEST_MEMBER, MOST_MEMBERS, shards};
 
 /// What an archive is besides its members and its target.
 #[derive(Debug, Clone, Default)]

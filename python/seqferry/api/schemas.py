@@ -45,10 +45,16 @@ class TransferRequest(BaseModel):
     part_size: int | None = None
     copy_threshold: int | None = None
     storage_class: str | None = None
-    operation: Literal["transfer", "unpack"] = "transfer"
-    """``unpack``: the source is an archive, whose members are unpacked below the target."""
+    operation: Literal["transfer", "pack", "unpack"] = "transfer"
+    """``pack``: all below the source becomes one tar, whose key is the target.
+
+    ``unpack``: the source is an archive, whose members are unpacked below the target.
+    """
     options: dict[str, Any] = {}
-    """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"include": ["*.bam"]}``."""
+    """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"include": ["*.bam"]}``.
+
+    For ``pack``: ``split`` (bytes of a shard) and ``no_index``.
+    """
     rules: list[str] | None = Field(default=None, max_length=1000, examples=[["- *", "+ *.fastq.gz"]])
     """``- PATTERN`` leaves out, ``+ PATTERN`` takes in again; the last one that matches decides."""
     keys: list[str] | None = None

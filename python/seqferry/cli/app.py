@@ -35,6 +35,7 @@ _EPILOG = (
 _COMMANDS: Final = {
     "cp": "seqferry.cli.copying",
     "sync": "seqferry.cli.copying",
+    "pack": "seqferry.cli.packing",
     "unpack": "seqferry.cli.unpacking",
     "tar": "seqferry.cli.tar",
     "status": "seqferry.cli.status",

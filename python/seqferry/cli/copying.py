@@ -63,11 +63,12 @@ def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
         if start.dry_run:
             return _preview(session, spec)
         if start.detach:
-            return _detached(session, session.service.submission(spec, actor=actor(), new=start.new))
+            return detached(session, session.service.submission(spec, actor=actor(), new=start.new))
         return session.copy(spec, new=start.new)
 
 
-def _detached(session: Session, submission: Submission) -> int:
+def detached(session: Session, submission: Submission) -> int:
+    """Tell of a transfer that is left to a worker; returns the exit code."""
     transfer_id = submission.id
     if session.as_json:
         display.emit("submitted", id=transfer_id)

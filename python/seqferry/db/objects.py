@@ -273,6 +273,30 @@ def open_objects(connection: sa.Connection, run: BatchRun) -> list[OpenObject]:
     return _for_the_engine(connection, sa.and_(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES)))
 
 
+class WholeBatch(NamedTuple):
+    """All objects of a batch but those that planning has ended, and why one of them has failed, if so."""
+
+    objects: list[OpenObject]
+    failed: str | None
+
+
+def whole_batch(connection: sa.Connection, transfer_id: str, row_id: int) -> WholeBatch:
+    """The batch of this object, with the objects of it that have ended."""
+    number = sa.select(object_.c.batch_number).where(object_.c.id == row_id).scalar_subquery()
+    planned = sa.func.coalesce(object_.c.error_operation, "") == "plan"
+    which = sa.and_(object_.c.transfer_id == transfer_id, object_.c.batch_number == number, sa.not_(planned))
+    failed = connection.execute(
+        sa.select(object_.c.error_message).where(which, object_.c.state == "failed").limit(1)
+    ).scalar()
+    return WholeBatch(_for_the_engine(connection, which), failed)
+
+
+def has_batches(connection: sa.Connection, transfer_id: str) -> bool:
+    """Whether any batch was planned."""
+    found = connection.execute(sa.select(batch.c.number).where(batch.c.transfer_id == transfer_id).limit(1))
+    return found.first() is not None
+
+
 def cut_off(connection: sa.Connection, transfer_id: str, limit: int) -> list[OpenObject]:
     """Objects that had an upload when they failed because the storage could not be reached or was too busy."""
     passing = object_.c.error_class.in_(("retry", "throttle"))

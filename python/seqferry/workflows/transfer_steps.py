@@ -152,6 +152,7 @@ class Planner:
         self._spec = spec
         self._here = here
         self._batcher = batching.Batcher[Planned](batch_limit(spec))
+        self._at_once = operation_of(spec).pages_are_batches
         self._lane = access.lane(access.needs(spec))
         self._kept: list[list[Planned]] = []
         self._made = 0
@@ -159,6 +160,10 @@ class Planner:
 
     def add(self, found: Sequence[Planned]) -> bool:
         """Take objects in; False when the transfer is not wanted any more."""
+        if self._at_once:
+            if found:
+                self._keep(list(found))
+            return True
         for group in self._batcher.add(found):
             self._keep(group)
             if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
@@ -187,6 +192,10 @@ class Planner:
             row = transfers.row_of(connection, self._transfer_id, lock=True)
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
                 return False
+
+            if self._at_once and objects.has_batches(connection, self._transfer_id):
+                # All of an earlier planning, which was cut off after it had added them.
+                groups = []
 
             def enqueue(number: int, group: Sequence[Planned]) -> None:
                 priority = batching.priority(group)

@@ -93,6 +93,7 @@ class Compare:
     """See ``seqferry.workflows.operations.Operation``."""
 
     options = frozenset({"lenient"})
+    pages_are_batches = False
 
     def __init__(self) -> None:
         self.finished: list[str] = []

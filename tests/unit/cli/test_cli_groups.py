@@ -9,12 +9,12 @@ from dataclasses import fields
 import pytest
 
 from seqferry.api.schemas import TransferRequest
-from seqferry.cli import control, copying, groups
+from seqferry.cli import control, copying, groups, packing
 from seqferry.cli.app import run
 from seqferry.models import OPERATION_TRANSFER
 from seqferry.spec import build_spec
 
-COMMANDS = (copying.cp, copying.sync, control.resume, control.cancel)
+COMMANDS = (copying.cp, copying.sync, packing.pack, control.resume, control.cancel)
 
 
 def _help(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int) -> str:
@@ -23,7 +23,7 @@ def _help(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["cp", "sync", "resume", "cancel", "ls", "serve", "status", "worker"])
+@pytest.mark.parametrize("command", ["cp", "sync", "pack", "resume", "cancel", "ls", "serve", "status", "worker"])
 @pytest.mark.parametrize("columns", [200, 80])
 def test_the_help_fits_the_screen(
     command: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -6,7 +6,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use seqferry_archive::write::{Entry, Layout, PartSource, Piece, PlanError, UploadLimits, UploadPart, plan_upload};
+use seqferry_archive::write::{
+    Entry, Layout, PartSource, Piece, PlanError, UploadLimits, UploadPart, plan_upload, split,
+};
 use seqferry_store::checksum::hex;
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester, PinnedObject};
 
@@ -67,11 +69,7 @@ impl Members {
     }
 
     fn entry(&self, item: &Item) -> Entry {
-        let name = self.name(item);
-        match name.strip_suffix('/') {
-            Some(folder) if item.size == 0 => Entry::directory(folder),
-            _ => Entry::file(name, item.size),
-        }
+        entry(&self.name(item), item.size)
     }
 
     /// A digest of what the archive is made of: the names, sizes and pins of all members.
@@ -240,6 +238,28 @@ fn fingerprint(digest: &str, parts: &[UploadPart]) -> u64 {
     let number = bytes.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
     // 0 means "not recorded" where part sizes are kept, and the highest bit is the sign in a database.
     (number >> 1).max(1)
+}
+
+/// Cuts members into archives of at most `shard_size` bytes each: the ordinals at which shards end. A member that is larger alone
+/// gets a shard of its own, and no shard has more than [`MOST_MEMBERS`].
+///
+/// # Errors
+/// When the members have more bytes than any tar can hold.
+pub fn shards(names: &[String], sizes: &[u64], shard_size: u64) -> Result<Vec<usize>, String> {
+    let entries: Vec<Entry> = names.iter().zip(sizes).map(|(name, size)| entry(name, *size)).collect();
+    let mut ends = Vec::new();
+    for shard in split(&entries, shard_size).map_err(|error| error.to_string())? {
+        ends.extend(shard.clone().skip(MOST_MEMBERS).step_by(MOST_MEMBERS));
+        ends.push(shard.end);
+    }
+    Ok(ends)
+}
+
+fn entry(name: &str, size: u64) -> Entry {
+    match name.strip_suffix('/') {
+        Some(folder) if size == 0 => Entry::directory(folder),
+        _ => Entry::file(name, size),
+    }
 }
 
 impl fmt::Display for Refused {

@@ -52,6 +52,11 @@ class Operation(Protocol):
         """Names of options of its own that a spec may have."""
         ...
 
+    @property
+    def pages_are_batches(self) -> bool:
+        """Whether each page of ``find`` is a batch as it is. All of them are then added at once, and only once."""
+        ...
+
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
         """See that the places can be used, and make what has to be there. ``known`` was found out just before.
 

@@ -24,6 +24,8 @@ from seqferry.workflows.runtime import Runtime
 class Transfer:
     """See ``workflows.operations.Operation``."""
 
+    pages_are_batches = False
+
     @property
     def options(self) -> frozenset[str]:
         return frozenset()

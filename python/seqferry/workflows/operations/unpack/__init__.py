@@ -29,6 +29,8 @@ _COMPRESSED_TARS: Final = (".tar.gz", ".tgz", ".taz", ".tar.zst", ".tar.zstd", "
 class Unpack:
     """See ``workflows.operations.Operation``."""
 
+    pages_are_batches = False
+
     @property
     def options(self) -> frozenset[str]:
         return unpacking.OPTIONS

@@ -1,0 +1,133 @@
+"""``seqferry pack``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import typer
+
+from seqferry import access
+from seqferry.cli import display, exits, options, selecting, text
+from seqferry.cli.copying import detached
+from seqferry.cli.groups import Endpoints, Names, Output, Places, Selection, Speed, Start
+from seqferry.cli.session import Session, actor, session_of
+from seqferry.models import TransferSpec
+from seqferry.packing import build_pack_spec
+from seqferry.spec import why_streamed
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What becomes which archive."""
+
+    PANEL: ClassVar = "Arguments"
+
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SRC", help="s3://bucket/prefix/ (all below) or a local folder."),
+    ]
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TAR", help="s3://bucket/name.tar, or a local file."),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """How the archive is made."""
+
+    PANEL: ClassVar = "Archive"
+
+    split: Annotated[
+        int | None,
+        typer.Option(
+            "--split",
+            envvar="SEQFERRY_SPLIT",
+            metavar="SIZE",
+            parser=options.size,
+            help="Make several archives of at most this size, as 100GiB: name-00000.tar and so on.",
+        ),
+    ] = None
+    no_index: Annotated[
+        bool,
+        typer.Option(
+            "--no-index",
+            envvar="SEQFERRY_PACK_NO_INDEX",
+            help="Leave out name.tar.sfidx, which says where each member lies, so that one can be read without the "
+            "others.",
+        ),
+    ] = False
+    part_size: Annotated[
+        int | None,
+        typer.Option(
+            "--part-size",
+            envvar="SEQFERRY_PART_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Part size of the upload, as 64MiB. The bytes of the archive do not depend on it.",
+        ),
+    ] = None
+    storage_class: Annotated[
+        str | None,
+        typer.Option(
+            "--storage-class", envvar="SEQFERRY_STORAGE_CLASS", metavar="NAME", help="Storage class of the archive."
+        ),
+    ] = None
+
+
+def pack(
+    packed: Packed,
+    selection: Selection,
+    names: Names,
+    archive: Archive,
+    speed: Speed,
+    endpoints: Endpoints,
+    start: Start,
+    output: Output,
+) -> int:
+    """Pack all that is below a prefix or a folder into one tar, durably and verified.
+
+    Big members are copied inside the storage where it can; the same input always gives the same bytes. A member that
+    changes meanwhile is named, and the archive starts over once.
+    """
+    places = Places(sources=[packed.source], target=packed.target)
+    spec = build_pack_spec(**selecting.asked(places, selection, names, archive, endpoints), allow_local=True)
+    spec = access.resolved(spec)
+    with session_of(output, speed, check=spec) as session:
+        if start.dry_run:
+            return _preview(session, spec)
+        if start.detach:
+            return detached(session, session.service.submission(spec, actor=actor(), new=start.new))
+        return session.copy(spec, new=start.new)
+
+
+def _preview(session: Session, spec: TransferSpec) -> int:
+    """Shows the members and what the archive saves: one object to write instead of many."""
+    from seqferry import planning  # it brings the engine, which --help need not wait for
+
+    members = total = 0
+    for page in session.service.list(spec.source):
+        for info in page:
+            named = spec.keys is None or info.key.removeprefix(spec.strip) in spec.keys
+            if info.refusal is not None or (info.size == 0 and info.key == spec.strip):
+                continue
+            if not (named and planning.is_selected(spec, info)):
+                continue
+            members += 1
+            total += info.size
+            name = info.key.removeprefix(spec.strip)
+            if session.as_json:
+                display.emit("planned", source_key=info.key, name=name, size=info.size)
+            elif not session.quiet:
+                print(f"(dry run) pack {text.printable(spec.source.at(info.key))} as {text.printable(name)}")
+    if session.as_json:
+        display.emit("dry_run", objects=members, bytes=total)
+    elif not session.quiet:
+        if (why := why_streamed(spec)) is not None:
+            display.say(f"The bytes would pass through the machine that does the work: {why}.")
+        display.say(
+            f"Dry run: {text.count(members, 'member')}, {text.size(total)}. The archive is one object: no lifecycle, "
+            "version or permission of a single member, and a change of one means to pack again. Nothing was written."
+        )
+    return exits.OK if members else exits.NOTHING

@@ -1,0 +1,197 @@
+"""``seqferry pack`` on real servers: what other programs read, what decides the bytes, what is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from archives import by_command, by_python, fill, sha256, stored
+
+from support.buckets import keys, open_uploads
+from support.mover import MIB, Mover
+from support.servers import S3Server
+
+NAMES = ["a.txt", "lane1/r1.fq", "lane1/r2.fq", "lane1/ü ß.txt", "z" * 120 + "/" + "y" * 200, "zz/empty"]
+
+
+def _contents(rng: random.Random) -> dict[str, bytes]:
+    sizes = [10, 17 * MIB + 3, 100_000, 1, 700, 0]
+    return {name: rng.randbytes(size) for name, size in zip(NAMES, sizes, strict=True)}
+
+
+@pytest.fixture
+def bucket(s3server: S3Server, make_bucket: Callable[..., str]) -> str:
+    return make_bucket(s3server)
+
+
+@pytest.fixture
+def mover(s3server: S3Server, make_mover: Callable[[S3Server], Mover]) -> Mover:
+    return make_mover(s3server)
+
+
+def test_other_programs_read_what_was_packed(
+    s3server: S3Server, bucket: str, mover: Mover, rng: random.Random, tmp_path: Path
+) -> None:
+    contents = _contents(rng)
+    fill(s3server, bucket, "run/", contents)
+
+    code, summary, err = mover.copy(f"s3://{bucket}/run/", f"s3://{bucket}/out/run.tar", verb="pack")
+
+    assert code == 0, f"{summary}\n{err}"
+    archive = stored(s3server, bucket, "out/run.tar")
+    assert by_python(archive) == contents
+    assert by_command("tar", archive, tmp_path / "gnu") == contents
+    assert by_command("bsdtar", archive, tmp_path / "bsd") == contents
+    assert open_uploads(s3server, bucket) == []
+    head = s3server.client().head_object(Bucket=bucket, Key="out/run.tar")
+    index = [json.loads(line) for line in stored(s3server, bucket, "out/run.tar.sfidx").splitlines()]
+    assert index[0]["tar"]["etag"] == head["ETag"].strip('"')
+    assert [member["name"] for member in index[1:-1]] == sorted(contents, key=str.encode)
+    rows = mover.objects(summary["id"])
+    assert {row.source_key for row in rows} == {f"run/{name}" for name in contents}
+    assert {(row.state, row.target_key, row.target_etag) for row in rows} == {
+        ("done", "out/run.tar", head["ETag"].strip('"'))
+    }
+
+
+def test_the_bytes_depend_on_names_and_contents_only(
+    s3server: S3Server, bucket: str, mover: Mover, rng: random.Random, tmp_path: Path
+) -> None:
+    contents = _contents(rng)
+    fill(s3server, bucket, "run/", contents)
+    for name, data in contents.items():
+        path = tmp_path / "run" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    ways = {
+        "a.tar": (f"s3://{bucket}/run/", "--part-size", "10MiB"),
+        "b.tar": (f"s3://{bucket}/run", "--part-size", "64MiB"),
+        "c.tar": (f"{tmp_path}/run", "--no-index"),
+    }
+
+    for name, (source, *options) in ways.items():
+        code, summary, err = mover.copy(source, f"s3://{bucket}/out/{name}", *options, verb="pack")
+        assert code == 0, f"{summary}\n{err}"
+    code, summary, err = mover.copy(f"s3://{bucket}/run/", f"{tmp_path}/d.tar", verb="pack")
+    assert code == 0, f"{summary}\n{err}"
+
+    digests = {name: sha256(stored(s3server, bucket, f"out/{name}")) for name in ways}
+    digests["d.tar"] = sha256((tmp_path / "d.tar").read_bytes())
+    assert len(set(digests.values())) == 1, digests
+    assert "out/c.tar.sfidx" not in keys(s3server, bucket, "out/")
+    assert (tmp_path / "d.tar.sfidx").is_file()
+
+
+def test_the_same_again_makes_nothing_and_a_change_makes_it_anew(s3server: S3Server, bucket: str, mover: Mover) -> None:
+    fill(s3server, bucket, "run/", {"a": b"1", "b": b"2"})
+    arguments = (f"s3://{bucket}/run/", f"s3://{bucket}/run.tar")
+    assert mover.copy(*arguments, verb="pack")[0] == 0
+    first = s3server.client().head_object(Bucket=bucket, Key="run.tar")["LastModified"]
+
+    code, summary, _ = mover.copy(*arguments, verb="pack")
+    assert (code, summary["objects_skipped"], summary["objects_done"]) == (0, 2, 0)
+    assert s3server.client().head_object(Bucket=bucket, Key="run.tar")["LastModified"] == first
+
+    fill(s3server, bucket, "run/", {"b": b"3"})
+    code, summary, _ = mover.copy(*arguments, verb="pack")
+    assert (code, summary["objects_done"]) == (0, 2)
+    assert by_python(stored(s3server, bucket, "run.tar")) == {"a": b"1", "b": b"3"}
+
+
+def test_shards_hold_all_members_within_their_size(
+    s3server: S3Server, bucket: str, mover: Mover, rng: random.Random
+) -> None:
+    contents = {f"{number:02}.bin": rng.randbytes(300_000) for number in range(10)}
+    fill(s3server, bucket, "run/", contents)
+
+    code, summary, err = mover.copy(f"s3://{bucket}/run/", f"s3://{bucket}/out/x.tar", "--split", "1MiB", verb="pack")
+
+    assert code == 0, f"{summary}\n{err}"
+    names = [key for key in keys(s3server, bucket, "out/") if key.endswith(".tar")]
+    assert names == [f"out/x-{number:05}.tar" for number in range(4)]
+    found: dict[str, bytes] = {}
+    for name in names:
+        archive = stored(s3server, bucket, name)
+        assert len(archive) <= MIB
+        found |= by_python(archive)
+    assert found == contents
+    assert {row.target_key for row in mover.objects(summary["id"])} == set(names)
+
+
+def test_a_cancelled_pack_leaves_no_upload(s3server: S3Server, bucket: str, mover: Mover, rng: random.Random) -> None:
+    fill(s3server, bucket, "run/", {"a": rng.randbytes(17 * MIB)})
+    running = mover.start("pack", f"s3://{bucket}/run/", f"s3://{bucket}/x.tar", "--detach")
+    assert running.wait() == 0, str(running)
+    transfer_id = running.stdout.strip()
+
+    assert mover.start("cancel", transfer_id).wait() in (0, 1)
+
+    assert mover.status(transfer_id).state in ("cancelled", "cancelling")
+    with mover.start("resume", transfer_id) as last:
+        last.wait(60)
+    assert mover.status(transfer_id).state == "cancelled"
+    assert open_uploads(s3server, bucket) == []
+    assert "x.tar" not in keys(s3server, bucket)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("s3://{b}/run/", "s3://{b}/out/"), "names no archive"),
+        (("s3://{b}/run/", "s3://{b}"), "names no archive"),
+        (("{t}/file", "s3://{b}/x.tar"), "cp copies a single file"),
+        (("s3://{b}/run/", "{t}"), "is a folder and names no archive"),
+        (("s3://{b}/run/", "s3://{b}/run/x.tar"), "would list its own output"),
+        (("s3://{b}/run/", "s3://{b}/x.tar", "--split", "10"), "makes no sense"),
+        (("s3://{b}/run/", "s3://{b}/x.tar", "--symlinks", "keep"), "follow, skip"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_a_line(
+    s3server: S3Server, bucket: str, mover: Mover, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+
+    running = mover.start("pack", *(one.format(b=bucket, t=tmp_path) for one in arguments))
+
+    assert running.wait() == 2, str(running)
+    assert said in running.stderr
+    assert "Traceback" not in running.stderr
+
+
+def test_an_archive_that_would_lack_members_is_not_made(
+    versitygw: S3Server, make_bucket: Callable[..., str], make_mover: Callable[[S3Server], Mover], tmp_path: Path
+) -> None:
+    bucket = make_bucket(versitygw)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "good").write_bytes(b"x")
+    (folder / "C:bad").write_bytes(b"x")
+    mover = make_mover(versitygw)
+
+    code, summary, _ = mover.copy(str(folder), f"s3://{bucket}/x.tar", verb="pack")
+
+    assert code == 1
+    assert "C:bad" in json.dumps(summary)
+    assert "Nothing was written" in json.dumps(summary)
+    assert keys(versitygw, bucket) == []
+
+
+def test_nothing_to_pack_makes_no_archive(s3server: S3Server, bucket: str, mover: Mover) -> None:
+    assert mover.copy(f"s3://{bucket}/nothing/", f"s3://{bucket}/x.tar", verb="pack")[0] == 4
+    assert keys(s3server, bucket) == []
+
+
+def test_a_dry_run_names_the_members_and_writes_nothing(s3server: S3Server, bucket: str, mover: Mover) -> None:
+    fill(s3server, bucket, "run/", {"a": b"1", "b/c": b"2"})
+
+    running = mover.start("pack", f"s3://{bucket}/run/", f"s3://{bucket}/x.tar", "--dry-run")
+
+    assert running.wait() == 0, str(running)
+    assert sorted(running.stdout.splitlines()) == [
+        f"(dry run) pack s3://{bucket}/run/a as a",
+        f"(dry run) pack s3://{bucket}/run/b/c as b/c",
+    ]
+    assert sorted(keys(s3server, bucket)) == ["run/a", "run/b/c"]

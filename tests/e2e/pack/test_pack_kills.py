@@ -1,0 +1,95 @@
+"""A worker that is killed again and again while it packs: one archive in the end, and no finished part sent twice."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from archives import by_python, fill, sha256, stored
+
+from support.buckets import open_uploads
+from support.mover import MIB, Mover
+from support.proxy import Proxy, Record, hold
+from support.servers import S3Server
+
+KILLS = 6
+WRITES = ("CreateMultipartUpload", "UploadPart", "UploadPartCopy", "CompleteMultipartUpload")
+
+
+def _unit(record: Record) -> tuple[str, str | None, int | None]:
+    return record.operation, record.upload_id, record.part_number
+
+
+@pytest.mark.timeout(600)
+def test_killed_again_and_again_the_archive_is_made_once(
+    s3server: S3Server,
+    make_proxy: Callable[[S3Server], Proxy],
+    make_bucket: Callable[..., str],
+    make_mover: Callable[[S3Server], Mover],
+    rng: random.Random,
+) -> None:
+    bucket, proxy = make_bucket(s3server), make_proxy(s3server)
+    contents = {f"{n:02}.bin": rng.randbytes(size) for n, size in enumerate([MIB] * 30 + [23 * MIB, 40 * MIB])}
+    fill(s3server, bucket, "run/", contents)
+    mover = make_mover(proxy.server)
+    started = mover.start("pack", f"s3://{bucket}/run/", f"s3://{bucket}/out.tar", "--part-size", "10MiB", "--detach")
+    assert started.wait() == 0, str(started)
+    transfer_id = started.stdout.strip()
+
+    in_flight: Counter[object] = Counter()
+    for kill in range(KILLS):
+        # The world stops at a random write, before or after it was carried out, so that the kill lands there.
+        rule = proxy.rule(WRITES, hold(rng.choice(["request", "reply"])), after=rng.randrange(3))
+        worker = mover.start("worker", "--max-requests", str(rng.choice([1, 2, 4])))
+        try:
+            proxy.wait_held(rule, deadline=60)
+        except TimeoutError as stuck:
+            raise AssertionError(f"kill {kill}: {stuck}\n{mover.status(transfer_id)}\n{worker}") from None
+        in_flight.update(_unit(record) for record in proxy.in_flight() if record.operation in WRITES)
+        worker.kill()
+        proxy.remove_rule(rule)
+        proxy.wait_idle()
+        if mover.status(transfer_id).ended:
+            break
+    with mover.start("resume", transfer_id) as last:
+        assert last.wait(120) == 0, str(last)
+
+    status = mover.status(transfer_id)
+    assert (status.state, status.totals.done, status.totals.failed) == ("done", len(contents), 0)
+    archive = stored(s3server, bucket, "out.tar")
+    assert by_python(archive) == contents
+    assert open_uploads(s3server, bucket) == []
+    done = Counter(_unit(r) for r in proxy.log() if r.operation in WRITES[1:] and r.took_effect)
+    twice = {unit: times for unit, times in done.items() if times > 1 + in_flight[unit]}
+    assert not twice, f"done more often than kills explain: {twice}"
+    code, _, err = make_mover(s3server).copy(f"s3://{bucket}/run/", f"s3://{bucket}/again.tar", verb="pack")
+    assert code == 0, err
+    assert sha256(stored(s3server, bucket, "again.tar")) == sha256(archive)
+
+
+def test_a_member_that_changes_meanwhile_is_packed_as_it_is_then(
+    s3server: S3Server,
+    make_proxy: Callable[[S3Server], Proxy],
+    make_bucket: Callable[..., str],
+    make_mover: Callable[[S3Server], Mover],
+    rng: random.Random,
+    tmp_path: Path,
+) -> None:
+    bucket, proxy = make_bucket(s3server), make_proxy(s3server)
+    contents = {f"{n}.bin": rng.randbytes(100_000) for n in range(5)}
+    fill(s3server, bucket, "run/", contents)
+    mover = make_mover(proxy.server)
+    rule = proxy.rule(("CreateMultipartUpload",), hold("request"))
+    running = mover.start("pack", f"s3://{bucket}/run/", f"s3://{bucket}/x.tar", "--json")
+    proxy.wait_held(rule, deadline=60)
+    contents["3.bin"] = rng.randbytes(50_000)
+    fill(s3server, bucket, "run/", {"3.bin": contents["3.bin"]})
+
+    proxy.remove_rule(rule)
+
+    assert running.wait(60) == 0, str(running)
+    assert by_python(stored(s3server, bucket, "x.tar")) == contents
+    assert open_uploads(s3server, bucket) == []
