@@ -463,6 +463,8 @@ class Engine:
         """Start a job over members of an archive in the source bucket: versions of items are their places."""
     def check_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveCheck:
         """Begin to compare an archive with its index."""
+    def index_archive(self, endpoint: Endpoint, bucket: str, key: str) -> int:
+        """Write the index beside an archive, from its headers; returns the number of members."""
     def scan_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveScan:
         """Begin to read the members of an archive, by its index or its headers."""
     def pack(

@@ -358,6 +358,15 @@ class Engine:
             while (report := check.next(0.5)) is not None:
                 yield report
 
+    def index_archive(self, place: Location) -> int:
+        """Write the index beside an archive, from its headers; returns the number of members.
+
+        Raises:
+            StorageError: it cannot be read or is refused as a whole, or the index cannot be written.
+        """
+        with _translated():
+            return self._native.index_archive(_endpoint(place), place.container, place.key)
+
     def scan_archive(self, place: Location, **options: Any) -> Iterator[list[FoundMember]]:
         """Pages of the members of an archive in its order; empty pages while waiting. ``options``: ``ScanOptions``.
 

@@ -207,6 +207,12 @@ impl Engine {
         Ok(ArchiveScan(py.detach(|| engine.scan_archive(&endpoint.0, archive, options.0.clone()))))
     }
 
+    fn index_archive(&self, py: Python<'_>, endpoint: &PyEndpoint, bucket: String, key: String) -> PyResult<u64> {
+        let engine = self.here()?;
+        let archive = ArchiveRef { bucket, key };
+        py.detach(|| engine.index_archive(&endpoint.0, archive)).map_err(|error| request_error(&error))
+    }
+
     #[pyo3(signature = (*, max_requests=None, max_bandwidth=None))]
     fn retune(&self, max_requests: Option<usize>, max_bandwidth: Option<u64>) {
         self.engine.retune(max_requests, max_bandwidth);

@@ -211,6 +211,17 @@ impl Engine {
         ArchiveScan::start(&self.runtime, client, archive, options)
     }
 
+    /// Writes the index beside an archive, from its headers; returns the number of members.
+    ///
+    /// # Errors
+    /// See [`index_archive`](crate::unpack::index_archive).
+    pub fn index_archive(&self, endpoint: &EndpointSpec, archive: ArchiveRef) -> Result<u64, RequestError> {
+        self.runtime.block_on(async {
+            let client = self.pool.client(endpoint, RetryPolicy::default()).await;
+            crate::unpack::index_archive(client, archive).await
+        })
+    }
+
     /// The lease ends at `until`, in nanoseconds by [`now`](seqferry_client::lease::now). Another epoch shuts out all jobs
     /// that are not admitted to it.
     pub fn set_lease(&self, until: i64, epoch: u64) {

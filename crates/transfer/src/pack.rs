@@ -17,7 +17,7 @@ mod outcome;
 mod parts;
 mod plan;
 mod run;
-mod sidecar;
+pub(crate) mod sidecar;
 mod trouble;
 
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub use bytes::WindowPool;
 pub use check::{ArchiveCheck, CheckReport};
 pub use members::MemberStore;
 pub use place::{Format, MemberPlace, PlaceKind};
-pub use scan::{ArchiveScan, FoundMember, IndexUse, ScanOptions};
+pub use scan::{ArchiveScan, FoundMember, IndexUse, ScanOptions, index_archive};
 pub use target::RangeTarget;
 
 use std::sync::Arc;

@@ -101,6 +101,30 @@ def verify(
     return exits.MISMATCH if problems else exits.OK
 
 
+@tar.command()
+def index(
+    archive: _Archive,
+    endpoint_url: options.EndpointUrl = None,
+    profile: options.Profile = None,
+    region: options.Region = None,
+    as_json: options.Json = False,
+) -> int:
+    """Write ARCHIVE.sfidx beside an archive: where each member lies, so that one can be read without the others.
+
+    Only headers are read where members are large. An archive that is damaged or cut off gets no index.
+    """
+    from seqferry.engine import Engine
+
+    spec = _spec(archive, endpoint_url=endpoint_url, profile=profile, region=region)
+    members = Engine.of(Settings.load()).index_archive(spec.source)
+    written = spec.source.at(f"{spec.source.key}.sfidx")
+    if as_json:
+        display.emit("indexed", archive=spec.source.uri, index=written, members=members)
+    else:
+        display.say(text.printable(f"Wrote {written}: {text.count(members, 'member')}."))
+    return exits.OK
+
+
 def _spec(archive: str, **given: Any) -> TransferSpec:
     """A spec that unpacks the archive to nowhere: it names the source and how to read it."""
     from seqferry import unpacking

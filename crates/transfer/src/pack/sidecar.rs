@@ -1,7 +1,8 @@
 //! The sidecar index of an archive that was packed: written after the archive, so that its presence means that both are complete.
 
+use bytes::Bytes;
 use seqferry_archive::index::{Head, IndexMember, IndexWriter, MemberSource, SUFFIX, TarIdentity};
-use seqferry_client::{RequestError, RequestSpec, Sums};
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, Sums};
 use seqferry_store::checksum::{base64, unbase64};
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, PutObject,
@@ -16,8 +17,48 @@ const TOOL: &str = concat!("seqferry ", env!("CARGO_PKG_VERSION"));
 const CONTENT_TYPE: &str = "application/x-ndjson";
 
 /// The key of the index of the archive `key`.
-pub(super) fn key(key: &str) -> String {
+pub(crate) fn key(key: &str) -> String {
     format!("{key}{SUFFIX}")
+}
+
+/// Write an index in one request.
+pub(crate) async fn put(
+    client: &RetryingClient,
+    tries: &RetryContext,
+    bucket: &str,
+    key: &str,
+    bytes: Bytes,
+) -> Result<(), RequestError> {
+    let size = bytes.len() as u64;
+    let _memory = client.reserve_passing(size, size).await?;
+    loop {
+        let algorithm = match client.quirks().sums() {
+            Sums::Any => Some(ChecksumAlgorithm::Crc64Nvme),
+            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            Sums::Md5 => None,
+        };
+        let digest = |algorithm| base64(&Digester::of(algorithm, &bytes));
+        let checksum = algorithm.map(|algorithm| (algorithm, digest(DigestAlgorithm::Checksum(algorithm))));
+        let md5 = checksum.is_none().then(|| digest(DigestAlgorithm::Md5));
+        let object = PutObject {
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            attributes: Attributes { content_type: Some(CONTENT_TYPE.to_owned()), ..Attributes::default() },
+            digests: Digests { checksum, md5 },
+            ..PutObject::default()
+        };
+        let spec = RequestSpec::write("PutObject", bucket).bytes(size);
+        let put = client.call(spec, tries, async |store| store.put_object(&object, bytes.clone()).await).await;
+        match (put, algorithm) {
+            (Ok(_), _) => return Ok(()),
+            (Err(RequestError::Failed(error)), Some(refused))
+                if error.class == ErrorClass::Capability || error.is_about_checksums() =>
+            {
+                client.quirks().learn_refused_sum(refused);
+            }
+            (Err(other), _) => return Err(other),
+        }
+    }
 }
 
 impl Pack {
@@ -30,36 +71,7 @@ impl Pack {
         contents: &[Option<(String, Verified)>],
     ) -> Result<(), Trouble> {
         let bytes = self.index_lines(plan, target, whole, contents);
-        let _memory = self.target.reserve_passing(bytes.len() as u64, bytes.len() as u64).await?;
-        let bytes = bytes::Bytes::from(bytes);
-        loop {
-            let algorithm = match self.target.quirks().sums() {
-                Sums::Any => Some(ChecksumAlgorithm::Crc64Nvme),
-                Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
-                Sums::Md5 => None,
-            };
-            let digest = |algorithm| base64(&Digester::of(algorithm, &bytes));
-            let checksum = algorithm.map(|algorithm| (algorithm, digest(DigestAlgorithm::Checksum(algorithm))));
-            let md5 = checksum.is_none().then(|| digest(DigestAlgorithm::Md5));
-            let object = PutObject {
-                bucket: self.policy.target_bucket.clone(),
-                key: key(&self.key),
-                attributes: Attributes { content_type: Some(CONTENT_TYPE.to_owned()), ..Attributes::default() },
-                digests: Digests { checksum, md5 },
-                ..PutObject::default()
-            };
-            let spec = RequestSpec::write("PutObject", &self.policy.target_bucket).bytes(bytes.len() as u64);
-            let put = self.target.call(spec, &self.tries, async |store| store.put_object(&object, bytes.clone()).await);
-            match (put.await, algorithm) {
-                (Ok(_), _) => return Ok(()),
-                (Err(RequestError::Failed(error)), Some(refused))
-                    if error.class == ErrorClass::Capability || error.is_about_checksums() =>
-                {
-                    self.target.quirks().learn_refused_sum(refused);
-                }
-                (Err(other), _) => return Err(other.into()),
-            }
-        }
+        Ok(put(&self.target, &self.tries, &self.policy.target_bucket, &key(&self.key), bytes.into()).await?)
     }
 
     fn index_lines(

@@ -17,12 +17,13 @@ use std::time::Duration;
 use seqferry_archive::index::Match;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
 use seqferry_archive::{ArchiveError, Fault, ReadOptions};
-use seqferry_client::{RequestError, RetryingClient};
+use seqferry_client::{RequestError, RetryContext, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ArchiveRef;
+use crate::pack::sidecar;
 use super::place::Format;
 use super::zip::{self, ZipError};
 use admission::Admission;
@@ -315,6 +316,29 @@ impl Scan {
         };
         self.error(code, format!("{error}. Nothing of it is unpacked"))
     }
+}
+
+/// Read the headers of an archive and write the index beside it. Returns the number of its members.
+///
+/// The archive is pinned: an index is never written for a version that was replaced meanwhile.
+///
+/// # Errors
+/// When the archive cannot be read or is refused as a whole, or the index cannot be written. An earlier index stays then.
+pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Result<u64, RequestError> {
+    let (pages, _nobody_listens) = mpsc::channel(1);
+    let scan = Scan { client, archive, options: ScanOptions::default(), pages };
+    let ArchiveRef { bucket, key } = &scan.archive;
+    let meta = scan.client.head(ObjectRef::new(bucket, key)).await?;
+    let pinned = PinnedObject::of(bucket, key, &meta);
+    let mut admission = Admission::new(&scan.options);
+    let lines = match Lines::of_headers(&scan, &pinned, &mut admission).await {
+        Ok(Lines::Made(lines)) => lines,
+        Ok(Lines::Beside(_)) | Err(Stopped::Closed) => return Err(RequestError::Cancelled),
+        Err(Stopped::Failed(error)) => return Err(error),
+    };
+    let members = lines.iter().filter(|byte| **byte == b'\n').count().saturating_sub(2) as u64;
+    sidecar::put(&scan.client, &RetryContext::default(), bucket, &sidecar::key(key), lines).await?;
+    Ok(members)
 }
 
 const FOREIGN: &str = super::members::FOREIGN;

@@ -112,7 +112,7 @@ OPERATION: Final[Operation] = Pack()
 
 
 def _is_marker(spec: TransferSpec, info: ObjectInfo) -> bool:
-    """Whether it is the empty object that consoles make for a "folder", here the source itself: no name is left for it."""
+    """Whether it is the empty object that a console makes for the source itself: no name is left for it."""
     return info.size == 0 and info.key == spec.strip
 
 
