@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from seqferry import endpoints, packing
-from seqferry.models import LocalFolder, TransferSpec
+from seqferry.models import OPERATION_PACK, LocalFolder, TransferSpec
 from seqferry.spec import target_key
 
 _DISK: Final = "disk"
@@ -51,7 +51,7 @@ def _named(spec: TransferSpec) -> set[str] | None:
 
 def _start(spec: TransferSpec) -> str:
     """What all keys begin with that a transfer of everything below a prefix writes to."""
-    return _whole(spec, packing.key_prefix(spec) if spec.operation == packing.OPERATION else spec.target.key)
+    return _whole(spec, packing.key_prefix(spec) if spec.operation == OPERATION_PACK else spec.target.key)
 
 
 def _common(keys: set[str]) -> str:

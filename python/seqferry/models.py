@@ -165,6 +165,7 @@ Location = S3Location | LocalFolder
 """A place that objects are read from or written to."""
 
 OPERATION_TRANSFER: Final = "transfer"
+OPERATION_PACK: Final = "pack"
 OPERATION_UNPACK: Final = "unpack"
 
 

@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from seqferry import paths
 from seqferry.errors import UsageError
-from seqferry.models import TransferSpec
+from seqferry.models import OPERATION_PACK, TransferSpec
 from seqferry.spec import build_spec, checked, parse_uri
 
-OPERATION: Final = "pack"
 SPLIT: Final = "split"
 """Option: bytes of a shard, in plain numbers."""
 
@@ -52,7 +51,7 @@ def build_pack_spec(
     options: dict[str, Any] = {} if split is None else {SPLIT: split}
     if no_index:
         options[NO_INDEX] = True
-    return checked(replace(spec, target=replace(spec.target, key=key), operation=OPERATION, options=options))
+    return checked(replace(spec, target=replace(spec.target, key=key), operation=OPERATION_PACK, options=options))
 
 
 def build_from_options(options: Mapping[str, Any], **given: Any) -> TransferSpec:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from seqferry import endpoints, paths
 from seqferry.errors import UsageError
 from seqferry.models import (
+    OPERATION_PACK,
     OPERATION_TRANSFER,
     DataPath,
     IfExists,
@@ -294,7 +295,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
                 "Choose a target beside it."
             )
-        lists = spec.operation == OPERATION_TRANSFER and spec.keys is None and not spec.single
+        lists = spec.operation in (OPERATION_TRANSFER, OPERATION_PACK) and spec.keys is None and not spec.single
         if lists and target.key.startswith(source.key):
             raise UsageError(
                 f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "

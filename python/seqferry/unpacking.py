@@ -17,7 +17,15 @@ from typing import Any, Final, NamedTuple, cast
 from seqferry import packing, paths, planning
 from seqferry.engine import Engine, FoundMember
 from seqferry.errors import UsageError
-from seqferry.models import OPERATION_UNPACK, LocalFolder, Location, PlannedCopy, S3Location, TransferSpec
+from seqferry.models import (
+    OPERATION_PACK,
+    OPERATION_UNPACK,
+    LocalFolder,
+    Location,
+    PlannedCopy,
+    S3Location,
+    TransferSpec,
+)
 from seqferry.spec import MAX_KEYS, build_spec, checked, is_same_store, parse_uri
 
 OPTIONS: Final = frozenset(
@@ -113,7 +121,7 @@ def build_operation_spec(operation: str, options: Mapping[str, Any], **given: An
     if operation == OPERATION_UNPACK:
         _check_types(options)
         return build_unpack_spec(**given, **options)
-    if operation == packing.OPERATION:
+    if operation == OPERATION_PACK:
         return packing.build_from_options(options, **given)
     if options:
         raise UsageError(f"The operation '{operation}' has no options of its own; leave 'options' out.")

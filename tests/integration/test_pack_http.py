@@ -6,6 +6,7 @@ import io
 import tarfile
 from collections.abc import Callable
 
+import pytest
 from control import until_ended
 from http_client import http_of
 
@@ -20,7 +21,9 @@ def test_a_prefix_is_packed_over_http(
     versitygw: S3Server,
     make_bucket: Callable[..., str],
     start_worker: Callable[[Service], Worker],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", versitygw.endpoint_url)
     bucket, store = make_bucket(versitygw), versitygw.client()
     for name in ("a.bam", "b.txt"):
         store.put_object(Bucket=bucket, Key=f"run/{name}", Body=name.encode())
