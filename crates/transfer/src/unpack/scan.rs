@@ -336,7 +336,8 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
         Ok(Lines::Beside(_)) | Err(Stopped::Closed) => return Err(RequestError::Cancelled),
         Err(Stopped::Failed(error)) => return Err(error),
     };
-    let members = lines.iter().filter(|byte| **byte == b'\n').count().saturating_sub(2) as u64;
+    // Besides the members there are the head, the tail, and nothing behind the last end of a line.
+    let members = lines.split(|byte| *byte == b'\n').count().saturating_sub(3) as u64;
     sidecar::put(&scan.client, &RetryContext::default(), bucket, &sidecar::key(key), lines).await?;
     Ok(members)
 }
