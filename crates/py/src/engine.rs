@@ -189,9 +189,9 @@ impl Engine {
         let engine = self.here()?;
         let items = items.iter().map(|item| item.0.clone()).collect();
         let options = transfer::PackOptions { strip, index };
-        Ok(Job(py.detach(|| {
-            engine.start_pack(&policy.source, &policy.target, policy.policy.clone(), options, items, epoch)
-        })))
+        let job = py
+            .detach(|| engine.start_pack(&policy.source, &policy.target, policy.policy.clone(), options, items, epoch));
+        Ok(Job::new(job, None))
     }
 
     fn scan_archive(
