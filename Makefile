@@ -265,6 +265,10 @@ bench-transfer: build tools ## move files up and down side by side: Seqferry, s5
 bench-pipelines: build tools nextflow-tools nextflow-plugin ## stage 2,000 files for Nextflow: plugin, mount, seqferry aws, aws, s5cmd (options: ARGS="--help")
 	$(BIN)/python benches/bench_pipelines.py $(ARGS)
 
+.PHONY: bench-tar
+bench-tar: build tools ## pack 1,000 objects into one tar side by side: Seqferry, aws and s5cmd with tar (options: ARGS="--help")
+	$(BIN)/python benches/bench_tar.py $(ARGS)
+
 .PHONY: bench-mount
 bench-mount: build tools ## read a mounted bucket side by side: Seqferry, mount-s3, rclone, s3fs, geesefs (options: ARGS="--help")
 	$(BIN)/python benches/bench_mount.py $(ARGS)

@@ -129,6 +129,19 @@ BENCHES: Final = (
         ours=("--ours",),
     ),
     Bench(
+        "tar",
+        "One tar of many objects",
+        "bench_tar.py",
+        proves="How long it takes to make one archive of many objects: by Seqferry, and by a download, tar and an "
+        "upload with the AWS CLI or s5cmd. Each archive is compared with what was stored after the measured time.",
+        cannot="The delay is the same for each reply, and client, proxy and server share the cores. No object is "
+        "large enough to be copied inside the storage.",
+        rounds=2,
+        full=("--rounds", "1"),
+        quick=("--rounds", "1", "--objects", "30", "--delay", "1"),
+        ours=("--ours",),
+    ),
+    Bench(
         "mount",
         "A bucket as a folder, side by side",
         "bench_mount.py",
