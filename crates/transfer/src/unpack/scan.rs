@@ -23,9 +23,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ArchiveRef;
-use crate::pack::sidecar;
 use super::place::Format;
 use super::zip::{self, ZipError};
+use crate::pack::sidecar;
 use admission::Admission;
 use lines::identity;
 
