@@ -1,7 +1,8 @@
-// The counts of before_script.nf with one tar of inputs in the storage: each task unpacks its own members of it.
+// The counts with one tar of inputs in the storage, of which each task unpacks its own members, and one tar of results.
 
 params.reads = null // s3://bucket/reads.tar, with reads/SAMPLE_R1.fastq.gz and so on
 params.samples = null // names, with commas between them
+params.packed = null // s3://bucket/results.tar
 params.results = 'results'
 params.seqferry = 'seqferry'
 
@@ -30,15 +31,24 @@ process COUNT {
 
 process TABLE {
     publishDir params.results, mode: 'copy'
+    // It runs after a script that failed as well. Where packing fails, the task fails.
+    afterScript { params.packed ? """
+        export SEQFERRY_STATE_DIR=\$PWD/.seqferry
+        [[ \${nxf_main_ret:=0} != 0 ]] || ${params.seqferry} pack --quiet table/ '${params.packed}'
+        """.stripIndent() : '' }
 
     input:
     path counts
 
     output:
-    path 'all samples.tsv'
+    path 'table'
 
     script:
-    "sort $counts > 'all samples.tsv'"
+    """
+    mkdir -p table/samples
+    cp -L $counts table/samples/
+    sort $counts > 'table/all samples.tsv'
+    """
 }
 
 workflow {

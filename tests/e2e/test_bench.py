@@ -28,6 +28,7 @@ NEEDED = {
     "paper": True,
     "million": True,
     "pipelines": False,
+    "tar": False,
     "mount": False,
     "simulator": False,
 }
