@@ -383,6 +383,8 @@ class ArchiveCheck:
 
 @final
 class EngineStats:
+    """What the requests of the engine have come to since it was made."""
+
     @property
     def requests(self) -> int: ...
     @property
@@ -393,10 +395,58 @@ class EngineStats:
     def hedges(self) -> int:
         """Requests sent a second time because the first was much slower than its peers."""
     @property
+    def retries(self) -> int:
+        """Requests sent again after a failure."""
+    @property
+    def bytes(self) -> int:
+        """Object bytes that requests moved, within the service or through this process."""
+    @property
+    def waited(self) -> float:
+        """Seconds that requests waited for the right to begin, together."""
+    @property
+    def busy(self) -> float:
+        """Seconds that requests were in flight, together."""
+    @property
     def max_requests(self) -> int: ...
     @property
     def max_bandwidth(self) -> int | None:
         """Bytes per second; None without a limit."""
+    @property
+    def latency_bounds(self) -> list[float]:
+        """Upper ends of the buckets of histograms in seconds, but for the last bucket, which has none."""
+    @property
+    def metrics(self) -> list[Metric]:
+        """All metrics of the engine, always in the same order."""
+
+@final
+class Metric:
+    """A metric with its values: a bounded number, however many prefixes the engine works on."""
+
+    @property
+    def name(self) -> str:
+        """For Prometheus: a unit as suffix, ``_total`` for counters."""
+    @property
+    def kind(self) -> str:
+        """``counter`` | ``gauge`` | ``histogram``."""
+    @property
+    def help(self) -> str: ...
+    @property
+    def labels(self) -> list[str]:
+        """Names. Of ``bucket`` and ``prefix`` both are empty for all that have no label of their own."""
+    @property
+    def samples(self) -> list[MetricSample]: ...
+
+@final
+class MetricSample:
+    @property
+    def labels(self) -> list[str]:
+        """Values, in the order of their names."""
+    @property
+    def value(self) -> float:
+        """Of a histogram: the sum in seconds."""
+    @property
+    def counts(self) -> list[int]:
+        """Of a histogram: how many fell into each bucket. Else empty."""
 
 @final
 class Engine:
@@ -478,12 +528,15 @@ class Engine:
         """
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
-    def stats(self) -> EngineStats: ...
+    def stats(self) -> EngineStats:
+        """Everything that was counted, in one call."""
     # Last, since it hides the type of the same name from what follows.
-    def list(self, endpoint: Endpoint, bucket: str, prefix: str, *, limit: int | None = None) -> Listing:
+    def list(
+        self, endpoint: Endpoint, bucket: str, prefix: str, *, limit: int | None = None, transfer: str = ""
+    ) -> Listing:
         """All objects whose key starts with ``prefix``, listed in parallel.
 
-        ``limit`` stops after about so many (one page at least).
+        ``limit`` stops after about so many (one page at least). ``transfer`` is what traces name.
         """
 
 def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int]:
@@ -496,8 +549,21 @@ def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int
 def path_refusal(key: str, size: int) -> tuple[str, str] | None:
     """Why no file below a folder can have this key, as code and cause with advice; None when one can."""
 
+def endpoint_fault(url: str) -> str | None:
+    """Why a text is not the URL of an endpoint: ``credentials`` | ``malformed``; None when it is."""
+
+def endpoint_identity(url: str) -> str | None:
+    """The URL of an endpoint in one spelling, or a part of AWS with buckets of its own; None for the rest of it."""
+
 def equal_as_listed(source: tuple[int, str], target: tuple[int, str]) -> str | None:
     """What proves two objects (size, ETag) equal by their listings alone: ``etag``; None when that is not enough."""
+
+def start_trace(file: str | None) -> None:
+    """Write spans and events of the engine as lines of JSON to the end of a file, or to stderr.
+
+    Raises:
+        OSError: the file cannot be opened; FileExistsError: a trace is written already.
+    """
 
 @final
 class DiskCache:

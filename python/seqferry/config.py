@@ -148,6 +148,7 @@ class Settings:
         memory: bytes of buffers.
         max_bandwidth: bytes per second that pass through this process.
         cache: a folder that keeps blocks of what was downloaded, up to ``max_cache_size`` bytes; absolute.
+        trace: ``stderr`` or the file that spans of the engine are written to, None for neither.
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         trusted_proxies: addresses and networks whose word on the address of a client counts.
@@ -161,6 +162,7 @@ class Settings:
     max_bandwidth: Bandwidth = Bandwidth()
     cache: Path | None = None
     max_cache_size: int | None = None
+    trace: str | None = None
     token: str | None = field(default=None, repr=False)
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
@@ -237,6 +239,7 @@ class Settings:
             max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
             cache=value("cache", _folder, None),
             max_cache_size=value("max_cache_size", parse_size, None),
+            trace=value("trace", _trace, None),
             token=value("token", str, None),
             **_from_file(env),
         )
@@ -318,6 +321,10 @@ def _is_absent(path: Path) -> bool:
 
 def _folder(text: str) -> Path:
     return Path(text).expanduser().absolute()
+
+
+def _trace(text: str) -> str:
+    return text if text == "stderr" else str(Path(text).expanduser().absolute())
 
 
 def _count(text: str) -> int:

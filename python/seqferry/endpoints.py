@@ -1,4 +1,4 @@
-"""Which storage a place is in: the endpoint that requests to it go to, as the engine finds it, in one spelling.
+"""Which storage a place is in: the endpoint that requests to it go to, in the engine's one spelling.
 
 An option comes first, then the environment, then the profile (its ``services`` section before itself), as for all AWS
 tools. A place whose access was resolved has its endpoint, whatever the environment says now.
@@ -7,21 +7,19 @@ tools. A place whose access was resolved has its endpoint, whatever the environm
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Literal, cast
 
 from seqferry import profiles
 from seqferry.models import S3Location
 
-_AWS: Final = ".amazonaws.com"
-_AWS_APART: Final = {".amazonaws.com.cn": "aws-cn", ".us-gov-": "aws-us-gov"}
-"""Parts of AWS that have buckets of their own, by what the names of their hosts hold."""
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+Fault = Literal["credentials", "malformed"]
+"""Why a text is no address: it may hold credentials and must not be shown, or it is none."""
 
 
 def of(place: S3Location) -> str | None:
     """What tells endpoints apart: the URL in one spelling; None for AWS, whichever address leads there."""
     found = url(place)
-    return _normal(found) if found else None
+    return identity(found) if found else None
 
 
 def url(place: S3Location) -> str | None:
@@ -32,15 +30,21 @@ def url(place: S3Location) -> str | None:
     return of_environment or profiles.endpoint_url(place.profile or os.environ.get("AWS_PROFILE") or "default")
 
 
-def _normal(url: str) -> str | None:
-    scheme, _, rest = url.partition("://")
-    host, _, path = rest.partition("/")
-    scheme, host = scheme.lower(), host.lower()
-    host = host.removesuffix(":443" if scheme == "https" else ":80")
-    name = host.partition(":")[0]
-    if name.endswith((_AWS, f"{_AWS}.cn")):
-        return next((apart for part, apart in _AWS_APART.items() if part in name), None)
-    for name in _LOOPBACK:
-        if host == name or host.startswith(f"{name}:"):
-            host = _LOOPBACK[0] + host.removeprefix(name)
-    return f"{scheme}://{host}/{path.rstrip('/')}".rstrip("/")
+def identity(url: str) -> str | None:
+    """The URL of an endpoint in one spelling, or a part of AWS with buckets of its own; None for the rest of it."""
+    # Imported here, as below: commands that name no place need not wait for the engine.
+    from seqferry import _native
+
+    return _native.endpoint_identity(_utf8(url))
+
+
+def fault(url: str) -> Fault | None:
+    """Why a text is not the URL of an endpoint; None when it is."""
+    from seqferry import _native
+
+    return cast("Fault | None", _native.endpoint_fault(_utf8(url)))
+
+
+def _utf8(url: str) -> str:
+    # Halves of characters stand for bytes that are no UTF-8, which no address has: a question mark is refused alike.
+    return url.encode("utf-8", "replace").decode()

@@ -10,11 +10,23 @@ import resource
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
 from seqferry import _native, access, endpoints
-from seqferry._native import CheckReport, CopyItem, DiskCache, Events, Failure, FoundMember, Job, ObjectInfo, Progress
+from seqferry._native import (
+    CheckReport,
+    CopyItem,
+    DiskCache,
+    EngineStats,
+    Events,
+    Failure,
+    FoundMember,
+    Job,
+    ObjectInfo,
+    Progress,
+)
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import Access, Identity, LocalFolder, Location, S3Location, TransferSpec
@@ -26,6 +38,7 @@ __all__ = [
     "CopyItem",
     "DiskCache",
     "Engine",
+    "EngineStats",
     "Events",
     "Failure",
     "FoundMember",
@@ -40,6 +53,8 @@ __all__ = [
     "mount",
     "pack_shards",
     "path_refusal",
+    "trace",
+    "traced_as",
     "version",
     "warm",
 ]
@@ -67,6 +82,40 @@ def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int
         return _native.pack_shards(names, sizes, shard_size)
     except ValueError as why:
         raise StorageError(f"{why}.", "object", "ArchiveTooLarge", "plan", True) from None
+
+
+_trace: str | None = None
+
+
+def trace(target: str | None) -> None:
+    """Write spans of the engine as lines of JSON to ``stderr`` or to a file, from now on; None changes nothing.
+
+    Raises:
+        ConfigError: the file cannot be written, or another one was named before.
+    """
+    global _trace
+    if target is None or target == _trace:
+        return
+    try:
+        _native.start_trace(None if target == "stderr" else target)
+    except OSError as why:
+        raise ConfigError(
+            f"Cannot write a trace to {target}: {why}. Name a file that can be written with SEQFERRY_TRACE, or stderr."
+        ) from None
+    _trace = target
+
+
+_transfer: Final = ContextVar("_transfer", default="")
+
+
+@contextmanager
+def traced_as(transfer: str) -> Generator[None]:
+    """Traces of what this thread lists meanwhile name this transfer."""
+    token = _transfer.set(transfer)
+    try:
+        yield
+    finally:
+        _transfer.reset(token)
 
 
 def version() -> str:
@@ -173,7 +222,8 @@ class Engine:
 
     @classmethod
     def of(cls, settings: Settings) -> Engine:
-        """With the limits that the settings have now."""
+        """With the limits that the settings have now, and their trace."""
+        trace(settings.trace)
         return cls(
             max_requests=settings.max_requests,
             memory=settings.memory,
@@ -226,6 +276,10 @@ class Engine:
         """The limit in bytes per second that holds now."""
         return self._native.stats().max_bandwidth
 
+    def stats(self) -> EngineStats:
+        """What all requests of this process have come to, with the metrics by prefix class and operation."""
+        return self._native.stats()
+
     def check_bucket(self, place: Location) -> None:
         """Raise StorageError when the bucket of this place cannot be used."""
         with _translated():
@@ -262,7 +316,9 @@ class Engine:
         Yields an empty page now and then while waiting, so that the caller can look around.
         """
         with _translated():
-            listing = self._native.list(_endpoint(place), place.container, place.key, limit=limit)
+            listing = self._native.list(
+                _endpoint(place), place.container, place.key, limit=limit, transfer=_transfer.get()
+            )
             try:
                 while (page := listing.next(0.5)) is not None:
                     yield page

@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, cast, get_args
-from urllib.parse import urlsplit
 
 from seqferry import endpoints, paths
 from seqferry.errors import UsageError
@@ -409,24 +408,13 @@ def check_place(place: S3Location) -> None:
         raise UsageError(f"'{_shown(place.region).strip()}' is not a region; write for example eu-central-1.")
 
 
-def _has_a_port(url: str) -> bool:
-    """Or none at all."""
-    try:
-        return urlsplit(url).port != 0
-    except ValueError:
-        return False
-
-
 def _check_endpoint(url: str | None) -> None:
     if url is None:
         return
-    # First of all and anywhere in it, since a password may hold a slash; and not shown, since one may be there.
-    if "@" in url:
+    fault = endpoints.fault(url)
+    if fault == "credentials":
         raise UsageError("An endpoint URL must not hold credentials; use a profile or AWS_* variables for them.")
-    scheme, separator, rest = url.partition("://")
-    host = rest.split("/", 1)[0]
-    is_address = separator and scheme in ("http", "https") and host and not any(c.isspace() or c in "?#" for c in url)
-    if not is_address or not _has_a_port(url):
+    if fault is not None:
         raise UsageError(
             f"'{_shown(url)}' is not an endpoint URL; write for example https://s3.example.org or http://host:9000."
         )

@@ -46,6 +46,8 @@ from seqferry.workflows.runtime import Runtime, Suspended, install
 if TYPE_CHECKING:
     from dbos import DBOS
 
+    from seqferry.engine import EngineStats
+
 log: Final = logging.getLogger("seqferry.worker")
 
 SQLITE_EXECUTOR: Final = "sqlite"
@@ -459,6 +461,19 @@ class Worker:
             return worker_reports.signs(connection)
 
 
+def engine_counts(stats: EngineStats) -> samples.EngineCounts:
+    """What is sampled of the statistics of an engine."""
+    return samples.EngineCounts(
+        bytes=stats.bytes,
+        requests=stats.requests,
+        retries=stats.retries,
+        throttled=stats.throttled,
+        hedges=stats.hedges,
+        waited_ms=round(1000 * stats.waited),
+        busy_ms=round(1000 * stats.busy),
+    )
+
+
 class _Reporter:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -474,6 +489,8 @@ class _Reporter:
             worker_reports.report(connection, database, self._runtime.executor_id, reports)
             if self._turn % _SAMPLE_EVERY == 0:
                 samples.take(connection, database, self._runtime.executor_id, reports)
+                counts = engine_counts(self._runtime.engine.stats())
+                samples.take_engine(connection, database, self._runtime.executor_id, counts)
         if self._turn % _THIN_EVERY == _FIRST_THINNED:
             with database.write(durable=False) as connection:
                 samples.thin(connection, database)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC
 
 from seqferry.db import samples, transfers
-from seqferry.db.tables import sample
+from seqferry.db.samples import EngineCounts, Point
+from seqferry.db.tables import engine_sample, sample
+from seqferry.models import LocalFolder
 from seqferry.service import Service
+from seqferry.worker import engine_counts
 
 DAY = 86400.0
 
@@ -47,7 +51,7 @@ def fill(service: Service, transfer_id: str, executor: str, rows: Iterable[tuple
 
 def points(
     service: Service, transfer_id: str, count: int, since: float | None = None, until: float | None = None
-) -> list[samples.Point]:
+) -> list[Point[samples.Counts]]:
     with service.database.read() as connection:
         return samples.read(connection, transfer_id, since=since, until=until, points=count)
 
@@ -130,3 +134,74 @@ def test_samples_are_deleted_after_their_time(service: Service, transfer_id: str
     assert thin(service) == 1
 
     assert times(service) == pytest.approx([now - 89 * DAY])
+
+
+def fill_engine(service: Service, executor: str, rows: Iterable[tuple[float, int]]) -> None:
+    """Rows of a time and a counter each; a request moves 10 bytes, waits 1 ms and takes 4 ms."""
+    with service.database.write() as connection:
+        connection.execute(
+            engine_sample.insert(),
+            [
+                {
+                    "executor_id": executor,
+                    "at": at,
+                    "bytes": 10 * count,
+                    "requests": count,
+                    "retries": 0,
+                    "throttled": 0,
+                    "hedges": 0,
+                    "waited_ms": count,
+                    "busy_ms": 4 * count,
+                }
+                for at, count in rows
+            ],
+        )
+
+
+def engine_points(service: Service, count: int, executor: str | None = None) -> list[Point[EngineCounts]]:
+    with service.database.read() as connection:
+        return samples.read_engine(connection, executor, points=count)
+
+
+def test_the_work_of_engines_is_read_for_one_worker_or_for_all(service: Service) -> None:
+    fill_engine(service, "one", [(100.0 + 2 * number, 7 * number) for number in range(51)])
+    fill_engine(service, "two", [(150.0 + 2 * number, 3 * number) for number in range(51)])
+
+    both, one = engine_points(service, 10), engine_points(service, 10, "one")
+
+    assert sum(point.counts.requests for point in both) == 7 * 50 + 3 * 50
+    assert sum(point.counts.requests for point in one) == sum(point.counts.busy_ms for point in one) / 4 == 7 * 50
+    assert engine_points(service, 10, "none") == []
+
+
+def test_samples_of_engines_are_thinned_and_deleted_as_those_of_transfers(service: Service) -> None:
+    now = time.time()
+    fill_engine(service, "a", [(now - 91 * DAY, 1), (now - 3000, 5), (now - 2990, 6)])
+    fill_engine(service, "b", [(now - 0.5 * DAY + 2 * number, number) for number in range(900)])
+    # A process that began anew under the same name: nothing that it did before is lost.
+    fill_engine(service, "c", [(now - 2 * DAY + 1, 50), (now - 2 * DAY + 3, 90), (now - 2 * DAY + 5, 4)])
+
+    while thin(service):
+        pass
+
+    with service.database.read() as connection:
+        left = list(connection.execute(sa.select(engine_sample.c.executor_id, engine_sample.c.at)))
+    assert sum(row.executor_id == "a" for row in left) == 2
+    assert 30 <= sum(row.executor_id == "b" for row in left) <= 32  # half an hour
+    assert sum(point.counts.requests for point in engine_points(service, 10, "c")) == 90 + 4
+
+
+def test_what_is_sampled_of_an_engine_is_what_it_has_counted(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"ACGT")
+    for _ in service.engine.list(LocalFolder(path=str(tmp_path))):
+        pass
+    stats = service.engine.stats()
+    with service.database.write() as connection:
+        samples.take_engine(connection, service.database, "worker", engine_counts(stats))
+
+    with service.database.read() as connection:
+        (row,) = connection.execute(sa.select(engine_sample))
+
+    assert (row.executor_id, row.requests, row.throttled) == ("worker", stats.requests, 0)
+    assert row.requests >= 1
+    assert row.busy_ms == round(1000 * stats.busy)

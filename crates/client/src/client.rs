@@ -15,6 +15,8 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Budget, Capabilities, ErrorClass, StoreError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::field::Empty;
+use tracing::{Span, debug, debug_span};
 
 use crate::lease::{LeaseHolder, LeasedStore};
 use crate::metrics::RequestMetrics;
@@ -219,6 +221,15 @@ impl RetryingClient {
 
     /// Wait for the right to make this request. Whoever has thousands to make holds no more than this while they wait.
     pub async fn reserve(&self, call: RequestSpec<'_>, tries: &RetryContext) -> Result<RequestPermit, RequestError> {
+        self.permit(call, tries, false).await
+    }
+
+    async fn permit(
+        &self,
+        call: RequestSpec<'_>,
+        tries: &RetryContext,
+        is_retry: bool,
+    ) -> Result<RequestPermit, RequestError> {
         let wanted = Wanted {
             priority: self.priority,
             job: self.job,
@@ -228,6 +239,7 @@ impl RetryingClient {
             access: call.access,
             operation: call.operation,
             bytes: call.bytes,
+            is_retry,
         };
         tokio::select! {
             biased;
@@ -251,14 +263,21 @@ impl RetryingClient {
         tries.start();
         let mut attempt = 1;
         loop {
+            // Not entered: nothing below has spans, and to wrap the future would cost its size in copies.
+            let span = request_span(call, attempt, &permit);
             let error = tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
                 answer = self.once(call, permit, &request) => match answer {
-                    Ok(answer) => return Ok(answer),
+                    Ok(answer) => {
+                        span.record("outcome", "ok");
+                        return Ok(answer);
+                    }
                     Err(error) => error,
                 },
             };
+            record_failure(&span, &error);
+            drop(span);
             if error.code == LEASE_LAPSED {
                 // Says nothing of the service: not one of the tries that it has.
                 self.lease_regained(error).await?;
@@ -272,6 +291,7 @@ impl RetryingClient {
             };
             tries.count_retry();
             self.metrics.retries.fetch_add(1, Ordering::Relaxed);
+            debug!(name: "retry", operation = call.operation, attempt, code = error.code, pause_ms = milliseconds(pause));
             let again = async {
                 if error.class == ErrorClass::Credentials {
                     self.connection.store.refresh_credentials().await?;
@@ -284,7 +304,7 @@ impl RetryingClient {
                 () = self.cancel.cancelled() => return Err(RequestError::Cancelled),
                 ready = again => if ready.is_err() { return Err(RequestError::Failed(error)) },
             }
-            permit = self.reserve(call, tries).await?;
+            permit = self.permit(call, tries, true).await?;
         }
     }
 
@@ -324,6 +344,7 @@ impl RetryingClient {
                 && may_be_twice()
                 && let Some(permit) = first_try.permit.hedge()
             {
+                debug!(name: "hedge", operation = call.operation);
                 break self.under_way(permit);
             }
             patience = slow.filter(|slow| *slow > patience).unwrap_or(patience + HEDGE_LOOK);
@@ -349,6 +370,29 @@ impl RetryingClient {
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         UnderWay { permit, counted: Counted(&self.metrics) }
     }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn request_span(call: RequestSpec<'_>, attempt: u32, permit: &RequestPermit) -> Span {
+    debug_span!(
+        "request",
+        operation = call.operation,
+        bucket = call.bucket,
+        bytes = call.bytes,
+        attempt,
+        waited_ms = milliseconds(permit.waited()),
+        // As long as nothing else is known: the request was dropped.
+        outcome = "abandoned",
+        code = Empty,
+    )
+}
+
+fn record_failure(span: &Span, error: &StoreError) {
+    let outcome = if error.class == ErrorClass::Throttle { "throttled" } else { "failed" };
+    span.record("outcome", outcome).record("code", error.code.as_str());
 }
 
 /// A request that was sent. Dropped without an answer, by a cancel or by a faster one, it says nothing of the service.

@@ -13,6 +13,8 @@
 //! | a complete listing, many pages at a time | [`list::list`] |
 //! | a multipart upload that survives kills | [`upload::UploadSession`] |
 //! | any other request of the store | [`RetryingClient::call`] |
+//! | what requests have come to, by prefix class | [`metrics::snapshot`] |
+//! | spans of requests, listings and all above as lines | [`trace::start`] |
 //!
 //! What must stay true: every request of the process draws from the one [`Budget`](seqferry_store::Budget); whether a failed
 //! request is sent again is decided in [`retry`] alone, by the class that the store gave the error; a read of a pinned object
@@ -67,6 +69,7 @@ pub mod quirks;
 pub mod reading;
 pub mod request;
 pub mod retry;
+pub mod trace;
 pub mod upload;
 
 pub use client::RetryingClient;

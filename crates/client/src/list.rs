@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use seqferry_store::{ListPage, ListRequest, ListedObject, StoreError};
 use tokio::sync::mpsc;
+use tracing::field::Empty;
+use tracing::{Instrument as _, debug_span};
 
 use crate::client::RetryingClient;
 use crate::request::{RequestError, RequestSpec, RetryContext};
@@ -39,12 +41,20 @@ pub struct Listing {
     pub parallel: usize,
     /// Stop after about so many objects.
     pub limit: Option<usize>,
+    /// The transfer that it is made for, for traces. Empty: none.
+    pub transfer: String,
 }
 
 impl Listing {
     /// Everything below a prefix.
     pub fn new(bucket: &str, prefix: &str) -> Self {
-        Self { bucket: bucket.to_owned(), prefix: prefix.to_owned(), parallel: RUNS, limit: None }
+        Self {
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+            parallel: RUNS,
+            limit: None,
+            transfer: String::new(),
+        }
     }
 }
 
@@ -55,6 +65,9 @@ pub type Page = Result<Vec<ListedObject>, RequestError>;
 /// receiver stops the listing.
 pub fn list(requests: RetryingClient, listing: Listing) -> mpsc::Receiver<Page> {
     let (pages, receiver) = mpsc::channel(PAGES);
+    let (bucket, prefix) = (listing.bucket.as_str(), listing.prefix.as_str());
+    let transfer = listing.transfer.as_str();
+    let span = debug_span!("listing", transfer, bucket, prefix, found = Empty, code = Empty);
     let walk = Walk {
         requests: requests.within(&listing.prefix),
         listing,
@@ -66,8 +79,13 @@ pub fn list(requests: RetryingClient, listing: Listing) -> mpsc::Receiver<Page> 
     tokio::spawn(async move {
         let walk = Arc::new(walk);
         // In a task of its own: were it to panic, what has come must not pass for all there is.
-        let ended = tokio::spawn(Arc::clone(&walk).all()).await.unwrap_or_else(|_| Err(walk.broken()));
+        let all = tokio::spawn(Arc::clone(&walk).all().instrument(span.clone()));
+        let ended = all.await.unwrap_or_else(|_| Err(walk.broken()));
+        span.record("found", walk.found.load(Ordering::Relaxed));
         if let Err(interrupted) = ended {
+            if let RequestError::Failed(error) = &interrupted {
+                span.record("code", error.code.as_str());
+            }
             // A receiver that has gone wants no reason.
             let _gone = walk.pages.send(Err(interrupted)).await;
         }
@@ -139,7 +157,7 @@ impl Walk {
         }
         let Some(token) = more else { return Ok(()) };
         let mut tasks: tokio::task::JoinSet<Step> = tokio::task::JoinSet::new();
-        tasks.spawn(Arc::clone(&self).step(0, Some(token), None));
+        tasks.spawn(Arc::clone(&self).step(0, Some(token), None).in_current_span());
         let mut seeds: VecDeque<String> = if self.listing.parallel > 1 && self.listing.limit.is_none() {
             self.seeds().await?.into()
         } else {
@@ -153,7 +171,7 @@ impl Walk {
                     runs.last.push(None);
                     runs.last.len() - 1
                 };
-                tasks.spawn(Arc::clone(&self).step(number, None, Some(after)));
+                tasks.spawn(Arc::clone(&self).step(number, None, Some(after)).in_current_span());
             }
             match tasks.join_next().await {
                 None => return Ok(()),
@@ -161,7 +179,7 @@ impl Walk {
                     if self.pages.is_closed() || self.full() {
                         return Ok(());
                     }
-                    tasks.spawn(Arc::clone(&self).step(number, Some(token), None));
+                    tasks.spawn(Arc::clone(&self).step(number, Some(token), None).in_current_span());
                 }
                 Some(Ok(Ok((_, Next::Met)))) => {}
                 Some(Ok(Err(interrupted))) => return Err(interrupted),

@@ -1,7 +1,16 @@
-//! What the requests of one client add up to: counters, and remarks for people. Any thread may read both at any time.
+//! Metrics of requests. [`RequestMetrics`] counts what the clients of one job do, with remarks for people; [`snapshot`] reads
+//! what all clients of a budget have done. Any thread may read both at any time.
+//!
+//! The names of all metrics are in [`names`].
+
+pub mod names;
+mod snapshot;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+pub use names::{Kind, Metric};
+pub use snapshot::{Family, Sample, Value, snapshot};
 
 /// Remarks that are kept; later ones are dropped.
 const NOTES: usize = 16;

@@ -40,7 +40,10 @@ async fn listed(
     let budget = Budget::new(BudgetLimits::default());
     let requests =
         RetryingClient::new(connection, budget, quick(), CancellationToken::new(), Arc::new(RequestMetrics::default()));
-    let mut pages = list(requests, Listing { bucket: BUCKET.into(), prefix: prefix.into(), parallel, limit });
+    let mut pages = list(
+        requests,
+        Listing { bucket: BUCKET.into(), prefix: prefix.into(), parallel, limit, transfer: String::new() },
+    );
     let mut keys = Vec::new();
     while let Some(page) = pages.recv().await {
         match page {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use seqferry_client::list;
 use seqferry_store::{BudgetLimits, ListRequest};
 use seqferry_transfer as transfer;
 use seqferry_transfer::unpack::ArchiveRef;
@@ -13,6 +14,7 @@ use seqferry_vfs::disk_cache::CachedStore;
 use crate::cache::DiskCache;
 use crate::job::Job;
 use crate::listing::Listing;
+use crate::stats::EngineStats;
 use crate::unpack::{ArchiveCheck, ArchiveScan, ScanOptions};
 use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error};
 
@@ -20,16 +22,6 @@ use crate::values::{CopyItem, CopyPolicy, ObjectInfo, PyEndpoint, request_error}
 pub struct Engine {
     engine: transfer::Engine,
     pid: u32,
-}
-
-#[pyclass(frozen, get_all, module = "seqferry._native")]
-pub struct EngineStats {
-    requests: u64,
-    in_flight: u64,
-    throttled: u64,
-    hedges: u64,
-    max_requests: u64,
-    max_bandwidth: Option<u64>,
 }
 
 impl Engine {
@@ -82,7 +74,7 @@ impl Engine {
         py.detach(|| engine.remove(&endpoint.0, bucket, objects, epoch)).map_err(|error| request_error(&error))
     }
 
-    #[pyo3(signature = (endpoint, bucket, prefix, *, limit=None))]
+    #[pyo3(signature = (endpoint, bucket, prefix, *, limit=None, transfer=""))]
     fn list(
         &self,
         py: Python<'_>,
@@ -90,9 +82,11 @@ impl Engine {
         bucket: &str,
         prefix: &str,
         limit: Option<usize>,
+        transfer: &str,
     ) -> PyResult<Listing> {
         let engine = self.here()?;
-        Ok(Listing(py.detach(|| engine.list(&endpoint.0, bucket, prefix, limit))))
+        let listing = list::Listing { limit, transfer: transfer.to_owned(), ..list::Listing::new(bucket, prefix) };
+        Ok(Listing(py.detach(|| engine.list(&endpoint.0, listing))))
     }
 
     #[pyo3(signature = (endpoint, bucket, prefix, *, delimiter=None, start_after=None, continuation=None, max_keys=None))]
@@ -218,15 +212,7 @@ impl Engine {
         self.engine.retune(max_requests, max_bandwidth);
     }
 
-    fn stats(&self) -> EngineStats {
-        let stats = self.engine.stats();
-        EngineStats {
-            requests: stats.requests,
-            in_flight: stats.in_flight as u64,
-            throttled: stats.throttled,
-            hedges: stats.hedges,
-            max_requests: stats.max_requests as u64,
-            max_bandwidth: stats.max_bandwidth,
-        }
+    fn stats(&self, py: Python<'_>) -> EngineStats {
+        py.detach(|| self.engine.stats()).into()
     }
 }

@@ -1,7 +1,8 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`unpack`] (members of archives), [`values`] (what goes in and
-//! comes out). The typed picture is `python/seqferry/_native.pyi`.
+//! One file per group: [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`stats`] (metrics),
+//! [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
+//! `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
 #![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
@@ -12,6 +13,7 @@ mod job;
 mod listing;
 #[cfg(target_os = "linux")]
 mod mount;
+mod stats;
 mod unpack;
 mod values;
 
@@ -35,7 +37,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cache::CacheWarming>()?;
     module.add_class::<cache::DiskCache>()?;
     module.add_class::<engine::Engine>()?;
-    module.add_class::<engine::EngineStats>()?;
+    module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<listing::Listing>()?;
     #[cfg(target_os = "linux")]
@@ -54,12 +56,17 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::CopyPolicy>()?;
     module.add_class::<values::PyEndpoint>()?;
     module.add_class::<values::Failure>()?;
+    module.add_class::<stats::Metric>()?;
+    module.add_class::<stats::MetricSample>()?;
     module.add_class::<values::MultipartBegun>()?;
     module.add_class::<values::ObjectInfo>()?;
     module.add_class::<values::Events>()?;
     module.add_class::<values::Progress>()?;
     module.add_function(wrap_pyfunction!(values::pack_shards, module)?)?;
     module.add_function(wrap_pyfunction!(values::path_refusal, module)?)?;
+    module.add_function(wrap_pyfunction!(values::endpoint_fault, module)?)?;
+    module.add_function(wrap_pyfunction!(values::endpoint_identity, module)?)?;
     module.add_function(wrap_pyfunction!(values::equal_as_listed, module)?)?;
+    module.add_function(wrap_pyfunction!(stats::start_trace, module)?)?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use seqferry_client::{EndpointSpec, Lookup, RequestError};
 use seqferry_store::{
     DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings, StoreError,
-    Symlinks,
+    Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{self as transfer, DataPath, Event, IfExists, Item, Limits, Policy, Results, State, Verify};
@@ -422,6 +422,16 @@ impl Progress {
         };
         self.0.slowest.iter().map(active).collect()
     }
+}
+
+#[pyfunction]
+pub fn endpoint_fault(url: &str) -> Option<&'static str> {
+    address::check(url).err().map(address::AddressFault::word)
+}
+
+#[pyfunction]
+pub fn endpoint_identity(url: &str) -> Option<String> {
+    address::identity(url)
 }
 
 #[pyfunction]

@@ -22,6 +22,7 @@ mod multipart_slots;
 mod permit;
 mod priority;
 mod rate;
+pub mod stats;
 mod throttle;
 mod window;
 
@@ -41,9 +42,11 @@ pub use permit::RequestPermit;
 pub use priority::Priority;
 pub use throttle::ByteThrottle;
 
-use limiters::{Next, PrefixLimiters, Waiter};
+use limiters::{Next, PrefixLimiters};
 use memory::MemoryPool;
 use multipart_slots::MultipartSlots;
+use priority::ByPriority;
+use stats::{LatencyHistogram, PrefixClassStats, SharedWaits};
 
 /// The hard limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,14 @@ pub struct BudgetStats {
     pub throttled: u64,
     /// Requests sent a second time because the first was slow.
     pub hedges: u64,
+    /// Requests sent again after a failure.
+    pub retries: u64,
+    /// Object bytes that requests which did their work moved, within the service or through this process.
+    pub bytes: u64,
+    /// Time that requests waited for the right to begin, together.
+    pub waited: Duration,
+    /// Time that requests were in flight, together: by its growth per second, how many are at a time.
+    pub busy: Duration,
     /// The hard cap of requests in flight.
     pub max_requests: usize,
     /// Bytes per second; None without a limit.
@@ -148,6 +159,8 @@ pub struct Wanted<'a> {
     pub operation: &'static str,
     /// Object bytes that it moves.
     pub bytes: u64,
+    /// Whether it is sent again after a failure.
+    pub is_retry: bool,
 }
 
 /// How a request ended, for its limiter.
@@ -159,6 +172,8 @@ pub enum Ended {
     Throttled,
     /// It failed in a way that says nothing of capacity.
     Failed,
+    /// It was given up before its answer.
+    Abandoned,
 }
 
 type Wake = oneshot::Sender<RequestPermit>;
@@ -177,6 +192,7 @@ pub struct Budget {
     objects: Arc<Semaphore>,
     streams: Arc<MultipartSlots>,
     throttle: ByteThrottle,
+    bandwidth_waits: Mutex<ByPriority<LatencyHistogram>>,
 }
 
 #[derive(Debug)]
@@ -247,6 +263,7 @@ impl Budget {
             objects: Arc::new(Semaphore::new(OBJECTS)),
             streams: Arc::default(),
             throttle: ByteThrottle::new(limits.max_bandwidth, start),
+            bandwidth_waits: Mutex::default(),
         })
     }
 
@@ -338,12 +355,12 @@ impl Budget {
             match requests.limiters.next(now) {
                 Next::Wait => return None,
                 Next::At(due) => return Some(due),
-                Next::Start(limiter, priority, Waiter { wake, class }) => {
-                    let permit = RequestPermit::new(Arc::clone(self), limiter, priority, class, now);
+                Next::Start(wake, request) => {
+                    let permit = RequestPermit::new(Arc::clone(self), request);
                     if let Err(permit) = wake.send(permit) {
                         // The waiter is gone. A drop of the permit as it is would take the lock again.
                         permit.take_back();
-                        requests.limiters.ended(now, (limiter, priority), now, class, Ended::Failed);
+                        requests.limiters.ended(now, request, Ended::Abandoned);
                     }
                 }
             }
@@ -368,7 +385,10 @@ impl Budget {
     /// Wait until a request may begin that moves so many bytes through this process. A limit that changes meanwhile holds
     /// for those who wait as well.
     pub async fn bandwidth(&self, priority: Priority, bytes: u64) {
+        let begun = Instant::now();
         self.throttle.with_priority(priority).admit(bytes).await;
+        let waited = begun.elapsed();
+        self.bandwidth_waits.lock().unwrap_or_else(PoisonError::into_inner)[priority].count(waited);
     }
 
     /// The same limit for bytes that pass over the connections of a store.
@@ -398,9 +418,24 @@ impl Budget {
             in_flight: usize::try_from(limiters.in_flight()).unwrap_or(usize::MAX),
             throttled: limiters.throttled,
             hedges: limiters.hedges,
+            retries: limiters.retries,
+            bytes: limiters.bytes,
+            waited: limiters.waited,
+            busy: limiters.busy,
             max_requests: limiters.most,
             max_bandwidth: self.throttle.rate(),
         }
+    }
+
+    /// What each prefix class has counted since this budget was made. A bounded number (see [`stats`]).
+    pub fn classes(&self) -> Vec<PrefixClassStats> {
+        self.lock().limiters.classes()
+    }
+
+    /// What work of a priority has waited for besides its permits.
+    pub fn shared_waits(&self, priority: Priority) -> SharedWaits {
+        let bandwidth = self.bandwidth_waits.lock().unwrap_or_else(PoisonError::into_inner)[priority];
+        SharedWaits { memory: self.memory.waits(priority), bandwidth }
     }
 
     /// What each prefix limiter does just now. Limiters that were not used for long are forgotten.

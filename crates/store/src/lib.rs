@@ -30,6 +30,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, D
 pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, mtime_text, path_refusal, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
+pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
     Fetched, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt, Result,

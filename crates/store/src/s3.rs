@@ -4,6 +4,7 @@
 //! first redirect, and that request is then sent again, once. Requests are bounded in time by the bytes they move. The SDK
 //! retries nothing but a wrong clock; see `connect`.
 
+pub mod address;
 mod by_sdk;
 mod connect;
 mod convert;
@@ -25,8 +26,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use address::without_userinfo;
 use aws_sdk_s3::Client;
-use connect::{Base, without_userinfo};
+use connect::Base;
 pub use connect::{Credentials, EndpointOptions, ResolvedSettings};
 use fast_path::FastPath;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_client::list::{self, Page};
+use seqferry_client::metrics::{Family, snapshot};
 use seqferry_client::{ClientPool, EndpointSpec, Lookup, RequestError, RetryPolicy};
 use seqferry_store::budget::BudgetStats;
 use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject, ObjectStore};
@@ -33,6 +34,15 @@ pub struct Engine {
     threads: Option<Runtime>,
     pool: ClientPool,
     windows: Arc<WindowPool>,
+}
+
+/// What the requests of an engine have come to since it was made.
+#[derive(Debug, Clone)]
+pub struct EngineStats {
+    /// All requests together.
+    pub budget: BudgetStats,
+    /// All metrics, by prefix class and operation.
+    pub metrics: Vec<Family>,
 }
 
 impl Drop for Engine {
@@ -108,9 +118,8 @@ impl Engine {
         })
     }
 
-    /// Begins to list everything below a prefix, up to about `limit` objects.
-    pub fn list(&self, endpoint: &EndpointSpec, bucket: &str, prefix: &str, limit: Option<usize>) -> Listing {
-        let listing = list::Listing { limit, ..list::Listing::new(bucket, prefix) };
+    /// Begins to list everything below a prefix.
+    pub fn list(&self, endpoint: &EndpointSpec, listing: list::Listing) -> Listing {
         let pages = self
             .runtime
             .block_on(async { list::list(self.pool.client(endpoint, RetryPolicy::default()).await, listing) });
@@ -233,9 +242,10 @@ impl Engine {
         self.pool.budget().retune(max_requests, max_bandwidth.map(Some));
     }
 
-    /// What the requests of the process add up to.
-    pub fn stats(&self) -> BudgetStats {
-        self.pool.budget().stats()
+    /// What the requests of the process have come to.
+    pub fn stats(&self) -> EngineStats {
+        let budget = self.pool.budget();
+        EngineStats { budget: budget.stats(), metrics: snapshot(budget) }
     }
 }
 

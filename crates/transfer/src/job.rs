@@ -14,6 +14,8 @@ use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span, debug_span};
 
 use crate::object::{DataPath, Item, Journal, Object, Policy, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
@@ -168,8 +170,9 @@ impl Job {
         lease: Option<Arc<LeaseHolder>>,
     ) -> Self {
         let (shared, source, target) = Self::prepare(budget, source, target, &policy, retry, lease);
+        let span = job_span(&policy, items.len());
         let run = Arc::new(Run { policy, source, target });
-        runtime.spawn(run_all(Arc::clone(&shared), run, items));
+        runtime.spawn(run_all(Arc::clone(&shared), run, items).instrument(span));
         Self { shared }
     }
 
@@ -316,13 +319,35 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
         while tasks.try_join_next().is_some() {}
         let tries = RetryContext::queued(queued, run.target.budget().rank());
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
-        tasks.spawn(async move {
+        let span = object_span(&item);
+        let object = async move {
             run_one(&shared, &run, item, tries).await;
             drop((under_way, of_process));
-        });
+        };
+        tasks.spawn(object.instrument(span));
     }
     while tasks.join_next().await.is_some() {}
     shared.end();
+}
+
+/// The span of a job, which names its transfer.
+pub(crate) fn job_span(policy: &Policy, objects: usize) -> Span {
+    debug_span!("job", transfer = policy.transfer, objects)
+}
+
+fn object_span(item: &Item) -> Span {
+    let (key, size) = (item.source_key.as_str(), item.size);
+    debug_span!("object", id = item.id, key, size, state = Empty, method = Empty, attempts = Empty, code = Empty)
+}
+
+/// Note in the span of the object how it has ended.
+fn trace_outcome(outcome: &Outcome) {
+    let span = Span::current();
+    span.record("state", outcome.state.word()).record("method", outcome.method.word());
+    span.record("attempts", outcome.attempts);
+    if let Some(failure) = &outcome.failure {
+        span.record("code", failure.code.as_str());
+    }
 }
 
 async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
@@ -372,6 +397,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
     };
     shared.counters.end(&active, outcome.as_ref().map(|outcome| outcome.state));
     if let Some(outcome) = outcome {
+        trace_outcome(&outcome);
         shared.tell(Event::Ended(Box::new(outcome)));
     }
 }

@@ -19,7 +19,7 @@ pub mod results;
 pub mod unpack;
 pub mod verification;
 
-pub use engine::{Engine, Listing};
+pub use engine::{Engine, EngineStats, Listing};
 pub use job::{Event, Failure, Job, Stop};
 pub use limits::Limits;
 pub use object::{DataPath, IfExists, Item, Policy, Verify};

@@ -25,8 +25,9 @@ use std::sync::Arc;
 use seqferry_client::{Endpoint, LeaseHolder, RetryPolicy};
 use seqferry_store::Budget;
 use tokio::runtime::Handle;
+use tracing::Instrument as _;
 
-use crate::job::Job;
+use crate::job::{Job, job_span};
 use crate::object::{Item, Policy};
 
 pub use plan::{LARGEST_MEMBER, MOST_MEMBERS, shards};
@@ -56,7 +57,8 @@ impl Job {
         lease: Option<Arc<LeaseHolder>>,
     ) -> Self {
         let (shared, source, target) = Self::prepare(budget, source, target, &policy, retry, lease);
-        runtime.spawn(run::run(Arc::clone(&shared), source, target, policy, options, items));
+        let span = job_span(&policy, items.len());
+        runtime.spawn(run::run(Arc::clone(&shared), source, target, policy, options, items).instrument(span));
         Self::of(shared)
     }
 }

@@ -14,6 +14,7 @@ use seqferry_store::error::classify::code;
 use seqferry_store::{ErrorClass, ObjectMeta, Range, StoreError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, debug_span};
 
 use crate::pool::{Block, BlockKey, Pool, Reservation, Slot, share};
 use crate::source::{BlockTier, Priority, Source};
@@ -220,7 +221,8 @@ pub(crate) fn begin(origin: &Arc<Origin>, slots: &mut crate::pool::Blocks, plan:
         memory: Mutex::new(plan.memory),
         plan: RunPlan { object: plan.object, priority: plan.priority, wasted: plan.wasted },
     };
-    tokio::spawn(run.run());
+    let span = debug_span!("fetch", key = &*run.plan.object.version.key, block = run.fetch.first, blocks = count);
+    tokio::spawn(run.run().instrument(span));
     interest
 }
 

@@ -100,8 +100,9 @@ def _engine(location: S3Location) -> Engine:
     settings = Settings.load()
     # Imported here: `seqferry --help` need not wait for the engine. There is no service in it: a listing needs neither
     # the state folder nor the database.
-    from seqferry.engine import Engine
+    from seqferry.engine import Engine, trace
 
+    trace(settings.trace)
     return Engine(max_requests=settings.max_requests, memory=settings.memory)
 
 

@@ -297,6 +297,7 @@ def _serve(spec: MountSpec, ready: Any) -> int:
     """Serve in this process until the folder is unmounted."""
     # Imported here: the engine's threads must be made in the process that serves.
     from seqferry.engine import mount as start
+    from seqferry.engine import trace
 
     asked: list[int] = []
 
@@ -308,6 +309,7 @@ def _serve(spec: MountSpec, ready: Any) -> int:
     # Before the mount: a signal that comes while it is made must not leave it behind.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
+    trace(Settings.load().trace)
     served = start(spec)
     ready()
     told = 0

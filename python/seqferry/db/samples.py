@@ -1,4 +1,4 @@
-"""Throughput over time: what each worker has moved of each transfer, sampled while it works.
+"""Throughput over time: what each worker has moved of each transfer, and what its engine did, sampled while it works.
 
 A row holds counters that grow from the worker's start, so that rows can be removed without a loss but of detail. Old
 rows are thinned to one a minute, then one an hour, and deleted in the end; the newest row of an interval is the one
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from seqferry.db.tables import sample
+from seqferry.db.tables import engine_sample, sample
 
 if TYPE_CHECKING:
     from seqferry.db.database import Database
@@ -42,17 +42,55 @@ class Counts:
     throttled: int
 
 
-_COUNTERS: Final = tuple(field.name for field in fields(Counts))
-_NOTHING: Final = (0,) * len(_COUNTERS)
+@dataclass(frozen=True, slots=True)
+class EngineCounts:
+    """What requests came to.
+
+    Attributes:
+        bytes: object bytes that requests moved, within the service or through the process.
+        waited_ms: milliseconds that all requests together waited for the right to begin.
+        busy_ms: milliseconds that they were in flight: by its growth per millisecond, how many were at a time.
+    """
+
+    bytes: int
+    requests: int
+    retries: int
+    throttled: int
+    hedges: int
+    waited_ms: int
+    busy_ms: int
+
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Point(Generic[C]):
     """What all workers together did in the ``seconds`` that begin ``at`` (seconds since the epoch)."""
 
     at: float
     seconds: float
-    counts: Counts
+    counts: C
+
+
+class _Series(NamedTuple):
+    """A table of counters that grow, and what one run of them belongs to."""
+
+    table: sa.Table
+    owner: tuple[sa.Column[Any], ...]
+    counters: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[sa.Column[Any], ...]:
+        return (*self.owner, self.table.c.at)
+
+
+_TRANSFERS: Final = _Series(
+    sample, (sample.c.transfer_id, sample.c.executor_id), tuple(field.name for field in fields(Counts))
+)
+_ENGINES: Final = _Series(
+    engine_sample, (engine_sample.c.executor_id,), tuple(field.name for field in fields(EngineCounts))
+)
 
 
 def take(connection: sa.Connection, database: Database, executor_id: str, reports: Mapping[str, Report]) -> None:
@@ -65,11 +103,17 @@ def take(connection: sa.Connection, database: Database, executor_id: str, report
                 "transfer_id": transfer_id,
                 "executor_id": executor_id,
                 "at": now,
-                **{name: getattr(one, name) for name in _COUNTERS},
+                **{name: getattr(one, name) for name in _TRANSFERS.counters},
             }
             for transfer_id, one in sorted(reports.items())
         ],
     )
+
+
+def take_engine(connection: sa.Connection, database: Database, executor_id: str, counts: EngineCounts) -> None:
+    """Record what the engine of this worker has done since it started."""
+    at = database.now(connection)
+    connection.execute(engine_sample.insert().values(executor_id=executor_id, at=at, **asdict(counts)))
 
 
 def read(
@@ -79,7 +123,7 @@ def read(
     since: float | None = None,
     until: float | None = None,
     points: int = 300,
-) -> list[Point]:
+) -> list[Point[Counts]]:
     """The course of a transfer, oldest first, in equal intervals without gaps.
 
     The counts of all points add up to what was sampled between both times. Between two samples of a worker its work is
@@ -90,7 +134,28 @@ def read(
         until: the same; None for the last sample.
         points: intervals at most, up to ``MOST_POINTS``. None is shorter than a second.
     """
-    curves = _curves(connection, transfer_id)
+    curves = _curves(connection, _TRANSFERS, sample.c.transfer_id == transfer_id)
+    return [Point(at, width, Counts(*counts)) for at, width, counts in _course(curves, since, until, points)]
+
+
+def read_engine(
+    connection: sa.Connection,
+    executor_id: str | None = None,
+    *,
+    since: float | None = None,
+    until: float | None = None,
+    points: int = 300,
+) -> list[Point[EngineCounts]]:
+    """What the engine of a worker did, or those of all workers (None); else as ``read``."""
+    mine = sa.true() if executor_id is None else engine_sample.c.executor_id == executor_id
+    curves = _curves(connection, _ENGINES, mine)
+    return [Point(at, width, EngineCounts(*counts)) for at, width, counts in _course(curves, since, until, points)]
+
+
+def _course(
+    curves: Sequence[_Curve], since: float | None, until: float | None, points: int
+) -> list[tuple[float, float, tuple[int, ...]]]:
+    """Begin, length and growth of each interval."""
     if not curves:
         return []
     since = min(curve.times[0] for curve in curves) if since is None else since
@@ -102,7 +167,7 @@ def read(
     edges = [*(since + number * width for number in range(count)), until]
     totals = [_total(curves, edge) for edge in edges]
     return [
-        Point(at, width, Counts(*(after - before for before, after in zip(first, second, strict=True))))
+        (at, width, tuple(after - before for before, after in zip(first, second, strict=True)))
         for at, first, second in zip(edges, totals, totals[1:], strict=False)
     ]
 
@@ -115,34 +180,35 @@ def thin(connection: sa.Connection, database: Database) -> int:
     if not database.is_sqlite and not connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_THINNING_LOCK))):
         return 0  # another worker is at it
     now = database.now(connection)
-    removed = _delete(connection, sa.select(*_KEY).where(sample.c.at < now - KEPT_SECONDS))
-    for older, interval in THINNED:
-        removed += _delete(connection, _superfluous(now - KEPT_SECONDS, now - older, interval))
+    removed = 0
+    for series in (_TRANSFERS, _ENGINES):
+        removed += _delete(connection, series, sa.select(*series.key).where(series.table.c.at < now - KEPT_SECONDS))
+        for older, interval in THINNED:
+            superfluous = _superfluous(series, now - KEPT_SECONDS, now - older, interval)
+            removed += _delete(connection, series, superfluous)
     return removed
 
 
-_KEY: Final = (sample.c.transfer_id, sample.c.executor_id, sample.c.at)
+def _superfluous(series: _Series, since: float, until: float, interval: float) -> sa.Select[*tuple[Any, ...]]:
+    columns = series.table.c
 
-
-def _superfluous(since: float, until: float, interval: float) -> sa.Select[Any, Any, Any]:
     def following(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
-        of_worker = [sample.c.transfer_id, sample.c.executor_id]
-        return sa.func.lead(column).over(partition_by=of_worker, order_by=sample.c.at)
+        return sa.func.lead(column).over(partition_by=series.owner, order_by=columns.at)
 
     # The cast rounds on Postgres and cuts off on SQLite: intervals begin elsewhere, and are as long.
-    number = sa.cast(sample.c.at / interval, sa.BigInteger)
-    grows = sa.and_(*(following(sample.c[name]) >= sample.c[name] for name in _COUNTERS))
+    number = sa.cast(columns.at / interval, sa.BigInteger)
+    grows = sa.and_(*(following(columns[name]) >= columns[name] for name in series.counters))
     rows = (
-        sa.select(*_KEY, (following(number) == number).label("same"), grows.label("grows"))
-        .where(sample.c.at >= since, sample.c.at < until)
+        sa.select(*series.key, (following(number) == number).label("same"), grows.label("grows"))
+        .where(columns.at >= since, columns.at < until)
         .subquery()
     )
-    return sa.select(rows.c.transfer_id, rows.c.executor_id, rows.c.at).where(rows.c.same, rows.c.grows)
+    return sa.select(*(rows.c[column.name] for column in series.key)).where(rows.c.same, rows.c.grows)
 
 
-def _delete(connection: sa.Connection, rows: sa.Select[Any, Any, Any]) -> int:
+def _delete(connection: sa.Connection, series: _Series, rows: sa.Select[*tuple[Any, ...]]) -> int:
     chosen = rows.limit(_DELETED_AT_ONCE)
-    return connection.execute(sample.delete().where(sa.tuple_(*_KEY).in_(chosen))).rowcount
+    return connection.execute(series.table.delete().where(sa.tuple_(*series.key).in_(chosen))).rowcount
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +221,7 @@ class _Curve:
     def at(self, time: float) -> tuple[float, ...]:
         after = bisect_left(self.times, time)
         if after == 0:
-            return tuple(map(float, _NOTHING))
+            return tuple(0.0 for _ in self.values[0])
         if after == len(self.times):
             return tuple(float(value) for value in self.values[-1])
         begin, end = self.times[after - 1], self.times[after]
@@ -165,13 +231,14 @@ class _Curve:
         )
 
 
-def _curves(connection: sa.Connection, transfer_id: str) -> list[_Curve]:
-    columns = [sample.c[name] for name in _COUNTERS]
+def _curves(connection: sa.Connection, series: _Series, which: sa.ColumnElement[bool]) -> list[_Curve]:
+    columns = series.table.c
     rows = connection.execute(
-        sa.select(sample.c.executor_id, sample.c.at, *columns)
-        .where(sample.c.transfer_id == transfer_id)
-        .order_by(sample.c.executor_id, sample.c.at)
+        sa.select(columns.executor_id, columns.at, *(columns[name] for name in series.counters))
+        .where(which)
+        .order_by(columns.executor_id, columns.at)
     )
+    nothing = (0,) * len(series.counters)
     curves: dict[str, _Curve] = {}
     seen: dict[str, tuple[int, ...]] = {}
     for row in rows:
@@ -181,9 +248,9 @@ def _curves(connection: sa.Connection, transfer_id: str) -> list[_Curve]:
         counts: tuple[int, ...] = values[2:]
         if executor_id not in curves:
             # Where it began is not recorded: a moment before, so that what it had done by then counts.
-            curves[executor_id] = _Curve([at - 1.0], [_NOTHING])
+            curves[executor_id] = _Curve([at - 1.0], [nothing])
         curve = curves[executor_id]
-        grown = tuple(now - before for now, before in zip(counts, seen.get(executor_id, _NOTHING), strict=True))
+        grown = tuple(now - before for now, before in zip(counts, seen.get(executor_id, nothing), strict=True))
         # On SQLite each process has the same id, and counts from zero.
         grown = counts if min(grown) < 0 else grown
         seen[executor_id] = counts

@@ -174,6 +174,22 @@ sample: Final = sa.Table(
     sa.Column("throttled", sa.BigInteger, nullable=False),
 )
 
+engine_sample: Final = sa.Table(
+    "engine_sample",
+    metadata,
+    sa.Column("executor_id", KEY, primary_key=True),
+    sa.Column("at", sa.Double, primary_key=True),
+    # Counted by the engine of this worker since it started.
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("requests", sa.BigInteger, nullable=False),
+    sa.Column("retries", sa.BigInteger, nullable=False),
+    sa.Column("throttled", sa.BigInteger, nullable=False),
+    sa.Column("hedges", sa.BigInteger, nullable=False),
+    # Times of all requests together: waiting for the right to begin, and in flight.
+    sa.Column("waited_ms", sa.BigInteger, nullable=False),
+    sa.Column("busy_ms", sa.BigInteger, nullable=False),
+)
+
 worker_live: Final = sa.Table(
     "worker_live",
     metadata,

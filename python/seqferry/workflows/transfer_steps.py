@@ -11,16 +11,20 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import access, batching, names, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import Planned
+from seqferry.engine import traced_as
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import batch_limit, operation_of
 from seqferry.workflows.runtime import Runtime
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 log: Final = logging.getLogger("seqferry.transfer")
 
@@ -101,7 +105,8 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
         return
     spec = stored_spec.read(row.spec)
     operation = operation_of(spec)
-    operation.finish(runtime, transfer_id, claimed=claimed)
+    with traced_as(transfer_id):
+        operation.finish(runtime, transfer_id, claimed=claimed)
     abort_cut_off(runtime, transfer_id, claimed=claimed)
     with runtime.database.write() as connection:
         if claimed:
@@ -122,6 +127,11 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
     if row is None:
         return
+    with traced_as(transfer_id):
+        _plan(runtime, transfer_id, row, here)
+
+
+def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | None) -> None:
     spec = stored_spec.read(row.spec)
     operation = operation_of(spec)
     known = runtime.take_preflight(transfer_id)

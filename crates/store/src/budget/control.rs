@@ -163,7 +163,7 @@ impl Control {
                 self.throttled += 1;
                 self.rate.refused(now, started, self.window.rate(), self.window.latency());
             }
-            Ended::Failed => {}
+            Ended::Failed | Ended::Abandoned => {}
         }
     }
 

@@ -36,6 +36,10 @@ impl RequestClass {
     pub(super) fn new(operation: &'static str, bytes: u64) -> Self {
         Self { operation, magnitude: u64::BITS - bytes.leading_zeros() }
     }
+
+    pub(super) fn operation(self) -> &'static str {
+        self.operation
+    }
 }
 
 #[derive(Debug)]

@@ -9,16 +9,35 @@ use super::control::{Control, Start, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
 use super::priority::{ByPriority, Priority, Shares};
+use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
 use super::{Access, Ended, FlowId, LimiterStats, Wanted};
 
 /// Limiters kept besides those in use: what they have learned is worth little more than a few seconds.
 const IDLE_LIMITERS: usize = 64;
+/// A limiter that was not used for so long gives its name in the statistics to a busier one.
+const NAME_KEPT: Duration = Duration::from_mins(1);
 
 /// A request that waits for its permit.
 #[derive(Debug)]
 pub(super) struct Waiter<W> {
     pub(super) wake: W,
     pub(super) class: RequestClass,
+    /// Object bytes that it moves.
+    pub(super) bytes: u64,
+    since: Duration,
+    is_retry: bool,
+}
+
+/// A request that was started: what is counted when it ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Started {
+    pub(super) limiter: u64,
+    pub(super) priority: Priority,
+    pub(super) class: RequestClass,
+    pub(super) bytes: u64,
+    pub(super) at: Duration,
+    /// How long it waited for its permit.
+    pub(super) waited: Duration,
 }
 
 /// Reads or writes below one prefix of a bucket, which the service limits by themselves.
@@ -34,6 +53,9 @@ struct PrefixLimiter<W> {
     abandoned: usize,
     in_flight: Shares,
     used: Duration,
+    counted: RequestCounts,
+    /// Whether the statistics show it by its name.
+    is_named: bool,
 }
 
 /// All limiters under one cap. `W` wakes a waiter.
@@ -48,16 +70,25 @@ pub(super) struct PrefixLimiters<W> {
     in_flight: Shares,
     /// Bulk requests leave a reserve to interactive ones.
     interactive_present: bool,
+    /// What limiters counted that have lost their names since: reads and writes.
+    nameless: [RequestCounts; 2],
     pub(super) most: usize,
     pub(super) requests: u64,
+    pub(super) retries: u64,
     pub(super) throttled: u64,
     pub(super) hedges: u64,
+    /// Object bytes of requests that did their work.
+    pub(super) bytes: u64,
+    /// Waits of requests for their permits.
+    pub(super) waited: Duration,
+    /// Times of requests in flight.
+    pub(super) busy: Duration,
 }
 
 /// What can be done now.
 pub(super) enum Next<W> {
-    /// This waiter of this priority at this limiter may start; it has been counted as started.
-    Start(u64, Priority, Waiter<W>),
+    /// This waiter may start; it has been counted as started.
+    Start(W, Started),
     /// Nothing before this time.
     At(Duration),
     /// Nothing before a request has ended.
@@ -67,6 +98,19 @@ pub(super) enum Next<W> {
 impl<W> PrefixLimiter<W> {
     fn waiting(&self) -> usize {
         Priority::ALL.into_iter().map(|priority| self.waiting[priority].len()).sum()
+    }
+
+    fn class_stats(&self) -> PrefixClassStats {
+        PrefixClassStats {
+            bucket: self.bucket.clone(),
+            prefix: self.prefix.clone(),
+            access: self.access,
+            in_flight: usize::try_from(self.in_flight.total()).unwrap_or(usize::MAX),
+            waiting: self.waiting(),
+            window: self.control.window(),
+            rate: self.control.rate(),
+            counted: self.counted.clone(),
+        }
     }
 
     /// Whether interactive requests let a bulk request go first here.
@@ -86,10 +130,15 @@ impl<W> PrefixLimiters<W> {
             ids: 0,
             in_flight: Shares::default(),
             interactive_present: false,
+            nameless: Default::default(),
             most: most.max(1),
             requests: 0,
+            retries: 0,
             throttled: 0,
             hedges: 0,
+            bytes: 0,
+            waited: Duration::ZERO,
+            busy: Duration::ZERO,
         }
     }
 
@@ -109,7 +158,8 @@ impl<W> PrefixLimiters<W> {
 
     /// Queue up. Returns the limiter's id.
     pub(super) fn wait(&mut self, now: Duration, wanted: Wanted<'_>, wake: W) -> u64 {
-        let waiter = Waiter { wake, class: RequestClass::new(wanted.operation, wanted.bytes) };
+        let class = RequestClass::new(wanted.operation, wanted.bytes);
+        let waiter = Waiter { wake, class, bytes: wanted.bytes, since: now, is_retry: wanted.is_retry };
         let same = |limiter: &PrefixLimiter<W>| {
             limiter.access == wanted.access && limiter.bucket == wanted.bucket && limiter.prefix == wanted.prefix
         };
@@ -126,9 +176,14 @@ impl<W> PrefixLimiters<W> {
                 abandoned: 0,
                 in_flight: Shares::default(),
                 used: now,
+                counted: RequestCounts::default(),
+                is_named: false,
             });
             self.all.len() - 1
         });
+        if !self.all[index].is_named {
+            self.name(now, index);
+        }
         let limiter = &mut self.all[index];
         limiter.used = now;
         limiter.waiting[wanted.priority].push(wanted.job, wanted.rank, waiter);
@@ -143,8 +198,27 @@ impl<W> PrefixLimiters<W> {
         let idle = |limiter: &PrefixLimiter<W>| limiter.in_flight.total() == 0 && limiter.waiting() == 0;
         let idle = self.all.iter().enumerate().filter(|(_, limiter)| idle(limiter));
         if let Some((index, _)) = idle.min_by_key(|(_, limiter)| limiter.used) {
-            self.all.swap_remove(index);
+            let forgotten = self.all.swap_remove(index);
+            self.nameless[forgotten.access as usize].add(&forgotten.counted);
         }
+    }
+
+    /// Show a limiter by its name, if one is left or the limiter that was not used for longest can do without.
+    fn name(&mut self, now: Duration, index: usize) {
+        if self.all.iter().filter(|limiter| limiter.is_named).count() >= PREFIX_CLASSES {
+            let unused = |limiter: &&mut PrefixLimiter<W>| {
+                limiter.is_named && limiter.in_flight.total() == 0 && now.saturating_sub(limiter.used) > NAME_KEPT
+            };
+            let unused = self.all.iter_mut().filter(unused).min_by_key(|limiter| limiter.used);
+            let Some(unused) = unused else { return };
+            unused.is_named = false;
+            let counted = std::mem::take(&mut unused.counted);
+            self.nameless[unused.access as usize].add(&counted);
+        }
+        let limiter = &mut self.all[index];
+        limiter.is_named = true;
+        let counted = std::mem::take(&mut limiter.counted);
+        self.nameless[limiter.access as usize].add(&counted);
     }
 
     /// A waiter at this limiter has given up.
@@ -169,15 +243,15 @@ impl<W> PrefixLimiters<W> {
         // At the cap too bulk requests have their turn.
         let first = if self.in_flight.owes_bulk(1) { Priority::Bulk } else { Priority::Interactive };
         for priority in [first, first.other()] {
-            if let Some((limiter, waiter)) = self.next_of(now, priority, &mut due) {
-                return Next::Start(limiter, priority, waiter);
+            if let Some((wake, started)) = self.next_of(now, priority, &mut due) {
+                return Next::Start(wake, started);
             }
         }
         due.map_or(Next::Wait, Next::At)
     }
 
     /// Start the next request of this priority, or find when the first one is due.
-    fn next_of(&mut self, now: Duration, priority: Priority, due: &mut Option<Duration>) -> Option<(u64, Waiter<W>)> {
+    fn next_of(&mut self, now: Duration, priority: Priority, due: &mut Option<Duration>) -> Option<(W, Started)> {
         let present = self.interactive_present;
         let bulk_has_room = self.has_room(Priority::Bulk);
         let has_room = self.has_room(priority);
@@ -202,10 +276,16 @@ impl<W> PrefixLimiters<W> {
                 Start::Now => {
                     let (gone, queue) = (self.gone, &mut limiter.waiting[priority]);
                     if let Some(waiter) = std::iter::from_fn(|| queue.pop()).find(|waiter| !gone(&waiter.wake)) {
-                        let id = limiter.id;
+                        let Waiter { wake, class, bytes, since, is_retry } = waiter;
+                        let waited = now.saturating_sub(since);
+                        let started = Started { limiter: limiter.id, priority, class, bytes, at: now, waited };
+                        limiter.counted.wait.count(waited);
+                        self.waited += waited;
+                        limiter.counted.retries += u64::from(is_retry);
+                        self.retries += u64::from(is_retry);
                         self.turn = index + 1;
                         self.start(now, index, priority);
-                        return Some((id, waiter));
+                        return Some((wake, started));
                     }
                 }
             }
@@ -227,25 +307,25 @@ impl<W> PrefixLimiters<W> {
         limiter.control.started(now, priority, &limiter.in_flight);
         limiter.in_flight.grant(priority, 1, !limiter.waiting[Priority::Bulk].is_empty());
         limiter.used = now;
+        limiter.counted.begun += 1;
         self.in_flight.grant(priority, 1, bulk_waits);
         self.requests += 1;
     }
 
     /// A request that was started has ended.
-    pub(super) fn ended(
-        &mut self,
-        now: Duration,
-        (id, priority): (u64, Priority),
-        started: Duration,
-        class: RequestClass,
-        how: Ended,
-    ) {
-        self.in_flight.give_back(priority, 1);
+    pub(super) fn ended(&mut self, now: Duration, request: Started, how: Ended) {
+        self.in_flight.give_back(request.priority, 1);
         self.throttled += u64::from(how == Ended::Throttled);
-        if let Some(limiter) = self.find(id) {
-            limiter.in_flight.give_back(priority, 1);
+        let took = now.saturating_sub(request.at);
+        self.busy += took;
+        if how == Ended::Worked {
+            self.bytes += request.bytes;
+        }
+        if let Some(limiter) = self.find(request.limiter) {
+            limiter.in_flight.give_back(request.priority, 1);
             limiter.used = now;
-            limiter.control.ended(now, started, class, how);
+            limiter.control.ended(now, request.at, request.class, how);
+            limiter.counted.ended(request.class.operation(), request.bytes, took, how);
         }
     }
 
@@ -260,6 +340,7 @@ impl<W> PrefixLimiters<W> {
         let may = self.has_room(priority) && self.all[index].control.hedge(now);
         if may {
             self.hedges += 1;
+            self.all[index].counted.hedges += 1;
             self.start(now, index, priority);
         }
         may
@@ -288,5 +369,25 @@ impl<W> PrefixLimiters<W> {
             }
         };
         self.all.iter().map(stats).collect()
+    }
+
+    /// What each prefix class has counted: those with a name, and the others together, reads and writes apart.
+    pub(super) fn classes(&self) -> Vec<PrefixClassStats> {
+        let mut classes: Vec<PrefixClassStats> =
+            self.all.iter().filter(|limiter| limiter.is_named).map(PrefixLimiter::class_stats).collect();
+        for access in [Access::Read, Access::Write] {
+            let mut others = PrefixClassStats::of_others(access, self.nameless[access as usize].clone());
+            for limiter in self.all.iter().filter(|limiter| !limiter.is_named && limiter.access == access) {
+                let one = limiter.class_stats();
+                others.in_flight += one.in_flight;
+                others.waiting += one.waiting;
+                others.window += one.window;
+                others.counted.add(&one.counted);
+            }
+            if others != PrefixClassStats::of_others(access, RequestCounts::default()) {
+                classes.push(others);
+            }
+        }
+        classes
     }
 }

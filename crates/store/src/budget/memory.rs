@@ -8,8 +8,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::priority::{BULK_SHARE, ByPriority, Priority, Shares};
+use super::stats::LatencyHistogram;
 
 /// Bulk work leaves one part in so many to interactive work that is present ...
 const RESERVED_PART: u64 = 4;
@@ -58,11 +60,13 @@ struct State {
     shares: Shares,
     waiting: ByPriority<VecDeque<Waiter>>,
     interactive_present: bool,
+    waits: ByPriority<LatencyHistogram>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     bytes: u64,
+    since: Instant,
     wake: oneshot::Sender<MemoryPermit>,
 }
 
@@ -100,6 +104,11 @@ impl MemoryPool {
         self.lock().shares.total()
     }
 
+    /// How long reservations of a priority have waited.
+    pub(super) fn waits(&self, priority: Priority) -> LatencyHistogram {
+        self.lock().waits[priority]
+    }
+
     /// Keep room for interactive work, or keep none any more.
     pub(super) fn set_interactive_present(self: &Arc<Self>, present: bool) {
         let mut state = self.lock();
@@ -113,7 +122,7 @@ impl MemoryPool {
             let (wake, woken) = oneshot::channel();
             {
                 let mut state = self.lock();
-                state.waiting[priority].push_back(Waiter { bytes, wake });
+                state.waiting[priority].push_back(Waiter { bytes, since: Instant::now(), wake });
                 self.serve(&mut state);
             }
             // Declared before `woken` is moved into the await, so that the sender is closed when this is dropped.
@@ -136,6 +145,7 @@ impl MemoryPool {
                 Ok(()) => {
                     let bulk_waits = !state.waiting[Priority::Bulk].is_empty();
                     state.shares.grant(priority, bytes, bulk_waits);
+                    state.waits[priority].count(waiter.since.elapsed());
                 }
                 // The waiter is gone. A drop of the permit as it is would take the lock again.
                 Err(mut permit) => permit.held = false,

@@ -3,32 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::latency::RequestClass;
-use super::priority::Priority;
+use super::limiters::Started;
 use super::{Budget, Ended};
 
-/// The right to make one request; given back on drop (a dropped one counts as [`Ended::Failed`]).
+/// The right to make one request; given back on drop (a dropped one counts as [`Ended::Abandoned`]).
 #[derive(Debug)]
 pub struct RequestPermit {
     budget: Arc<Budget>,
-    limiter: u64,
-    priority: Priority,
-    class: RequestClass,
-    started: Duration,
+    request: Started,
     ended: Ended,
     /// False for one that could not be handed over and was taken back.
     held: bool,
 }
 
 impl RequestPermit {
-    pub(super) fn new(
-        budget: Arc<Budget>,
-        limiter: u64,
-        priority: Priority,
-        class: RequestClass,
-        started: Duration,
-    ) -> Self {
-        Self { budget, limiter, priority, class, started, ended: Ended::Failed, held: true }
+    pub(super) fn new(budget: Arc<Budget>, request: Started) -> Self {
+        Self { budget, request, ended: Ended::Abandoned, held: true }
     }
 
     /// Drop a permit that the caller has accounted for.
@@ -41,17 +31,23 @@ impl RequestPermit {
         self.ended = ended;
     }
 
+    /// How long the request waited for this permit.
+    pub fn waited(&self) -> Duration {
+        self.request.waited
+    }
+
     /// How long after its start this request is much slower than its peers. None: there are too few to tell.
     pub fn slow_after(&self) -> Option<Duration> {
-        self.budget.lock().limiters.slow_after(self.limiter, self.class)
+        self.budget.lock().limiters.slow_after(self.request.limiter, self.request.class)
     }
 
     /// The right to make a hedged request beside this one, if there is room for it now: of few requests only, and never
     /// where the service has just throttled. Counts as any other request.
     pub fn hedge(&self) -> Option<Self> {
         let now = self.budget.now();
-        let may = self.budget.lock().limiters.hedge(now, self.limiter, self.priority);
-        may.then(|| Self::new(Arc::clone(&self.budget), self.limiter, self.priority, self.class, now))
+        let may = self.budget.lock().limiters.hedge(now, self.request.limiter, self.request.priority);
+        let request = Started { at: now, waited: Duration::ZERO, ..self.request };
+        may.then(|| Self::new(Arc::clone(&self.budget), request))
     }
 }
 
@@ -62,7 +58,7 @@ impl Drop for RequestPermit {
         }
         let now = self.budget.now();
         let mut requests = self.budget.lock();
-        requests.limiters.ended(now, (self.limiter, self.priority), self.started, self.class, self.ended);
+        requests.limiters.ended(now, self.request, self.ended);
         self.budget.start_waiting(&mut requests, now);
     }
 }

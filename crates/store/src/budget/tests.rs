@@ -16,6 +16,7 @@ fn wanted(job: FlowId, bucket: &str) -> Wanted<'_> {
         access: Access::Write,
         operation: "PutObject",
         bytes: 0,
+        is_retry: false,
     }
 }
 
@@ -222,4 +223,79 @@ async fn requests_are_kept_for_interactive_work_as_long_as_it_is_present() {
 
     bulk.push(one(&budget, "a").await);
     assert_eq!(budget.stats().in_flight, 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_latencies_bytes_and_outcomes_are_counted_by_prefix_class() {
+    let budget = budget(1);
+    let write = |is_retry| Wanted { bytes: 10, prefix: "a/", is_retry, ..wanted(budget.job(), "bucket") };
+    let first = budget.request(write(false)).await;
+    let second = tokio::spawn({
+        let (budget, job) = (Arc::clone(&budget), budget.job());
+        async move { budget.request(Wanted { is_retry: true, prefix: "a/", ..wanted(job, "bucket") }).await.waited() }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    first.end(Ended::Worked);
+    assert_eq!(second.await.expect("a permit").as_millis(), 300);
+    budget.request(write(false)).await.end(Ended::Throttled);
+
+    let classes = budget.classes();
+
+    assert_eq!(classes.len(), 1);
+    let (class, put) = (&classes[0], &classes[0].counted.operations[0]);
+    assert_eq!((class.bucket.as_str(), class.prefix.as_str(), class.access), ("bucket", "a/", Access::Write));
+    assert_eq!((class.counted.begun, class.counted.retries, class.in_flight), (3, 1, 0));
+    assert_eq!((put.worked, put.abandoned, put.throttled, put.bytes), (1, 1, 1, 10));
+    assert_eq!((put.latency.total(), put.latency.sum.as_millis()), (1, 300));
+    assert_eq!(class.counted.wait.total(), 3);
+    assert_eq!(class.counted.wait.sum, budget.stats().waited);
+    assert!(class.counted.wait.sum.as_millis() >= 300, "{:?}", class.counted.wait);
+    assert_eq!((budget.stats().bytes, budget.stats().retries), (10, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn prefix_classes_are_bounded_and_nothing_that_was_counted_is_lost() {
+    let budget = budget(10);
+    for round in 0..3 {
+        for number in 0..200 {
+            let prefix = format!("{round}-{number}/");
+            let write = Wanted { prefix: &prefix, bytes: 1, ..wanted(budget.job(), "bucket") };
+            budget.request(write).await.end(Ended::Worked);
+        }
+        tokio::time::sleep(Duration::from_mins(2)).await;
+    }
+    let read = Wanted { access: Access::Read, ..wanted(budget.job(), "other") };
+    let _under_way = budget.request(read).await;
+
+    let classes = budget.classes();
+
+    assert!(classes.len() <= stats::PREFIX_CLASSES + 2, "{}", classes.len());
+    assert_eq!(classes.iter().map(|class| class.counted.bytes()).sum::<u64>(), 600);
+    assert_eq!(classes.iter().map(|class| class.counted.begun).sum::<u64>(), 601);
+    assert_eq!(classes.iter().map(|class| class.in_flight).sum::<usize>(), 1);
+    let named = |bucket: &str| classes.iter().any(|class| class.bucket == bucket);
+    assert!(named("other"), "a new class has a name once an old one is idle");
+    assert!(classes.iter().any(|class| class.prefix.starts_with("2-")), "the last round too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_for_memory_and_bandwidth_are_counted_by_priority() {
+    let limits = BudgetLimits { memory: 10, max_bandwidth: Some(10), ..BudgetLimits::default() };
+    let budget = Budget::new(limits);
+    let held = budget.memory(Priority::Bulk, 10).await;
+    let waiting = tokio::spawn({
+        let budget = Arc::clone(&budget);
+        async move { drop(budget.memory(Priority::Bulk, 10).await) }
+    });
+    budget.bandwidth(Priority::Bulk, 10).await;
+    budget.bandwidth(Priority::Bulk, 10).await;
+    drop(held);
+    waiting.await.expect("memory");
+
+    let waits = budget.shared_waits(Priority::Bulk);
+
+    assert_eq!((waits.memory.total(), waits.bandwidth.total()), (2, 2));
+    assert!((900..1100).contains(&waits.memory.sum.as_millis()), "{waits:?}");
+    assert!((900..1100).contains(&waits.bandwidth.sum.as_millis()), "{waits:?}");
+    assert_eq!(budget.shared_waits(Priority::Interactive), stats::SharedWaits::default());
 }

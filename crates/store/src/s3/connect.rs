@@ -1,6 +1,5 @@
 //! From endpoint options to SDK clients: credential chain, endpoint, region, path style, and what the SDK may do by itself.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +18,10 @@ use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
 use aws_types::service_config::ServiceConfigKey;
 
+use super::address::{is_open_to_others, without_userinfo};
 use super::credentials::KeptCredentials;
 use super::fast_path::{Common, FastPath};
-use super::settings::{AwsSettings, is_open_to_others};
+use super::settings::AwsSettings;
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
 use crate::budget::ByteThrottle;
 
@@ -72,16 +72,6 @@ pub struct ResolvedSettings {
     pub accelerate: bool,
     /// Signatures cover bodies too.
     pub sign_bodies: bool,
-}
-
-/// An address as it may be shown: a password in it, which does not belong there, is left out.
-pub(super) fn without_userinfo(url: &str) -> Cow<'_, str> {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let authority = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..authority].rfind('@') {
-        Some(at) => Cow::Owned(format!("{scheme}://{}", &rest[at + 1..])),
-        None => Cow::Borrowed(url),
-    }
 }
 
 /// Static credentials; never printed.
@@ -236,13 +226,6 @@ fn with_final_slash(endpoint: &str) -> String {
     if has_path && !endpoint.ends_with('/') { format!("{endpoint}/") } else { endpoint.to_owned() }
 }
 
-/// Whether an endpoint belongs to AWS, and so takes bucket names in its host name.
-pub(super) fn is_aws(endpoint: &str) -> bool {
-    let host = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
-    let host = host.split(['/', ':']).next().unwrap_or_default();
-    host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn")
-}
-
 /// Lets the SDK try again only after its clock turned out to be wrong: on that second try it uses the service's.
 #[derive(Debug)]
 struct OnlyClockSkew;
@@ -284,25 +267,6 @@ mod tests {
     use aws_sdk_s3::presigning::PresigningConfig;
 
     use super::*;
-
-    #[test]
-    fn only_amazon_hosts_get_virtual_host_style() {
-        for aws in [
-            "https://s3.us-east-1.amazonaws.com",
-            "https://s3.cn-north-1.amazonaws.com.cn/",
-            "https://bucket.vpce-1.s3.eu-west-1.vpce.amazonaws.com:443",
-        ] {
-            assert!(is_aws(aws), "{aws}");
-        }
-        for other in [
-            "http://127.0.0.1:8333",
-            "https://amazonaws.com.example.org",
-            "http://minio:9000",
-            "https://x.r2.cloudflarestorage.com",
-        ] {
-            assert!(!is_aws(other), "{other}");
-        }
-    }
 
     async fn base(endpoint: Option<&str>) -> Base {
         let options = EndpointOptions {
@@ -353,12 +317,5 @@ mod tests {
         for behind_a_path in ["https://minio.lab/s3", "https://minio.lab/s3/"] {
             assert_eq!(address(Some(behind_a_path), "bucket").await, "https://minio.lab/s3/bucket/a//b");
         }
-    }
-
-    #[test]
-    fn passwords_in_addresses_are_not_shown() {
-        assert_eq!(without_userinfo("http://user:pass@host:9/p"), "http://host:9/p");
-        assert_eq!(without_userinfo("http://user:p@ss@host"), "http://host");
-        assert_eq!(without_userinfo("http://host/a@b"), "http://host/a@b");
     }
 }

@@ -13,11 +13,11 @@ use aws_sdk_s3::types::{
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::address::without_userinfo;
 use super::by_sdk::{
     ShortAnswer, copy_by_sdk, copy_part_by_sdk, expires, fetch_by_sdk, part_number, put_by_sdk, put_part_by_sdk,
     with_attributes,
 };
-use super::connect::without_userinfo;
 use super::convert::{
     answers_range, chain, checksum, checksum_header, completed_part, copy_source, decoded, facts_of_headers, failure,
     malformed, object_meta, of_other_root, parts_of, query, quoted, sdk_algorithm, sdk_kind, seconds, size, strongest,

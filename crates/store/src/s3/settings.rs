@@ -1,9 +1,9 @@
 //! Settings of the AWS tools (environment and `~/.aws/config`) that the SDK leaves to its callers.
 
 use aws_types::SdkConfig;
-use hyper::Uri;
 
-use super::connect::{ResolvedSettings, configured, is_aws, without_userinfo};
+use super::address::{is_aws, without_userinfo};
+use super::connect::{ResolvedSettings, configured};
 
 /// Settings of the `s3` section that mean something to the AWS CLI, and the option that means the same here.
 const UNHEEDED: [(&str, &str); 5] = [
@@ -120,16 +120,6 @@ impl AwsSettings {
     }
 }
 
-/// Whether bodies on their way to this endpoint can be changed by others without their checksums showing it: neither TLS nor a
-/// signature covers them, and they leave this machine.
-pub(super) fn is_open_to_others(endpoint: &str) -> bool {
-    let Ok(uri) = endpoint.parse::<Uri>() else { return false };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host.eq_ignore_ascii_case("localhost")
-        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    uri.scheme_str() == Some("http") && !is_here
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,16 +169,6 @@ mod tests {
             let mut settings = AwsSettings::default();
             settings.read_attempts(Some(value));
             assert_eq!((settings.max_attempts, settings.notes.is_empty()), (attempts, attempts.is_some()), "{value}");
-        }
-    }
-
-    #[test]
-    fn only_plain_http_to_other_machines_is_open_to_others() {
-        for open in ["http://minio.lab:9000", "http://10.0.0.1", "http://[fd00::1]:9000", "http://localhost.lab"] {
-            assert!(is_open_to_others(open), "{open}");
-        }
-        for closed in ["https://minio.lab", "http://localhost:9000", "http://127.0.0.2:1", "http://[::1]:9000"] {
-            assert!(!is_open_to_others(closed), "{closed}");
         }
     }
 }

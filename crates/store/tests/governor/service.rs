@@ -264,7 +264,17 @@ impl Worker {
             Work::PartCopy { bytes } => ("UploadPartCopy", bytes),
         };
         let access = if load_of(work) == Load::Read { Access::Read } else { Access::Write };
-        Wanted { priority: self.priority, job, rank: 0, bucket: "bucket", prefix: "", access, operation, bytes }
+        Wanted {
+            priority: self.priority,
+            job,
+            rank: 0,
+            bucket: "bucket",
+            prefix: "",
+            access,
+            operation,
+            bytes,
+            is_retry: false,
+        }
     }
 
     /// One request from the reservation of its memory to its end, again while the service refuses it.

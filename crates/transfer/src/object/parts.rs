@@ -9,6 +9,7 @@ use seqferry_client::RequestError;
 use seqferry_client::quirks::Trial;
 use seqferry_client::upload::ReservedCopy;
 use seqferry_store::{CompletedPart, ObjectMeta};
+use tracing::{Instrument as _, debug_span};
 
 use super::upload::{Done, Opened};
 use super::{CopyResult, Journal, Object, Trouble};
@@ -111,7 +112,9 @@ impl<'a, J: Journal> Object<'a, J> {
             }
             tokio::select! {
                 Some(reserved) = next.next() => {
-                    parts.push(self.copy_part(checked, reserved?));
+                    let reserved = reserved?;
+                    let span = debug_span!("part", part = reserved.number, size = reserved.range.len());
+                    parts.push(self.copy_part(checked, reserved).instrument(span));
                 }
                 Some(part) = parts.next() => {
                     // The first failure drops the other parts under way.

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
+use tracing::debug_span;
 
 use super::{Admission, DiskCache, add, lock};
 use crate::source::{BlockTier, TierUse};
@@ -95,10 +96,13 @@ impl CacheTier {
 #[async_trait]
 impl BlockTier for CacheTier {
     async fn load(&self, version: &ObjectVersion, block: u64) -> Option<Bytes> {
+        let span = debug_span!("cache_read", key = &*version.key, block, hit = false);
         let _permit = self.reads.acquire().await.ok()?;
         let (cache, version) = (Arc::clone(&self.cache), version.clone());
         let read = tokio::task::spawn_blocking(move || cache.read(&version, block, 1).pop().flatten());
-        read.await.ok().flatten()
+        let bytes = read.await.ok().flatten();
+        span.record("hit", bytes.is_some());
+        bytes
     }
 
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes) {

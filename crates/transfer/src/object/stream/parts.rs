@@ -11,6 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::Sums;
 use seqferry_store::budget::MemoryPermit;
 use seqferry_store::{ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
+use tracing::{Instrument as _, debug_span};
 
 use super::super::upload::Opened;
 use super::super::{CopyResult, Journal, Object, Trouble};
@@ -167,10 +168,12 @@ impl<J: Journal> Object<'_, J> {
             tokio::select! {
                 Some(reserved) = next.next() => {
                     let (number, range, memory) = reserved?;
-                    parts.push(async move {
+                    let span = debug_span!("part", part = number, size = range.len());
+                    let part = async move {
                         let part = self.stream_part(sending, order, number, range, memory).await?;
                         Ok::<_, Trouble>((number, part))
-                    });
+                    };
+                    parts.push(part.instrument(span));
                 }
                 Some(part) = parts.next() => {
                     // The first failure drops the other parts under way.

@@ -1,0 +1,235 @@
+//! What a budget has counted: requests by prefix class and operation, their latencies, and what they waited for.
+//!
+//! A **prefix class** is what a prefix limiter serves: reads or writes below one prefix of a bucket. At most
+//! [`PREFIX_CLASSES`] have a name. All others count together, once for reads and once for writes, so that what a process
+//! keeps and reports does not grow with the prefixes that it works on. Counters never fall, but for those of a class that
+//! loses its name to a busier one: they begin anew, and what they were is added to the others'.
+
+use std::time::Duration;
+
+use super::{Access, Ended};
+
+/// Prefix classes that are reported by name: 16 prefixes, read and written. A scrape of all of them takes some 15 ms.
+pub const PREFIX_CLASSES: usize = 32;
+
+/// Buckets of a histogram: the first holds what took up to a millisecond, each further one up to twice as long, and the
+/// last what took longer than 131 s.
+pub const LATENCY_BUCKETS: usize = 19;
+
+/// The upper ends of the buckets in seconds, but for the last, which has none.
+pub fn latency_bounds() -> [f64; LATENCY_BUCKETS - 1] {
+    let mut seconds = 0.0005;
+    [(); LATENCY_BUCKETS - 1].map(|()| {
+        seconds *= 2.0;
+        seconds
+    })
+}
+
+/// How often something took how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LatencyHistogram {
+    /// How many fell into each bucket (see [`latency_bounds`]).
+    pub counts: [u64; LATENCY_BUCKETS],
+    /// All of them together.
+    pub sum: Duration,
+}
+
+impl LatencyHistogram {
+    /// Counts one.
+    pub fn count(&mut self, took: Duration) {
+        self.counts[bucket(took)] += 1;
+        self.sum += took;
+    }
+
+    /// How many were counted.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum += other.sum;
+    }
+}
+
+fn bucket(took: Duration) -> usize {
+    // Whole milliseconds that are passed: their bits count the doublings.
+    let passed = took.as_micros().saturating_sub(1) / 1000;
+    ((u128::BITS - passed.leading_zeros()) as usize).min(LATENCY_BUCKETS - 1)
+}
+
+/// What the requests of one operation came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationStats {
+    /// S3's name.
+    pub operation: &'static str,
+    /// Requests that did their work.
+    pub worked: u64,
+    /// Requests that the service turned down for want of capacity.
+    pub throttled: u64,
+    /// Requests that failed in another way.
+    pub failed: u64,
+    /// Requests given up before their answer: cancelled, or overtaken by a hedged request.
+    pub abandoned: u64,
+    /// Object bytes that the requests which did their work moved.
+    pub bytes: u64,
+    /// Times from the start to the last byte of requests that did their work.
+    pub latency: LatencyHistogram,
+}
+
+impl OperationStats {
+    fn new(operation: &'static str) -> Self {
+        let latency = LatencyHistogram::default();
+        Self { operation, worked: 0, throttled: 0, failed: 0, abandoned: 0, bytes: 0, latency }
+    }
+
+    /// Requests that have ended.
+    pub fn ended(&self) -> u64 {
+        self.worked + self.throttled + self.failed + self.abandoned
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.worked += other.worked;
+        self.throttled += other.throttled;
+        self.failed += other.failed;
+        self.abandoned += other.abandoned;
+        self.bytes += other.bytes;
+        self.latency.add(&other.latency);
+    }
+}
+
+/// What one prefix class has done, and does just now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrefixClassStats {
+    /// Bucket; empty for all classes without a name.
+    pub bucket: String,
+    /// Keys that begin with this; empty also for all classes without a name.
+    pub prefix: String,
+    /// Reads or writes.
+    pub access: Access,
+    /// Requests that have not ended.
+    pub in_flight: usize,
+    /// Requests that wait to begin.
+    pub waiting: usize,
+    /// Requests that may be in flight: of classes without a name, all together.
+    pub window: usize,
+    /// Requests that may begin per second; None while the service has never throttled, and for classes without a name.
+    pub rate: Option<f64>,
+    /// The counters.
+    pub counted: RequestCounts,
+}
+
+impl PrefixClassStats {
+    /// Of all classes without a name, before what is under way is added.
+    pub(super) fn of_others(access: Access, counted: RequestCounts) -> Self {
+        let (bucket, prefix) = (String::new(), String::new());
+        Self { bucket, prefix, access, in_flight: 0, waiting: 0, window: 0, rate: None, counted }
+    }
+}
+
+/// Counters of requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestCounts {
+    /// Requests begun.
+    pub begun: u64,
+    /// Requests sent again after a failure.
+    pub retries: u64,
+    /// Requests sent a second time because the first was slow.
+    pub hedges: u64,
+    /// Waits for the right to begin.
+    pub wait: LatencyHistogram,
+    /// By operation, in the order in which they were first seen.
+    pub operations: Vec<OperationStats>,
+}
+
+impl RequestCounts {
+    /// A request has ended.
+    pub(super) fn ended(&mut self, operation: &'static str, bytes: u64, took: Duration, how: Ended) {
+        let counted = self.operation(operation);
+        match how {
+            Ended::Worked => {
+                counted.worked += 1;
+                counted.bytes += bytes;
+                counted.latency.count(took);
+            }
+            Ended::Throttled => counted.throttled += 1,
+            Ended::Failed => counted.failed += 1,
+            Ended::Abandoned => counted.abandoned += 1,
+        }
+    }
+
+    fn operation(&mut self, operation: &'static str) -> &mut OperationStats {
+        let known = self.operations.iter().position(|one| one.operation == operation);
+        let index = known.unwrap_or_else(|| {
+            self.operations.push(OperationStats::new(operation));
+            self.operations.len() - 1
+        });
+        &mut self.operations[index]
+    }
+
+    /// Adds what another has counted.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.retries += other.retries;
+        self.hedges += other.hedges;
+        self.wait.add(&other.wait);
+        for operation in &other.operations {
+            self.operation(operation.operation).add(operation);
+        }
+    }
+
+    /// Requests that the service turned down for want of capacity.
+    pub fn throttled(&self) -> u64 {
+        self.operations.iter().map(|one| one.throttled).sum()
+    }
+
+    /// Object bytes that were moved.
+    pub fn bytes(&self) -> u64 {
+        self.operations.iter().map(|one| one.bytes).sum()
+    }
+}
+
+/// Waits of one priority for what all prefix classes share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SharedWaits {
+    /// Waits for memory.
+    pub memory: LatencyHistogram,
+    /// Waits for bandwidth, before a request begins.
+    pub bandwidth: LatencyHistogram,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_what_took_up_to_its_bound() {
+        for (index, seconds) in latency_bounds().into_iter().enumerate() {
+            let bound = Duration::from_secs_f64(seconds);
+            assert_eq!(bucket(bound), index, "{seconds} s");
+            assert_eq!(bucket(bound + Duration::from_micros(1)), index + 1, "more than {seconds} s");
+        }
+        assert_eq!(bucket(Duration::ZERO), 0);
+        assert_eq!(bucket(Duration::MAX), LATENCY_BUCKETS - 1);
+    }
+
+    #[test]
+    fn counters_add_up() {
+        let mut one = RequestCounts::default();
+        one.ended("GetObject", 10, Duration::from_millis(3), Ended::Worked);
+        one.ended("GetObject", 10, Duration::from_millis(3), Ended::Throttled);
+        let mut both = RequestCounts { retries: 1, ..RequestCounts::default() };
+        both.ended("HeadObject", 0, Duration::from_millis(1), Ended::Abandoned);
+
+        both.add(&one);
+        both.add(&one);
+
+        assert_eq!((both.bytes(), both.throttled(), both.retries), (20, 2, 1));
+        let names: Vec<_> = both.operations.iter().map(|one| (one.operation, one.ended())).collect();
+        assert_eq!(names, [("HeadObject", 1), ("GetObject", 4)]);
+        assert_eq!((both.operations[1].latency.total(), both.operations[1].latency.sum.as_millis()), (2, 6));
+    }
+}

@@ -1,0 +1,30 @@
+"""The metrics of the engine, and the page that explains them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from seqferry.engine import Engine
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def test_each_metric_is_on_the_page_with_its_kind_and_labels() -> None:
+    rows = re.findall(r"^\| `(seqferry_\w+)` \| (\w+) \| ([^|]*) \|", PAGE.read_text(), re.MULTILINE)
+
+    metrics = Engine(max_requests=10).stats().metrics
+
+    assert rows == [(metric.name, metric.kind, ", ".join(metric.labels)) for metric in metrics]
+
+
+def test_histograms_have_a_count_for_each_bound_and_one_beyond() -> None:
+    stats = Engine(max_requests=10).stats()
+    bounds = stats.latency_bounds
+
+    assert bounds == sorted(bounds)
+    assert (bounds[0], bounds[1]) == (0.001, 0.002)
+    for metric in stats.metrics:
+        for sample in metric.samples:
+            assert len(sample.labels) == len(metric.labels)
+            assert len(sample.counts) == (len(bounds) + 1 if metric.kind == "histogram" else 0)
