@@ -7,9 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use seqferry_store::budget::{
-    Ended, FlowId, InteractivePresence, MemoryPermit, MultipartPermit, Priority, RequestPermit, Wanted,
-};
+use seqferry_store::budget::{Ended, FlowId, InteractivePresence, MemoryPermit, Priority, RequestPermit, Wanted};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{Budget, Capabilities, ErrorClass, StoreError};
@@ -189,11 +187,6 @@ impl RetryingClient {
     /// Wait until so many bytes may be buffered that go nowhere.
     pub async fn reserve_memory(&self, bytes: u64) -> Result<Option<MemoryPermit>, RequestError> {
         self.unless_cancelled(async { Some(self.budget.memory(self.priority, bytes).await) }).await
-    }
-
-    /// Wait until one more object may be streamed in parts.
-    pub async fn stream_turn(&self) -> Result<MultipartPermit, RequestError> {
-        self.unless_cancelled(self.budget.stream(self.job)).await
     }
 
     async fn unless_cancelled<T>(&self, ready: impl Future<Output = T>) -> Result<T, RequestError> {

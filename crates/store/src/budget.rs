@@ -18,7 +18,6 @@ mod fair_queue;
 mod latency;
 mod limiters;
 mod memory;
-mod multipart_slots;
 mod permit;
 mod priority;
 mod rate;
@@ -32,19 +31,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 pub use fair_queue::FairQueue;
 pub use memory::MemoryPermit;
-pub use multipart_slots::MultipartPermit;
 pub use permit::RequestPermit;
 pub use priority::Priority;
 pub use throttle::ByteThrottle;
 
 use limiters::{Next, PrefixLimiters};
 use memory::MemoryPool;
-use multipart_slots::MultipartSlots;
 use priority::ByPriority;
 use stats::{LatencyHistogram, PrefixClassStats, SharedWaits};
 
@@ -186,11 +183,8 @@ pub struct Budget {
     /// Tells the timer that something is due earlier than it thinks.
     earlier: Notify,
     jobs: AtomicU64,
-    objects_begun: AtomicU64,
     memory: Arc<MemoryPool>,
     interactive: AtomicUsize,
-    objects: Arc<Semaphore>,
-    streams: Arc<MultipartSlots>,
     throttle: ByteThrottle,
     bandwidth_waits: Mutex<ByPriority<LatencyHistogram>>,
 }
@@ -203,10 +197,6 @@ struct Requests {
     /// Where it can run.
     runtime: Option<Handle>,
 }
-
-/// Objects under way at a time. 1,536 small ones of 0.15 s each are 10,000 per second, more than a process can do; large ones
-/// have many requests each. Without this bound a service that answers slowly would fill the memory with small requests.
-const OBJECTS: usize = 1536;
 
 /// Takes a place in a queue back when its waiter goes away.
 struct Place<'a> {
@@ -238,12 +228,6 @@ impl Drop for InteractivePresence {
     }
 }
 
-/// The right to have one object under way; given back on drop.
-#[derive(Debug)]
-pub struct ObjectPermit {
-    _permit: OwnedSemaphorePermit,
-}
-
 impl Budget {
     /// A budget with these limits.
     pub fn new(limits: BudgetLimits) -> Arc<Self> {
@@ -257,11 +241,8 @@ impl Budget {
             }),
             earlier: Notify::new(),
             jobs: AtomicU64::new(0),
-            objects_begun: AtomicU64::new(0),
             memory: MemoryPool::new(limits.memory),
             interactive: AtomicUsize::new(0),
-            objects: Arc::new(Semaphore::new(OBJECTS)),
-            streams: Arc::default(),
             throttle: ByteThrottle::new(limits.max_bandwidth, start),
             bandwidth_waits: Mutex::default(),
         })
@@ -298,11 +279,6 @@ impl Budget {
     /// A new flow.
     pub fn job(&self) -> FlowId {
         FlowId(self.jobs.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// The rank of an object that begins now.
-    pub fn rank(&self) -> u64 {
-        self.objects_begun.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Wait for the right to make one request. Must be called on a runtime.
@@ -365,16 +341,6 @@ impl Budget {
                 }
             }
         }
-    }
-
-    /// Wait until one more object of this job may be streamed in parts.
-    pub async fn stream(&self, job: FlowId) -> MultipartPermit {
-        self.streams.turn(job).await
-    }
-
-    /// Wait until one more object may be under way. Those who wait are served in the order in which they came.
-    pub async fn object(&self) -> Option<ObjectPermit> {
-        Arc::clone(&self.objects).acquire_owned().await.ok().map(|permit| ObjectPermit { _permit: permit })
     }
 
     /// Wait until so many bytes may be buffered. More than the priority can have waits for all that it can have.

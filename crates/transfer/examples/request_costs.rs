@@ -26,7 +26,7 @@ use seqferry_store::{
     Budget, BudgetLimits, CopyTarget, CreateUpload, Credentials, EndpointOptions, ListRequest, PinnedObject, Range,
     S3Store, UploadRef,
 };
-use seqferry_transfer::{Event, Item, Job, Policy};
+use seqferry_transfer::{Event, Item, Job, JobSpec, Policy, Scheduler};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -242,7 +242,7 @@ async fn by_job(url: &str, operation: String, options: &Options) -> f64 {
         max_requests: usize::try_from(options.in_flight).unwrap_or(usize::MAX),
         ..BudgetLimits::default()
     };
-    let (budget, connection) = (Budget::new(limits), Endpoint::new(store as Arc<dyn ObjectStore>));
+    let (scheduler, connection) = (Scheduler::new(Budget::new(limits)), Endpoint::new(store as Arc<dyn ObjectStore>));
     let policy = Policy { source_bucket: operation, target_bucket: "dst".to_owned(), ..Policy::default() };
     let before = cpu_seconds();
     // As the control plane does: batches of a thousand, several at once.
@@ -253,12 +253,13 @@ async fn by_job(url: &str, operation: String, options: &Options) -> f64 {
     }
     let running = tokio::sync::Semaphore::new(8);
     let all = batches.into_iter().map(|batch| {
-        let (budget, connection, policy, running) = (&budget, &connection, &policy, &running);
+        let (scheduler, connection, policy, running) = (&scheduler, &connection, &policy, &running);
         async move {
             let _running = running.acquire().await.expect("open");
             let (source, target) = (connection.clone(), connection.clone());
-            let job =
-                Job::start(&Handle::current(), budget, source, target, policy.clone(), RetryPolicy::default(), batch);
+            let (policy, retry) = (policy.clone(), RetryPolicy::default());
+            let spec = JobSpec { source, target, policy, retry, items: batch, lease: None };
+            let job = Job::start(&Handle::current(), scheduler, spec);
             tokio::task::spawn_blocking(move || {
                 while !job.finished() {
                     for event in job.wait(Duration::from_millis(500)) {

@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use seqferry_client::list::{self, Page};
 use seqferry_client::metrics::{Family, snapshot};
-use seqferry_client::{ClientPool, EndpointSpec, Lookup, RequestError, RetryPolicy};
+use seqferry_client::{ClientPool, Endpoint, EndpointSpec, Lookup, RequestError, RetryPolicy};
 use seqferry_store::budget::BudgetStats;
 use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject, ObjectStore};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::Receiver;
 
-use crate::job::Job;
+use crate::job::{Job, JobSpec};
 use crate::object::{Item, Policy};
 use crate::pack::PackOptions;
 use crate::remove::remove;
+use crate::schedule::Scheduler;
 use crate::unpack::{self, ArchiveCheck, ArchiveRef, ArchiveScan, ScanOptions, WindowPool};
 
 /// Threads of the runtime: more cost more CPU per request; the second takes over when a caller is busy on the first core.
@@ -33,6 +34,7 @@ pub struct Engine {
     /// Some until the engine is dropped.
     threads: Option<Runtime>,
     pool: ClientPool,
+    scheduler: Arc<Scheduler>,
     windows: Arc<WindowPool>,
 }
 
@@ -66,7 +68,8 @@ impl Engine {
         let threads = builder.build()?;
         let pool = ClientPool::new(Budget::new(limits));
         let windows = WindowPool::new(pool.budget());
-        Ok(Self { runtime: threads.handle().clone(), threads: Some(threads), pool, windows })
+        let scheduler = Scheduler::new(Arc::clone(pool.budget()));
+        Ok(Self { runtime: threads.handle().clone(), threads: Some(threads), pool, scheduler, windows })
     }
 
     /// Whether a bucket is there and may be used.
@@ -165,12 +168,25 @@ impl Engine {
         epoch: Option<u64>,
         layer: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>,
     ) -> Job {
-        let (source, target) =
-            self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) });
-        let source = source.over(layer);
+        let (source, target) = self.endpoints(source, target);
+        let spec = self.job_spec(source.over(layer), target, policy, items, epoch);
+        Job::start(&self.runtime, &self.scheduler, spec)
+    }
+
+    fn endpoints(&self, source: &EndpointSpec, target: &EndpointSpec) -> (Endpoint, Endpoint) {
+        self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) })
+    }
+
+    fn job_spec(
+        &self,
+        source: Endpoint,
+        target: Endpoint,
+        policy: Policy,
+        items: Vec<Item>,
+        epoch: Option<u64>,
+    ) -> JobSpec {
         let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
-        let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
-        Job::start_leased(&self.runtime, budget, source, target, policy, retry, items, lease)
+        JobSpec { source, target, policy, retry: RetryPolicy::default(), items, lease }
     }
 
     /// Begins to pack `items` into one archive; with an epoch only within that epoch of the lease. See [`Job::start_pack`].
@@ -183,11 +199,9 @@ impl Engine {
         items: Vec<Item>,
         epoch: Option<u64>,
     ) -> Job {
-        let (source, target) =
-            self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) });
-        let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
-        let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
-        Job::start_pack(&self.runtime, budget, source, target, policy, options, retry, items, lease)
+        let (source, target) = self.endpoints(source, target);
+        let spec = self.job_spec(source, target, policy, items, epoch);
+        Job::start_pack(&self.runtime, &self.scheduler, spec, options)
     }
 
     /// Begins to copy members of an archive at `source`: the versions of `items` are their places.
@@ -200,12 +214,10 @@ impl Engine {
         mut items: Vec<Item>,
         epoch: Option<u64>,
     ) -> Job {
-        let endpoints =
-            self.runtime.block_on(async { (self.pool.connection(source).await, self.pool.connection(target).await) });
+        let endpoints = self.endpoints(source, target);
         let (source, target) = unpack::endpoints(archive, &self.windows, endpoints, &mut policy, &mut items);
-        let lease = epoch.map(|epoch| self.pool.lease_holder(epoch));
-        let (budget, retry) = (self.pool.budget(), RetryPolicy::default());
-        Job::start_leased(&self.runtime, budget, source, target, policy, retry, items, lease)
+        let spec = self.job_spec(source, target, policy, items, epoch);
+        Job::start(&self.runtime, &self.scheduler, spec)
     }
 
     /// Begins to check an archive against its index.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use seqferry_client::{Endpoint, LeaseHolder, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
+use seqferry_store::Scope;
 use seqferry_store::budget::FlowId;
-use seqferry_store::{Budget, Scope};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,7 @@ use tracing::{Instrument as _, Span, debug_span};
 use crate::object::{DataPath, Item, Journal, Object, Policy, now};
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::{Counters, Progress};
+use crate::schedule::{JobSlots, Scheduler};
 
 /// Objects of one job under way at a time: two thirds of what the budget lets a process have, so that a job whose service has
 /// stopped answering leaves room for others.
@@ -70,6 +71,7 @@ pub(crate) struct Shared {
     events: Mutex<Queue>,
     came: Condvar,
     acknowledged: Mutex<HashMap<u64, Arc<Notify>>>,
+    pub(crate) slots: JobSlots,
     pub(crate) cancel: CancellationToken,
     abort: AtomicBool,
     failure: Mutex<Option<Failure>>,
@@ -143,54 +145,45 @@ impl Journal for Shared {
     }
 }
 
-impl Job {
-    /// Start copying `items`.
-    pub fn start(
-        runtime: &Handle,
-        budget: &Arc<Budget>,
-        source: Endpoint,
-        target: Endpoint,
-        policy: Policy,
-        retry: RetryPolicy,
-        items: Vec<Item>,
-    ) -> Self {
-        Self::start_leased(runtime, budget, source, target, policy, retry, items, None)
-    }
+/// What a job is made of.
+#[derive(Debug)]
+pub struct JobSpec {
+    /// Where it reads.
+    pub source: Endpoint,
+    /// Where it writes.
+    pub target: Endpoint,
+    /// What holds for all items.
+    pub policy: Policy,
+    /// How failed requests are made again.
+    pub retry: RetryPolicy,
+    /// Its objects.
+    pub items: Vec<Item>,
+    /// With a lease the job writes only while it holds that, and waits while it does not.
+    pub lease: Option<Arc<LeaseHolder>>,
+}
 
-    /// As [`Job::start`]; the job writes only while it holds the lease, and waits while it does not.
-    #[allow(clippy::too_many_arguments)] // what a job is made of
-    pub fn start_leased(
-        runtime: &Handle,
-        budget: &Arc<Budget>,
-        source: Endpoint,
-        target: Endpoint,
-        policy: Policy,
-        retry: RetryPolicy,
-        items: Vec<Item>,
-        lease: Option<Arc<LeaseHolder>>,
-    ) -> Self {
-        let (shared, source, target) = Self::prepare(budget, source, target, &policy, retry, lease);
-        let span = job_span(&policy, items.len());
-        let run = Arc::new(Run { policy, source, target });
-        runtime.spawn(run_all(Arc::clone(&shared), run, items).instrument(span));
-        Self { shared }
-    }
+/// What the work of a job needs, before it begins.
+pub(crate) struct Prepared {
+    /// The line to the caller. The work calls [`Shared::end`] last.
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) source: RetryingClient,
+    pub(crate) target: RetryingClient,
+    pub(crate) policy: Policy,
+    pub(crate) items: Vec<Item>,
+    /// What the work runs in, for traces.
+    pub(crate) span: Span,
+}
 
-    /// What the work of a job needs, before it begins: the line to the caller, and the clients of both sides. The work calls
-    /// [`Shared::end`] last.
-    pub(crate) fn prepare(
-        budget: &Arc<Budget>,
-        source: Endpoint,
-        target: Endpoint,
-        policy: &Policy,
-        retry: RetryPolicy,
-        lease: Option<Arc<LeaseHolder>>,
-    ) -> (Arc<Shared>, RetryingClient, RetryingClient) {
+impl JobSpec {
+    /// The clients of both sides and the line to the caller.
+    pub(crate) fn prepare(self, scheduler: &Arc<Scheduler>) -> Prepared {
+        let Self { source, target, policy, retry, items, lease } = self;
+        let budget = scheduler.budget();
         let metrics = Arc::new(RequestMetrics::default());
         let cancel = CancellationToken::new();
-        let turn = if policy.transfer.is_empty() { budget.job() } else { FlowId::named(&policy.transfer) };
-        let requests = |connection| {
-            RetryingClient::new(connection, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&metrics)).of(turn)
+        let flow = if policy.transfer.is_empty() { budget.job() } else { FlowId::named(&policy.transfer) };
+        let requests = |endpoint| {
+            RetryingClient::new(endpoint, Arc::clone(budget), retry, cancel.clone(), Arc::clone(&metrics)).of(flow)
         };
         let sends_bodies = policy.way == DataPath::Stream;
         for note in source.store.take_notes(false).into_iter().chain(target.store.take_notes(sends_bodies)) {
@@ -205,6 +198,7 @@ impl Job {
             events: Mutex::default(),
             came: Condvar::new(),
             acknowledged: Mutex::default(),
+            slots: JobSlots::new(Arc::clone(scheduler), flow, cancel.clone()),
             cancel,
             abort: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -212,7 +206,18 @@ impl Job {
             metrics,
             lease,
         });
-        (shared, source, target)
+        let span = debug_span!("job", transfer = policy.transfer, objects = items.len());
+        Prepared { shared, source, target, policy, items, span }
+    }
+}
+
+impl Job {
+    /// Start copying.
+    pub fn start(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec) -> Self {
+        let Prepared { shared, source, target, policy, items, span } = spec.prepare(scheduler);
+        let run = Arc::new(Run { scheduler: Arc::clone(scheduler), policy, source, target });
+        runtime.spawn(run_all(Arc::clone(&shared), run, items).instrument(span));
+        Self::of(shared)
     }
 
     /// The job of work that has begun.
@@ -297,6 +302,7 @@ impl Drop for Job {
 }
 
 struct Run {
+    scheduler: Arc<Scheduler>,
     policy: Policy,
     source: RetryingClient,
     target: RetryingClient,
@@ -313,11 +319,11 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
         let of_process = tokio::select! {
             biased;
             () = shared.cancel.cancelled() => None,
-            permit = run.target.budget().object() => permit,
+            permit = run.scheduler.object() => permit,
         };
         // Reap as we go, so that finished tasks do not pile up.
         while tasks.try_join_next().is_some() {}
-        let tries = RetryContext::queued(queued, run.target.budget().rank());
+        let tries = RetryContext::queued(queued, run.scheduler.rank());
         let (shared, run) = (Arc::clone(&shared), Arc::clone(&run));
         let span = object_span(&item);
         let object = async move {
@@ -328,11 +334,6 @@ async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
     }
     while tasks.join_next().await.is_some() {}
     shared.end();
-}
-
-/// The span of a job, which names its transfer.
-pub(crate) fn job_span(policy: &Policy, objects: usize) -> Span {
-    debug_span!("job", transfer = policy.transfer, objects)
 }
 
 fn object_span(item: &Item) -> Span {
@@ -353,7 +354,8 @@ fn trace_outcome(outcome: &Outcome) {
 async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
-    let mut object = Object::new(&run.policy, (&run.source, &run.target), shared, Arc::clone(&active), item, tries);
+    let mut object =
+        Object::new(&run.policy, (&run.source, &run.target), (shared, &shared.slots), Arc::clone(&active), item, tries);
     let stopped = if shared.cancel.is_cancelled() { None } else { object.run().await };
     let outcome = match stopped {
         Some(outcome) if outcome.failure.as_ref().is_some_and(|failure| failure.scope == Scope::Job) => {

@@ -16,11 +16,12 @@ pub mod plan;
 pub mod progress;
 pub mod remove;
 pub mod results;
+pub mod schedule;
 pub mod unpack;
 pub mod verification;
 
 pub use engine::{Engine, EngineStats, Listing};
-pub use job::{Event, Failure, Job, Stop};
+pub use job::{Event, Failure, Job, JobSpec, Stop};
 pub use limits::Limits;
 pub use object::{DataPath, IfExists, Item, Policy, Verify};
 pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
@@ -28,3 +29,4 @@ pub use pack::PackOptions;
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};
 pub use results::Results;
+pub use schedule::Scheduler;

@@ -30,6 +30,7 @@ use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, Written};
 
 use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
 use crate::progress::Active;
+use crate::schedule::JobSlots;
 use crate::verification::{self, Route};
 pub use policy::{IfExists, Item, Policy, Verify};
 pub use stream::DataPath;
@@ -121,6 +122,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) source: &'a RetryingClient,
     pub(crate) target: &'a RetryingClient,
     pub(crate) journal: &'a J,
+    pub(crate) slots: &'a JobSlots,
     pub(crate) active: Arc<Active>,
     pub(crate) item: Item,
     pub(crate) tries: Arc<RetryContext>,
@@ -149,7 +151,7 @@ impl<'a, J: Journal> Object<'a, J> {
     pub(crate) fn new(
         policy: &'a Policy,
         (source, target): (&'a RetryingClient, &'a RetryingClient),
-        journal: &'a J,
+        (journal, slots): (&'a J, &'a JobSlots),
         active: Arc<Active>,
         mut item: Item,
         tries: RetryContext,
@@ -163,6 +165,7 @@ impl<'a, J: Journal> Object<'a, J> {
             source,
             target,
             journal,
+            slots,
             active,
             item,
             tries,

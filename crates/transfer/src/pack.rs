@@ -22,13 +22,11 @@ mod trouble;
 
 use std::sync::Arc;
 
-use seqferry_client::{Endpoint, LeaseHolder, RetryPolicy};
-use seqferry_store::Budget;
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
-use crate::job::{Job, job_span};
-use crate::object::{Item, Policy};
+use crate::job::{Job, JobSpec, Prepared};
+use crate::schedule::Scheduler;
 
 pub use plan::{LARGEST_MEMBER, MOST_MEMBERS, shards};
 
@@ -42,22 +40,10 @@ pub struct PackOptions {
 }
 
 impl Job {
-    /// Start packing `items` into one archive, whose key is the target key of all of them. One of them may have the upload of an
+    /// Start packing the items into one archive, whose key is the target key of all of them. One of them may have the upload of an
     /// earlier run.
-    #[allow(clippy::too_many_arguments)] // what a job is made of
-    pub fn start_pack(
-        runtime: &Handle,
-        budget: &Arc<Budget>,
-        source: Endpoint,
-        target: Endpoint,
-        policy: Policy,
-        options: PackOptions,
-        retry: RetryPolicy,
-        items: Vec<Item>,
-        lease: Option<Arc<LeaseHolder>>,
-    ) -> Self {
-        let (shared, source, target) = Self::prepare(budget, source, target, &policy, retry, lease);
-        let span = job_span(&policy, items.len());
+    pub fn start_pack(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec, options: PackOptions) -> Self {
+        let Prepared { shared, source, target, policy, items, span } = spec.prepare(scheduler);
         runtime.spawn(run::run(Arc::clone(&shared), source, target, policy, options, items).instrument(span));
         Self::of(shared)
     }

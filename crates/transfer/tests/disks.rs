@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use common::{SOURCE, TARGET, World, bytes, quick, small_limits, streaming};
+use common::{SOURCE, TARGET, World, bytes, job, small_limits, streaming};
 use seqferry_client::Endpoint;
 use seqferry_store::checksum::base64;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
@@ -79,7 +79,7 @@ fn download(folder: &Folder, policy: Policy) -> Policy {
 }
 
 fn start(world: &World, source: &Endpoint, target: &Endpoint, policy: Policy, items: &[Item]) -> Job {
-    Job::start(&Handle::current(), &world.budget, source.clone(), target.clone(), policy, quick(), items.to_vec())
+    Job::start(&Handle::current(), world.scheduler(), job(source.clone(), target.clone(), policy, items.to_vec()))
 }
 
 #[tokio::test(flavor = "multi_thread")]

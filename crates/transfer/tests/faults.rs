@@ -834,7 +834,7 @@ async fn a_job_whose_objects_wait_for_those_of_other_jobs_begins_none_and_stops_
         items.push(world.object(id, &format!("k{id}"), b"small").await);
     }
     let mut others = Vec::new();
-    while let Ok(place) = tokio::time::timeout(Duration::from_millis(50), world.budget.object()).await {
+    while let Ok(place) = tokio::time::timeout(Duration::from_millis(50), world.scheduler().object()).await {
         others.push(place);
     }
     let job = world.start(policy(), items);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{Apart, SOURCE, TARGET, World, bytes, drain, policy, quick, streaming};
+use common::{Apart, SOURCE, TARGET, World, bytes, drain, job, policy, quick, streaming};
 use seqferry_client::lease::now;
 use seqferry_client::{Lease, LeaseHolder, RetryingClient};
 use seqferry_store::fault::{Fault, Gate, Hook, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
 use seqferry_transfer::remove::remove;
-use seqferry_transfer::{IfExists, Item, Job, Policy, State, Stop};
+use seqferry_transfer::{IfExists, Item, Job, JobSpec, Policy, State, Stop};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +36,8 @@ fn writes(world: &World) -> usize {
 fn start(world: &World, lease: &Arc<Lease>, policy: Policy, items: Vec<Item>) -> Job {
     let (source, target) = (world.connection.clone(), world.connection.clone());
     let holder = Some(Arc::new(LeaseHolder::new(Arc::clone(lease), 1)));
-    Job::start_leased(&Handle::current(), &world.budget, source, target, policy, quick(), items, holder)
+    let spec = JobSpec { lease: holder, ..job(source, target, policy, items) };
+    Job::start(&Handle::current(), world.scheduler(), spec)
 }
 
 async fn sources(world: &World) -> Vec<Item> {

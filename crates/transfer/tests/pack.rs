@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{SOURCE, TARGET, World, bytes, drain, policy, quick};
+use common::{SOURCE, TARGET, World, bytes, drain, job, policy};
 use proptest::prelude::*;
 use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
 use seqferry_archive::write::{Entry, Layout};
@@ -62,7 +62,7 @@ async fn members(world: &World, sizes: &[usize]) -> Vec<Item> {
 
 fn start(world: &World, policy: Policy, items: Vec<Item>) -> Job {
     let (from, to) = (world.connection.clone(), world.connection.clone());
-    Job::start_pack(&Handle::current(), &world.budget, from, to, policy, options(), quick(), items, None)
+    Job::start_pack(&Handle::current(), world.scheduler(), job(from, to, policy, items), options())
 }
 
 async fn pack(world: &World, policy: Policy, items: &[Item]) -> HashMap<u64, Outcome> {
@@ -330,8 +330,8 @@ fn live(
     let endpoint = Endpoint::new(store as Arc<dyn ObjectStore>);
     let mut items = items.to_vec();
     items[0].upload.clone_from(recorded);
-    let (handle, budget) = (runtime.handle(), &world.budget);
-    let job = Job::start_pack(handle, budget, endpoint.clone(), endpoint, policy, options(), quick(), items, None);
+    let spec = job(endpoint.clone(), endpoint, policy, items);
+    let job = Job::start_pack(runtime.handle(), world.scheduler(), spec, options());
     let killed = runtime.spawn(async move { gate.reached().await });
     let mut outcomes = Vec::new();
     let survived = loop {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{SOURCE, TARGET, World, bytes, policy, quick};
+use common::{SOURCE, TARGET, World, bytes, job, policy};
 use proptest::prelude::*;
 use seqferry_client::Endpoint;
 use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
@@ -96,12 +96,8 @@ fn live(
     let connection = Endpoint::new(store as Arc<dyn ObjectStore>);
     let job = Job::start(
         runtime.handle(),
-        &world.budget,
-        connection.clone(),
-        connection,
-        policy,
-        quick(),
-        model.open_items(items),
+        world.scheduler(),
+        job(connection.clone(), connection, policy, model.open_items(items)),
     );
     let killed = runtime.spawn(async move { gate.reached().await });
     let mut left = fate.map_or(usize::MAX, |fate| fate.recorded);

@@ -112,9 +112,7 @@ impl<'a, J: Journal> Object<'a, J> {
             }
             tokio::select! {
                 Some(reserved) = next.next() => {
-                    let reserved = reserved?;
-                    let span = debug_span!("part", part = reserved.number, size = reserved.range.len());
-                    parts.push(self.copy_part(checked, reserved).instrument(span));
+                    parts.push(self.copy_part(checked, reserved?));
                 }
                 Some(part) = parts.next() => {
                     // The first failure drops the other parts under way.
@@ -138,7 +136,8 @@ impl<'a, J: Journal> Object<'a, J> {
 
     async fn copy_part(&self, checked: bool, reserved: ReservedCopy) -> Result<CompletedPart, Trouble> {
         let (number, range, bucket) = (reserved.number, reserved.range, &self.policy.target_bucket);
-        let copied = self.upload.copy_part(&self.pinned(), reserved).await;
+        let span = debug_span!("part", part = number, size = range.len());
+        let copied = self.upload.copy_part(&self.pinned(), reserved).instrument(span).await;
         match copied {
             Ok(copied) => {
                 self.active.add(range.len());

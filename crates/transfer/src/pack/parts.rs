@@ -28,6 +28,7 @@ use super::plan::{Members, Plan};
 use crate::limits::Limits;
 use crate::outcome::Verified;
 use crate::progress::Active;
+use crate::schedule::JobSlots;
 use crate::verification::{ExpectedDigest, Verdict, is_digest, shown};
 
 /// Members of one part that are fetched at a time. How many requests are under way is the budget's to decide.
@@ -90,6 +91,7 @@ pub(super) struct Sender {
     pub(super) limits: Limits,
     pub(super) active: Arc<Active>,
     pub(super) tries: Arc<RetryContext>,
+    pub(super) slots: JobSlots,
 }
 
 impl Sender {
@@ -111,7 +113,7 @@ impl Sender {
         let (assembled, copied): (Vec<u32>, Vec<u32>) = missing.into_iter().partition(assembled);
         let (mut assembled, mut copied) = (assembled.into_iter(), copied.into_iter());
         let mut turn =
-            Some(self.source.stream_turn().await.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?);
+            Some(self.slots.multipart().await.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?);
         let mut room = FuturesUnordered::new();
         let mut reserved_copies = FuturesUnordered::new();
         loop {

@@ -217,6 +217,7 @@ impl Pack {
             limits: self.policy.limits,
             active: Arc::clone(&self.active),
             tries: Arc::clone(&self.tries),
+            slots: self.shared.slots.clone(),
         });
         let mut sent = done;
         if let Err(trouble) = sender.send_missing(&mut sent).await {

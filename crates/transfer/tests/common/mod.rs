@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs)] // each test file uses a part of it
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use seqferry_client::{Endpoint, RetryPolicy};
 use seqferry_store::fault::FaultStore;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectMeta, ObjectRef, PinnedObject};
-use seqferry_transfer::{DataPath, Event, Item, Job, Limits, Outcome, Policy};
+use seqferry_transfer::{DataPath, Event, Item, Job, JobSpec, Limits, Outcome, Policy, Scheduler};
 use tokio::runtime::Handle;
 
 /// Bucket to read from.
@@ -53,12 +53,19 @@ pub fn quick() -> RetryPolicy {
     RetryPolicy { base: moment, throttled_base: moment, most: Duration::from_millis(4), ..RetryPolicy::default() }
 }
 
+/// A job without a lease whose retries are quick.
+pub fn job(source: Endpoint, target: Endpoint, policy: Policy, items: Vec<Item>) -> JobSpec {
+    JobSpec { source, target, policy, retry: quick(), items, lease: None }
+}
+
 /// Two buckets in memory behind a store that can fail.
 pub struct World {
     pub memory: Arc<MemoryStore>,
     pub store: Arc<FaultStore>,
     pub budget: Arc<Budget>,
     pub connection: Endpoint,
+    /// Made with the first job, of the budget as it is then.
+    pub scheduler: OnceLock<Arc<Scheduler>>,
 }
 
 impl World {
@@ -72,7 +79,7 @@ impl World {
         memory.create_bucket(TARGET);
         let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
         let connection = Endpoint::new(Arc::clone(&store) as Arc<dyn ObjectStore>);
-        Self { memory, store, budget: Budget::new(BudgetLimits::default()), connection }
+        Self { memory, store, budget: Budget::new(BudgetLimits::default()), connection, scheduler: OnceLock::new() }
     }
 
     /// Write a source object (past the faults); the item that copies it.
@@ -93,9 +100,14 @@ impl World {
         }
     }
 
+    /// The scheduler of all jobs in this world.
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
+        self.scheduler.get_or_init(|| Scheduler::new(Arc::clone(&self.budget)))
+    }
+
     pub fn start(&self, policy: Policy, items: Vec<Item>) -> Job {
         let (source, target) = (self.connection.clone(), self.connection.clone());
-        Job::start(&Handle::current(), &self.budget, source, target, policy, quick(), items)
+        Job::start(&Handle::current(), self.scheduler(), job(source, target, policy, items))
     }
 
     /// Run a job to its end, acknowledging every upload; outcomes by item id.
@@ -151,7 +163,7 @@ impl Apart {
 
     pub fn start(&self, policy: Policy, items: Vec<Item>) -> Job {
         let (source, target) = (self.from.connection.clone(), self.to.connection.clone());
-        Job::start(&Handle::current(), &self.to.budget, source, target, policy, quick(), items)
+        Job::start(&Handle::current(), self.to.scheduler(), job(source, target, policy, items))
     }
 
     /// As [`World::run`].

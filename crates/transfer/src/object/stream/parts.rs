@@ -151,7 +151,7 @@ impl<J: Journal> Object<'_, J> {
                 return Err(Trouble::RangesIgnored);
             }
         }
-        let mut turn = Some(self.source.stream_turn().await?);
+        let mut turn = Some(self.slots.multipart().await?);
         let mut next = FuturesUnordered::new();
         let mut parts = FuturesUnordered::new();
         loop {
@@ -168,12 +168,10 @@ impl<J: Journal> Object<'_, J> {
             tokio::select! {
                 Some(reserved) = next.next() => {
                     let (number, range, memory) = reserved?;
-                    let span = debug_span!("part", part = number, size = range.len());
-                    let part = async move {
+                    parts.push(async move {
                         let part = self.stream_part(sending, order, number, range, memory).await?;
                         Ok::<_, Trouble>((number, part))
-                    };
-                    parts.push(part.instrument(span));
+                    });
                 }
                 Some(part) = parts.next() => {
                     // The first failure drops the other parts under way.
@@ -211,12 +209,16 @@ impl<J: Journal> Object<'_, J> {
         range: Range,
         memory: Option<MemoryPermit>,
     ) -> Result<Sent, Trouble> {
-        if self.writes_as_it_reads(order) {
-            let part = self.write_range(sending, number, range).await;
-            drop(memory);
-            return part;
-        }
-        let piece = self.read_range(sending, range).await?;
-        self.send(sending, order, number, piece, memory).await
+        let span = debug_span!("part", part = number, size = range.len());
+        let sent = async {
+            if self.writes_as_it_reads(order) {
+                let part = self.write_range(sending, number, range).await;
+                drop(memory);
+                return part;
+            }
+            let piece = self.read_range(sending, range).await?;
+            self.send(sending, order, number, piece, memory).await
+        };
+        sent.instrument(span).await
     }
 }

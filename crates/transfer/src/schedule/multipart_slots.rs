@@ -1,16 +1,16 @@
-//! Which objects may be streamed in parts: a few at a time, and jobs in turn.
+//! Slots for objects that are streamed in parts: a few at a time, and flows in turn.
 //!
-//! Memory goes to parts in the order in which they ask for it, so objects that are begun together come forward together: all would
-//! be in the making until the end, and a kill would find none of them done. A few have parts enough to fill the memory.
+//! Memory goes to parts in the order in which they ask for it, so objects that are begun together come forward together:
+//! all would be in the making until the end, and a kill would find none of them done. A few have parts enough to fill the
+//! memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seqferry_store::budget::{FairQueue, FlowId};
 use tokio::sync::oneshot;
 
-use super::FlowId;
-use super::fair_queue::FairQueue;
-
-/// At a time: the next one's parts are on their way while the last parts of others are, and while the service puts others together.
+/// At a time: the parts of the next one are on their way while the last parts of others are, and while the service puts
+/// others together.
 const AT_A_TIME: usize = 4;
 
 /// See the module.
@@ -25,17 +25,17 @@ struct State {
     waiting: FairQueue<FlowId, oneshot::Sender<MultipartPermit>>,
 }
 
-/// The right to read one object in parts. Given back when it is dropped.
+/// The right to stream one object in parts; given back on drop.
 #[derive(Debug)]
 pub struct MultipartPermit {
-    streams: Arc<MultipartSlots>,
+    slots: Arc<MultipartSlots>,
     held: bool,
 }
 
 impl Drop for MultipartPermit {
     fn drop(&mut self) {
         if self.held {
-            self.streams.end();
+            self.slots.end();
         }
     }
 }
@@ -52,15 +52,15 @@ impl MultipartSlots {
     }
 
     /// Wait for the right.
-    pub(super) async fn turn(self: &Arc<Self>, job: FlowId) -> MultipartPermit {
+    pub(super) async fn acquire(self: &Arc<Self>, flow: FlowId) -> MultipartPermit {
         let (wake, woken) = oneshot::channel();
         {
             let mut state = self.state();
-            state.waiting.push(job, 0, wake);
+            state.waiting.push(flow, 0, wake);
             self.start(&mut state);
         }
         // The sender stays in the queue until it is used.
-        woken.await.unwrap_or_else(|_| MultipartPermit { streams: Arc::clone(self), held: false })
+        woken.await.unwrap_or_else(|_| MultipartPermit { slots: Arc::clone(self), held: false })
     }
 
     fn end(self: &Arc<Self>) {
@@ -73,9 +73,9 @@ impl MultipartSlots {
         while state.free > 0
             && let Some(wake) = state.waiting.pop()
         {
-            match wake.send(MultipartPermit { streams: Arc::clone(self), held: true }) {
+            match wake.send(MultipartPermit { slots: Arc::clone(self), held: true }) {
                 Ok(()) => state.free -= 1,
-                // Who waited has gone. Dropping it as it is would take the lock again.
+                // The waiter is gone. A drop of the permit as it is would take the lock again.
                 Err(mut permit) => permit.held = false,
             }
         }
@@ -88,20 +88,18 @@ mod tests {
 
     use super::*;
 
-    const BIG: FlowId = FlowId(1);
-    const SMALL: FlowId = FlowId(2);
-
     #[tokio::test]
     async fn a_few_at_a_time_and_jobs_in_turn() {
-        let streams = Arc::new(MultipartSlots::default());
+        let (big_flow, small_flow) = (FlowId::named("big"), FlowId::named("small"));
+        let slots = Arc::new(MultipartSlots::default());
         let mut under_way = Vec::new();
         for _ in 0..AT_A_TIME {
-            under_way.push(streams.turn(BIG).await);
+            under_way.push(slots.acquire(big_flow).await);
         }
-        let mut big: Vec<_> = (0..3).map(|_| Box::pin(streams.turn(BIG))).collect();
+        let mut big: Vec<_> = (0..3).map(|_| Box::pin(slots.acquire(big_flow))).collect();
         // In the order in which they are asked for, which is when they are first looked at.
-        assert!(big.iter_mut().all(|turn| turn.now_or_never().is_none()));
-        let mut small = Box::pin(streams.turn(SMALL));
+        assert!(big.iter_mut().all(|slot| slot.now_or_never().is_none()));
+        let mut small = Box::pin(slots.acquire(small_flow));
         assert!((&mut small).now_or_never().is_none());
 
         under_way.pop();
@@ -116,6 +114,6 @@ mod tests {
         drop(other);
         drop(big);
         drop(under_way);
-        assert_eq!(streams.state().free, AT_A_TIME);
+        assert_eq!(slots.state().free, AT_A_TIME);
     }
 }

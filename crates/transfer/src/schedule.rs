@@ -1,0 +1,85 @@
+//! Scheduling of transfers: how many objects are under way, which of them come first, and which are streamed in parts.
+//!
+//! One [`Scheduler`] for each process. The budget of `crates/store` serves requests, memory and bandwidth, whoever they are
+//! for; what asks it at a time, and in which order, is decided here.
+
+mod multipart_slots;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seqferry_client::RequestError;
+use seqferry_store::Budget;
+use seqferry_store::budget::FlowId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use multipart_slots::MultipartSlots;
+
+pub use multipart_slots::MultipartPermit;
+
+/// Objects under way at a time. 1,536 small ones of 0.15 s each are 10,000 per second, more than a process can do; large ones
+/// have many requests each. Without this bound a service that answers slowly would fill the memory with small requests.
+const OBJECTS: usize = 1536;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Scheduler {
+    budget: Arc<Budget>,
+    objects: Arc<Semaphore>,
+    begun: AtomicU64,
+    slots: Arc<MultipartSlots>,
+}
+
+/// The right to have one object under way; given back on drop.
+#[derive(Debug)]
+pub struct ObjectPermit {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Scheduler {
+    /// A scheduler of transfers within this budget.
+    pub fn new(budget: Arc<Budget>) -> Arc<Self> {
+        let (objects, slots) = (Arc::new(Semaphore::new(OBJECTS)), Arc::default());
+        Arc::new(Self { budget, objects, begun: AtomicU64::new(0), slots })
+    }
+
+    /// What all requests draw from.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Wait until one more object may be under way. Waiters are served in the order in which they came.
+    pub async fn object(&self) -> Option<ObjectPermit> {
+        Arc::clone(&self.objects).acquire_owned().await.ok().map(|permit| ObjectPermit { _permit: permit })
+    }
+
+    /// The rank of an object that begins now: of the requests of a flow the lowest goes first.
+    pub fn rank(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// The multipart slots as one job uses them.
+#[derive(Debug, Clone)]
+pub(crate) struct JobSlots {
+    scheduler: Arc<Scheduler>,
+    flow: FlowId,
+    cancel: CancellationToken,
+}
+
+impl JobSlots {
+    /// Slots for the objects of a flow, until `cancel`.
+    pub(crate) fn new(scheduler: Arc<Scheduler>, flow: FlowId, cancel: CancellationToken) -> Self {
+        Self { scheduler, flow, cancel }
+    }
+
+    /// Wait until one more object may be streamed in parts.
+    pub(crate) async fn multipart(&self) -> Result<MultipartPermit, RequestError> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(RequestError::Cancelled),
+            permit = self.scheduler.slots.acquire(self.flow) => Ok(permit),
+        }
+    }
+}
