@@ -82,13 +82,6 @@ def test_there_are_claims() -> None:
 
 FOLDERS = ("docs", "tests", "crates", "benches", "tools", "deploy", "examples", "integrations")
 
-# Pages with lines that are still too long. The list only shrinks.
-LONG_LINES = frozenset(
-    {
-        "CHANGELOG.md",
-    }
-)
-
 
 def pages() -> list[str]:
     """Every Markdown page of the repository, from its root."""
@@ -160,7 +153,7 @@ def test_pages_that_a_page_names_exist(page: str) -> None:
     assert not [name for name in sorted(named) if not (ROOT / name).is_file()]
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page not in LONG_LINES])
+@pytest.mark.parametrize("page", pages())
 def test_lines_of_a_page_fit_on_a_screen(page: str) -> None:
     assert not long_lines((ROOT / page).read_text())
 
