@@ -320,6 +320,10 @@ def _serve(spec: MountSpec, ready: Any) -> int:
     return exits.OK
 
 
+_MOST_DESCRIPTORS: Final = 1 << 20
+"""Higher numbers are not closed: Linux gives a process that many by default at most."""
+
+
 def _in_background(spec: MountSpec, state_dir: str | None, *, as_json: bool) -> int:
     """Serve in a process of its own; returns when the folder is usable, or raises why it is not."""
     settings = Settings.load(state_dir=state_dir)
@@ -371,6 +375,9 @@ def _detached(spec: MountSpec, writing: int, log: Path) -> NoReturn:
         lines = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         for source, target in ((nothing, 0), (lines, 1), (lines, 2)):
             os.dup2(source, target)
+        # What was inherited (a lock of flock(1), a pipe) would be held for as long as the folder is mounted.
+        os.closerange(3, writing)
+        os.closerange(writing + 1, _MOST_DESCRIPTORS)
         code = _serve(spec, ready)
     except SeqferryError as error:
         if is_told:

@@ -6,6 +6,7 @@ import errno
 import filecmp
 import os
 import random
+import select
 import shutil
 import signal
 import stat
@@ -201,6 +202,28 @@ def test_a_killed_mount_can_be_unmounted_and_mounted_again(
     mount.umount()
     again = mounter(seaweedfs, f"s3://{bucket}", directory=mount.directory)
     assert (again.directory / "file").read_bytes() == b"x" * MIB
+
+
+def test_a_mount_in_the_background_keeps_nothing_open_of_the_shell_that_made_it(
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    mount = mounter.adopt(seaweedfs, tmp_path / "mnt")
+    reading, writing = os.pipe()
+
+    subprocess.run(
+        [seqferry(), "mount", f"s3://{bucket}", mount.directory],
+        env={**os.environ, **mount.environment},
+        pass_fds=[writing],
+        check=True,
+    )
+    os.close(writing)
+
+    assert mount.is_mounted
+    # The end of the pipe comes when nobody holds its other side any more; a lock of flock(1) likewise.
+    assert select.select([reading], [], [], 30)[0]
+    assert os.read(reading, 1) == b""
+    os.close(reading)
 
 
 def test_signals_unmount_and_files_in_use_are_not_lost(
