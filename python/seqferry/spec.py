@@ -287,6 +287,11 @@ def checked(spec: TransferSpec) -> TransferSpec:
         _check_key(key)
     if is_same_store(spec):
         source, target = spec.source, spec.target
+        if spec.operation == OPERATION_PACK and spec.source.key == "" and not spec.single:
+            raise UsageError(
+                f"The archive {target.uri} would lie in what is packed, {source.uri}. Choose another bucket for it, or "
+                "pack a prefix beside it."
+            )
         if source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key):
             raise UsageError(f"Source and target are the same: {source.uri}. Choose another target.")
         if spec.delete and source.key.startswith(target.key):

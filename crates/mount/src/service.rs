@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_client::{ClientPool, EndpointSpec, RequestError, RetryPolicy};
-use seqferry_store::{Budget, BudgetLimits, ErrorClass, ListRequest, StoreError};
+use seqferry_store::{Budget, BudgetLimits, ErrorClass, ListRequest, ObjectRef, StoreError};
 use seqferry_vfs::disk_cache::{CacheTier, DiskCache, Limits, Prefix, TierOptions};
 use seqferry_vfs::tar::{TarFolders, TarOptions};
 use seqferry_vfs::{
@@ -84,14 +84,16 @@ impl BucketMount {
         let clients = ClientPool::new(Budget::new(limits));
         let manifest = self.manifest.as_deref().map(|path| Manifest::read(path, &self.tree.prefix));
         let manifest = manifest.transpose().map_err(|error| MountError(error.to_string()))?;
-        let asked = runtime.block_on(async {
+        let (demand, ahead) = runtime.block_on(async {
             if manifest.is_none() {
-                check_bucket(&clients, &self.endpoint, &self.tree).await?;
+                let something = check_bucket(&clients, &self.endpoint, &self.tree).await.map_err(cannot_list)?;
+                if !something && self.archive.is_none() {
+                    check_no_object(&clients, &self.endpoint, &self.tree).await?;
+                }
             }
             let demand = clients.interactive_client(&self.endpoint, RETRIES).await;
             Ok((demand, clients.client(&self.endpoint, RETRIES).await))
-        });
-        let (demand, ahead) = asked.map_err(|error: RequestError| cannot_list(error))?;
+        })?;
         let mut source: Arc<dyn Source> = Arc::new(ClientSource::new(demand, ahead, self.endpoint_name.clone()));
         let has_manifest = manifest.is_some();
         if let Some(manifest) = manifest {
@@ -123,12 +125,29 @@ impl BucketMount {
     }
 }
 
-/// Whether the bucket is there and may be listed.
-async fn check_bucket(clients: &ClientPool, endpoint: &EndpointSpec, tree: &TreeOptions) -> Result<(), RequestError> {
+/// Whether the bucket is there and may be listed; the value is whether anything is below the prefix.
+async fn check_bucket(clients: &ClientPool, endpoint: &EndpointSpec, tree: &TreeOptions) -> Result<bool, RequestError> {
     let asking = clients.client(endpoint, RetryPolicy::impatient()).await;
     let (bucket, prefix) = (tree.bucket.clone(), tree.prefix.clone());
     let request = ListRequest { bucket, prefix, max_keys: Some(1), ..ListRequest::default() };
-    asking.list_page(&request).await.map(drop)
+    asking.list_page(&request).await.map(|page| !page.objects.is_empty())
+}
+
+/// Refuses the key of an object where a prefix is needed: the folder would be empty. An empty prefix may be mounted.
+async fn check_no_object(clients: &ClientPool, endpoint: &EndpointSpec, tree: &TreeOptions) -> Result<(), MountError> {
+    let key = tree.prefix.trim_end_matches('/');
+    if key.is_empty() {
+        return Ok(());
+    }
+    let asking = clients.client(endpoint, RetryPolicy::impatient()).await;
+    if asking.head(ObjectRef::new(&tree.bucket, key)).await.is_err() {
+        return Ok(());
+    }
+    let parent = key.rfind('/').map_or("", |slash| &key[..=slash]);
+    let bucket = &tree.bucket;
+    Err(MountError(format!(
+        "s3://{bucket}/{key} is an object, and a folder shows what is below a prefix: mount s3://{bucket}/{parent}"
+    )))
 }
 
 /// Walk over everything that a mount would show, and name up to `most` keys that it would hide.

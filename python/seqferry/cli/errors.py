@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import traceback
+from difflib import SequenceMatcher
 from typing import Final
 
 from typer.exceptions import TyperException
@@ -14,6 +15,8 @@ from seqferry.cli import display, exits, text
 from seqferry.errors import SeqferryError
 
 _DEBUG: Final = "SEQFERRY_DEBUG"
+_ALIKE: Final = 0.8
+"""How much of two options is the same when one is taken for the other misspelt, from 0 to 1."""
 
 
 def report(error: BaseException, *, as_json: bool) -> int:
@@ -51,7 +54,16 @@ def _usage(error: TyperException) -> str:
     """Typer's message with the way to the help of the command it is about."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "seqferry"
+    guesses: list[str] | None = getattr(error, "possibilities", None)
+    if guesses:
+        typed = str(getattr(error, "option_name", ""))
+        setattr(error, "possibilities", [one for one in guesses if _is_typo(typed, one)])  # noqa: B010 - of one subclass
     return f"{error.format_message().rstrip('.')}. See `{where} --help`."
+
+
+def _is_typo(typed: str, option: str) -> bool:
+    """Whether a word is likely to be this option, misspelt: `--detach` for `--acl` would be a wrong guess."""
+    return SequenceMatcher(None, typed, option).ratio() >= _ALIKE
 
 
 def _first_line(error: BaseException) -> str:

@@ -269,9 +269,10 @@ def test_ctrl_c_ends_a_program_that_waits_for_a_dead_network(
 
 
 def test_what_cannot_be_mounted_says_why_in_one_line(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
 ) -> None:
-    bucket = make_bucket(seaweedfs)
+    bucket, other = make_bucket(seaweedfs), make_bucket(seaweedfs)
+    put(seaweedfs, other, {"run/file": b"x"})
     file = tmp_path / "file"
     file.touch()
     full = tmp_path / "full"
@@ -286,6 +287,11 @@ def test_what_cannot_be_mounted_says_why_in_one_line(
         (f"s3://{bucket}", full, "--allow-non-empty"),
         (f"s3://{bucket}", used.directory, "is a mount already"),
         ("s3://no-such-bucket-of-ours", empty, "NoSuchBucket"),
+        (
+            f"s3://{other}/run/file",
+            empty,
+            f"is an object, and a folder shows what is below a prefix: mount s3://{other}/run/",
+        ),
     ]
     for uri, directory, said in cases:
         for options in ([], ["--foreground"]):

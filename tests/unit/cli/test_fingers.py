@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from seqferry.cli.app import run
 from seqferry.cli.fingers import ANSWERS, OPTIONS, VERBS, translated
 from seqferry.errors import UsageError
 
@@ -38,3 +39,25 @@ def test_what_has_no_equal_is_answered_by_name(option: str) -> None:
 )
 def test_our_own_words_stay(arguments: list[str]) -> None:
     assert translated(arguments) == arguments
+
+
+@pytest.mark.parametrize(
+    ("typed", "guess"),
+    [
+        ("--acl", None),
+        ("--retrys", None),
+        ("--request-payer", None),
+        ("--backup-directory", None),
+        ("--exlude", "--exclude"),
+        ("--part-sise", "--part-size"),
+    ],
+)
+def test_only_a_likely_misspelling_is_guessed(
+    typed: str, guess: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["cp", typed, "x", "a", "b"]) == 2
+
+    said = capsys.readouterr().err
+    assert f"No such option: {typed}" in said
+    assert ("Possible options" in said) == (guess is not None)
+    assert guess is None or guess in said

@@ -139,7 +139,7 @@ impl<'a> Wanted<'a> {
 
     fn foreign(&self) -> StoreError {
         let mut error = StoreError::new("GetObject", self.bucket, Some(self.key), FOREIGN, None).with_message(
-            "the archive has another member at this place: its index does not belong to it, or it is damaged. Make the index anew with `seqferry tar index`, or unpack with --no-index",
+            "the archive has another member at this place: its index does not belong to it, or it is damaged",
         );
         error.class = ErrorClass::Object;
         error

@@ -299,11 +299,11 @@ impl Scan {
     }
 
     fn other_archive(&self) -> StoreError {
-        self.error(FOREIGN, format!("its index belongs to another archive or another version of it. {REBUILD}"))
+        self.error(FOREIGN, "its index belongs to another archive or another version of it".to_owned())
     }
 
     fn refused(&self, code: &str, cause: &dyn std::fmt::Display) -> StoreError {
-        self.error(code, format!("{cause}. {REBUILD}"))
+        self.error(code, cause.to_string())
     }
 
     /// The archive is refused as a whole.
@@ -343,4 +343,3 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
 }
 
 const FOREIGN: &str = super::members::FOREIGN;
-const REBUILD: &str = "Make it anew with `seqferry tar index`, or read the archive without it (--no-index)";
