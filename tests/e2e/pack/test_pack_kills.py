@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from archives import by_python, fill, sha256, stored
+from packed import by_python, fill, sha256, stored
 
 from support.buckets import open_uploads
 from support.mover import MIB, Mover

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Callable
 
 import pytest
-from archives import stored
+from packed import stored
 
 from support.buckets import keys
 from support.mover import Mover

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from archives import MAKERS, MIB, make_tree, many, names, put
+from made_archives import MAKERS, MIB, make_tree, many, names, put
 
 from support.buckets import keys, open_uploads
 from support.mover import Mover

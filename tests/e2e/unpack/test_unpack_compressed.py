@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from archives import MIB, many, names, put, raw
+from made_archives import MIB, many, names, put, raw
 
 from support.buckets import keys, open_uploads
 from support.mover import SMALL_PARTS, Mover

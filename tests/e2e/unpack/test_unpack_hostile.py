@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from archives import MIB, MTIME, many, names, put, raw
+from made_archives import MIB, MTIME, many, names, put, raw
 
 from support.buckets import keys, open_uploads
 from support.mover import Mover

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from archives import MIB, many, names, put
+from made_archives import MIB, many, names, put
 
 from support.buckets import keys
 from support.mover import Mover

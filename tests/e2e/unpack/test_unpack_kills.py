@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from archives import MIB, many, put
+from made_archives import MIB, many, put
 
 from support.buckets import open_uploads
 from support.mover import SMALL_PARTS, Mover
