@@ -37,6 +37,12 @@ impl<'a, J: Journal> Object<'a, J> {
                 return self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await;
             }
         };
+        if done.is_empty() && recorded.is_some() && recorded.as_ref() == self.upload.open() && route.checksum.is_some()
+        {
+            // Nothing shows whether it was created with an algorithm, and Complete has to know. A new one costs nothing.
+            self.upload.abort(false).await;
+            self.begin(&route, source).await?;
+        }
         let is_recorded = recorded.is_some() && recorded.as_ref() == self.upload.open();
         // An earlier run has created it, perhaps with an algorithm, before it was known what comes of that. Without one it
         // could not be completed then; while it holds nothing, a new one costs nothing.

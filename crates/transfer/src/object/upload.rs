@@ -64,7 +64,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Create the upload and have it recorded.
-    async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), Trouble> {
+    pub(super) async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), Trouble> {
         let tags = self.note_uncarried(source).await?;
         let mut attributes = self.carried(source);
         if self.keeps_md5() {
