@@ -47,6 +47,11 @@ def test_killed_again_and_again_the_archive_is_made_once(
         try:
             proxy.wait_held(rule, deadline=60)
         except TimeoutError as stuck:
+            if kill and mover.status(transfer_id).ended:
+                # Fewer writes were left than the kill was to wait for.
+                worker.kill()
+                proxy.remove_rule(rule)
+                break
             raise AssertionError(f"kill {kill}: {stuck}\n{mover.status(transfer_id)}\n{worker}") from None
         in_flight.update(_unit(record) for record in proxy.in_flight() if record.operation in WRITES)
         worker.kill()
