@@ -19,9 +19,8 @@ use rustix::time::{ClockId, clock_gettime};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest,
-    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef,
-    Written,
+    Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, ObjectMeta,
+    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, Written,
 };
 use tokio::sync::Notify;
 
@@ -283,24 +282,7 @@ impl MultipartUpload for LeasedStore {
     }
 }
 
-#[async_trait]
-impl ObjectStore for LeasedStore {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn max_attempts(&self) -> Option<u32> {
-        self.store.max_attempts()
-    }
-
-    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
-        self.store.take_notes(sends_bodies)
-    }
-
-    async fn refresh_credentials(&self) -> Result<()> {
-        self.store.refresh_credentials().await
-    }
-}
+seqferry_store::forward_object_store!(LeasedStore, store);
 
 #[cfg(test)]
 mod tests {

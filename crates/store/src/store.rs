@@ -132,6 +132,31 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
     async fn refresh_credentials(&self) -> Result<()>;
 }
 
+/// Implements [`ObjectStore`] for a layer by the store under it, whose field is named: what a layer does is in its roles.
+#[macro_export]
+macro_rules! forward_object_store {
+    ($layer:ty, $store:ident) => {
+        #[async_trait::async_trait]
+        impl $crate::ObjectStore for $layer {
+            fn capabilities(&self) -> $crate::Capabilities {
+                self.$store.capabilities()
+            }
+
+            fn max_attempts(&self) -> Option<u32> {
+                self.$store.max_attempts()
+            }
+
+            fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
+                self.$store.take_notes(sends_bodies)
+            }
+
+            async fn refresh_credentials(&self) -> $crate::Result<()> {
+                self.$store.refresh_credentials().await
+            }
+        }
+    };
+}
+
 /// Short forms of [`ObjectRead`].
 pub trait ObjectReadExt: ObjectRead {
     /// The bytes of an object alone.

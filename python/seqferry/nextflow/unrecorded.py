@@ -128,6 +128,8 @@ class Transfer:
                 self._turn()
         finally:
             self._abort()
+        # Objects fail in the order of answers; what is said of them must not depend on it.
+        self.result.failures.sort(key=lambda failed: failed.source)
         return self.result
 
     def _batches(self) -> Iterator[list[ObjectInfo | Known]]:

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use seqferry_store::Result;
 use seqferry_store::{
-    Body, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest,
-    MultipartUpload, ObjectMeta, ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject,
-    Range, StoreError, UploadInfo, UploadRef, Written,
+    Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, MultipartUpload,
+    ObjectMeta, ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError,
+    UploadInfo, UploadRef, Written,
 };
 
 use super::ArchiveRef;
@@ -125,21 +125,4 @@ impl MultipartUpload for RangeTarget {
     }
 }
 
-#[async_trait]
-impl ObjectStore for RangeTarget {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn max_attempts(&self) -> Option<u32> {
-        self.store.max_attempts()
-    }
-
-    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
-        self.store.take_notes(sends_bodies)
-    }
-
-    async fn refresh_credentials(&self) -> Result<()> {
-        self.store.refresh_credentials().await
-    }
-}
+seqferry_store::forward_object_store!(RangeTarget, store);

@@ -14,9 +14,8 @@ use futures::StreamExt as _;
 use seqferry_client::reading::check_pin;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest,
-    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef,
-    Written,
+    Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, ObjectMeta,
+    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, Written,
 };
 
 use super::{Admission, DiskCache};
@@ -363,21 +362,4 @@ impl MultipartUpload for CachedStore {
     }
 }
 
-#[async_trait]
-impl ObjectStore for CachedStore {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    fn max_attempts(&self) -> Option<u32> {
-        self.store.max_attempts()
-    }
-
-    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
-        self.store.take_notes(sends_bodies)
-    }
-
-    async fn refresh_credentials(&self) -> Result<()> {
-        self.store.refresh_credentials().await
-    }
-}
+seqferry_store::forward_object_store!(CachedStore, store);
