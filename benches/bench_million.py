@@ -198,7 +198,7 @@ def _buckets(options: argparse.Namespace) -> list[str]:
     lanes = [f"{PREFIX}lane{number:02}/" for number in range(options.prefixes)]
     share, more = divmod(options.objects, options.prefixes)
     objects = [
-        # No true ETags: the listing would spend its time on digests of content that nobody reads.
+        # No true ETags: the listing would spend its time on digests that are never read.
         {"keys": lane + "read_{i:07}.txt", "count": share + (number < more), "size": SIZE, "true_etags": False}
         for number, lane in enumerate(lanes)
     ]

@@ -225,7 +225,7 @@ def _measure(bench: Bench, work: Work, mount: Mounted, proxy: Proxy | None, wher
     cell = Cell(done.wall_s, cpu_s, watch.peak_mib, requests, fetched, said.get("p50_ms"))
     bench.add(work, where, series, cell)
     if proxy:
-        # What the check has read counts for nobody.
+        # What the check reads is not measured.
         proxy.clear_log()
     print(f" {done.wall_s:.2f} s", flush=True)
     return True

@@ -62,7 +62,7 @@ _FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so
 _BEAT_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _LISTEN_SECONDS: Final = (
-    0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nobody sends anything
+    0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
 )
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20
@@ -158,7 +158,7 @@ class Worker:
         """
         if not self._database.is_sqlite:
             return self._service.submission(spec, actor=actor, new=new)
-        with self._lock:  # else *control* could take it for somebody else's before it is known to be ours
+        with self._lock:  # else *control* could take it for another worker's before it is known to be ours
             submission = self._service.submission(spec, actor=actor, queued=False, new=new)
             if not (submission.goes_on or submission.blocked):
                 if known is not None:

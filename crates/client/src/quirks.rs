@@ -55,7 +55,7 @@ pub struct Quirks {
     refused_delete_matches: AtomicBool,
     /// The service has no tags of objects. Way round: none are asked for.
     no_tags: AtomicBool,
-    /// The service does not list open uploads. Way round: those that nobody recorded are left to the bucket's lifecycle rule.
+    /// The service does not list open uploads. Workaround: uploads without a record are left to the bucket's lifecycle rule.
     unlisted_uploads: AtomicBool,
     /// Complete is refused for the size of the object that it names (`S3Proxy`). Way round: it names none.
     refused_sizes: AtomicBool,

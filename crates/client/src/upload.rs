@@ -95,7 +95,7 @@ pub trait UploadJournal: Sync {
 pub enum Completion {
     /// The object is there.
     Object(Written),
-    /// There is no such upload: a try whose answer was lost has completed it, or somebody has aborted it. The target tells which;
+    /// There is no such upload: a try whose answer was lost has completed it, or it was aborted. The target tells which;
     /// see [`UploadSession::confirm_completed`].
     Gone(StoreError),
 }
@@ -195,7 +195,7 @@ impl UploadSession {
         if journal.record(&upload).await.is_some() {
             return Ok(());
         }
-        // The caller was stopped, perhaps since another worker has its work: then nobody else knows of this upload.
+        // The caller was stopped, perhaps since another worker has its work: no record of this upload exists then.
         self.abort(true).await;
         Err(RequestError::Cancelled)
     }
@@ -203,7 +203,7 @@ impl UploadSession {
     /// The parts that the recorded upload holds, in order of their number. None: there is no such upload, and this session
     /// has none open any more.
     ///
-    /// Where the credentials may not list parts, the upload is aborted: nobody can say what it holds.
+    /// Where the credentials may not list parts, the upload is aborted: what it holds cannot be known.
     ///
     /// # Errors
     /// When the parts cannot be listed for another reason.

@@ -9,6 +9,7 @@ mod by_sdk;
 mod connect;
 mod convert;
 mod credentials;
+mod failures;
 mod fast_path;
 #[cfg(test)]
 mod fuzz;

@@ -204,7 +204,7 @@ pub struct ObjectMeta {
     pub etag: String,
     /// Seconds since the epoch.
     pub last_modified: f64,
-    /// When a file, or what its folder says of it, was last changed by anybody, by this machine's clock, which nobody can set
+    /// When a file, or what its folder says of it, was last changed, by this machine's clock, which no program can set
     /// back: seconds since the epoch. 0 from a service.
     pub changed: f64,
     /// None without versioning.

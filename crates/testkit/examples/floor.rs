@@ -2,7 +2,7 @@
 //!
 //! `floor upload|download HOST:PORT BUCKET PREFIX FOLDER FILES`, as `benches/bench_transfer.py --only floor` calls it, with
 //! credentials in the environment. One request for each file, on connections that stay open, each with a thread of its own. What is
-//! downloaded is listed meanwhile, as who does not know the names has to; nobody waits for that, since here they are known
+//! downloaded is listed meanwhile, as a client that does not know the names has to; no download waits for that, since here they are known
 //! (`000000.bin` and so on). Nothing is recorded, compared, tried again or made sure of on the disk: no tool could do less, and
 //! none should. The first thing that goes wrong ends it.
 

@@ -78,7 +78,7 @@ async fn store_at(url: &str) -> Arc<S3Store> {
     )
 }
 
-/// The SDK's client as it would serve the store: one try, no checksums that nobody asked for.
+/// The SDK's client as it would serve the store: one try, no checksums by default.
 fn sdk_at(url: &str) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())

@@ -9,7 +9,7 @@
 //!
 //! An archive is one object version: its tree never changes, and a replaced archive is another one. All bytes of members come
 //! through the same [`Reader`] and its tiers as those of objects. Names and offsets are those of the strict reader of the
-//! archive crate. Those of an index that somebody else wrote are compared with the headers in the archive before a byte of
+//! archive crate. Those of an index that another program wrote are compared with the headers in the archive before a byte of
 //! a member is shown; links that lead out of the archive, and names that climb, do not exist.
 
 mod contents;
@@ -42,7 +42,7 @@ pub const ARCHIVE_SUFFIX: &str = ".tar";
 /// Bit that inodes of members have and others do not.
 pub const MEMBER_BIT: u64 = 1 << 63;
 
-/// Archives that are known at a time. The oldest that nobody uses are forgotten first; a list of members costs about 100
+/// Archives that are known at a time. The oldest unused are forgotten first; a list of members costs about 100
 /// bytes per member.
 const KNOWN: usize = 256;
 

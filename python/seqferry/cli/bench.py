@@ -166,7 +166,7 @@ def transfer(
     try:
         files, missing = compare.publish(result, folder) if outcome.runs else ([], None)
     finally:
-        # Measured is measured: shown where the files cannot be written, and written where nobody can be shown.
+        # Results are shown where the files cannot be written, and written where they cannot be shown.
         if as_json:
             display.emit("report", files=[str(path) for path in files], report=result)
         elif not quiet:

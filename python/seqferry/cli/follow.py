@@ -49,7 +49,7 @@ class Interrupted(Exception):  # noqa: N818 - a request of the user, no error
 
 
 class Watch:
-    """What somebody who follows a transfer waits for: a wish to stop, or news."""
+    """What the command that follows a transfer waits for: a signal to stop, or news."""
 
     def __init__(self) -> None:
         self.asked_to_stop = False

@@ -121,7 +121,7 @@ def _folder(session: Session) -> Generator[Path]:
     with ExitStack() as held:
         with _told(place):
             paths.make_folders(str(place), mode=0o700)
-            with _locked(place):  # so that nobody takes the new folder for one that was left
+            with _locked(place):  # so that the new folder is not taken for one that was left
                 _sweep(place)
                 folder.mkdir(mode=0o700)
                 paths.sync_folder(str(place))

@@ -218,7 +218,7 @@ def serve(requests: IO[str], answers: IO[str], helper: Helper) -> None:
             for answer in helper.answer(request):
                 say({"id": request.get("id"), **answer})
         except (BrokenPipeError, ValueError):
-            helper.stop()  # nobody reads any more
+            helper.stop()  # the reader is gone
         finally:
             room.release()
 

@@ -63,7 +63,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             if isinstance(why, transfer_steps.ManyBatchesError):
                 return True
             raise
-        # Were the answer of the database lost, batches may be on record that nobody has told us of.
+        # Were the answer of the database lost, batches may be on record that are not known here.
         begin(_open(runtime, transfer_id))
         _raise_from(runs)
         if _open(runtime, transfer_id):

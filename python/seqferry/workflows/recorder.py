@@ -51,7 +51,7 @@ class Recorder:
         with self._listed:
             self._waiting.append(entry)
         with self._writing:
-            while entry.owned is None:  # else somebody has written it meanwhile
+            while entry.owned is None:  # else another worker has written it meanwhile
                 self._write(entry)
         return entry.owned
 

@@ -178,7 +178,7 @@ class Planner:
             self._keep(group)
             if len(self._kept) >= _PLANNED_AT_ONCE and not self._commit():
                 return False
-        # Also without a full batch, look now and then whether somebody has cancelled.
+        # Also without a full batch, look now and then whether it was cancelled.
         if self._kept or time.monotonic() - self._looked_at > _POLL_SECONDS:
             return self._commit()
         return True

@@ -20,7 +20,7 @@ const ABORTS: usize = 10;
 
 impl UploadSession {
     /// Aborts the uploads of this key that an interrupted run created but did not live to record. They hold no part, since no
-    /// part starts before its upload is recorded; an upload of somebody else that is at work does hold one. `except` is in use.
+    /// part starts before its upload is recorded; another client's upload that is in progress does hold one. `except` is in use.
     ///
     /// Best effort where the service does not list uploads, or these credentials may not: the bucket's lifecycle rule has to
     /// do it then.
@@ -110,7 +110,7 @@ impl UploadSession {
     }
 
     /// After an upload was completed while a part of it was under way a second time: sees to it that a service which takes
-    /// that part for a new upload keeps nothing of it. Best effort, and nobody waits for it.
+    /// that part for a new upload keeps nothing of it. Best effort, in the background.
     pub(super) fn see_off(&self, upload_id: String) {
         if self.under_way.is_empty() {
             return;

@@ -170,7 +170,7 @@ impl State {
         let interactive = first(Priority::Interactive, total);
         let bulk = first(Priority::Bulk, total - reserve);
         // Bulk work that waits for what interactive work holds has its turn in the end; what it waits for from its own
-        // like delays nobody else.
+        // like delays no other waiter.
         let bulk_turn = bulk
             .filter(|(_, bytes)| self.shares.owes_bulk(*bytes) && self.shares.is_below_reserve(*bytes, total, reserve));
         // Beside bulk work that waits, interactive work leaves it its share.

@@ -14,7 +14,7 @@ pub const MTIME: &str = "mtime";
 /// Metadata key of type and permissions.
 pub(super) const MODE: &str = "mode";
 
-/// What the bytes of a file are pinned by: as long as it stays, nobody has written to the file or put another in its place.
+/// What the bytes of a file are pinned by: while it is unchanged, the file was neither written to nor replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pin {
     pub(super) size: u64,
@@ -97,7 +97,7 @@ fn content_type(name: &str) -> Option<&'static str> {
 pub(super) struct Wanted {
     /// Seconds and nanoseconds.
     pub(super) mtime: Option<(i64, u32)>,
-    /// Permissions: of whoever may run as somebody else, nothing.
+    /// Permission bits without setuid, setgid and sticky.
     pub(super) permissions: Option<u32>,
     /// What it was, where that is told.
     pub(super) kind: Option<FileType>,

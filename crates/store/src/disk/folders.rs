@@ -224,7 +224,7 @@ impl Folders {
         };
         {
             let mut turns = lock(&self.turns);
-            // Ours and the map's: nobody else waits.
+            // The caller's and the map's: no other task waits.
             if Arc::strong_count(&turn) == 2 {
                 turns.remove(&id);
             }

@@ -58,7 +58,7 @@ pub(super) fn takes_blocks(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|about| matches!(u64::try_from(about.f_type), Ok(EXT | XFS)))
 }
 
-/// Write the first bytes of a file that nobody else has open, as far as they are whole blocks and lie so; returns how many were written.
+/// Writes the first bytes of a file that no other task has open, as far as they are whole, aligned blocks; returns how many were written.
 pub(super) fn write_first(file: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let blocks = &bytes[..bytes.len() - bytes.len() % BLOCK];
     if bytes.as_ptr().align_offset(BLOCK) != 0 || rustix::fs::fcntl_setfl(file, OFlags::DIRECT).is_err() {
@@ -72,7 +72,7 @@ pub(super) fn write_first(file: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> 
 /// Bytes that come one after the other, until enough of them are there to be written.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// Bytes lie in memory as they will on the disk: as far from the begin of a block. What is before them is nobody's.
+    /// Bytes lie in memory as they will on the disk: at the same offset within a block. What is before them has no meaning.
     memory: Vec<u8>,
     begin: usize,
     /// Where the first one goes.

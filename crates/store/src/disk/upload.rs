@@ -7,7 +7,7 @@
 //! | before the rename | the same | resumed: completing finds all parts there |
 //! | after the rename | the file, and the record | completing again finds the file, says so and removes the record |
 //!
-//! An upload that another process has begun is read back before its parts count: a disk, or somebody on it, may have changed them.
+//! An upload that another process has begun is read back before its parts count: a disk fault or another program may have changed them.
 //!
 //! The engine may drop a request at any point; what was handed to the operating system then still goes on to its end.
 //! Completing therefore waits for parts under way.
@@ -429,7 +429,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     let bytes = match rustix::fs::openat(&folder, Unfinished::Parts.name(id), flags, Mode::empty()) {
         Ok(bytes) => Some(bytes),
         Err(Errno::NOENT) => {
-            // It has its name, unless somebody has removed it or put another file there.
+            // It has its name, unless another program removed it or put another file there.
             let done = record.done.as_ref().map(|(etag, _)| etag.as_str());
             let there = rustix::fs::statat(&folder, record.begun.name.as_str(), AtFlags::SYMLINK_NOFOLLOW);
             if !there.is_ok_and(|stat| Some(Pin::of(&stat).etag().as_str()) == done) {
@@ -465,7 +465,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     })
 }
 
-/// Whether a file is still the one that an upload has made room for: nobody has cut it or linked it to another name.
+/// Whether a file is still the one that an upload has made room for: it was neither truncated nor linked to another name.
 fn is_as_made(bytes: &OwnedFd, begun: &OpenUpload) -> Result<bool> {
     let stat = rustix::fs::fstat(bytes)?;
     Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && has_its_room(&stat, begun))

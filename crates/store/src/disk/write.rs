@@ -64,7 +64,7 @@ pub(super) fn create<'a>(
     in_root: bool,
 ) -> Result<Option<(Temporary<'a>, OwnedFd)>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // From the first byte nobody may read it who may not read it when it is finished. Without a wish: as the user's umask says.
+    // From the first byte it is readable by no more users than when it is finished. Without a mode: as the user's umask says.
     let mode = Mode::from_raw_mode(wanted.permissions.map_or(0o666, |mode| mode | 0o600));
     let file = rustix::fs::openat(folder, name.as_str(), flags, mode).map_err(if in_root {
         of_target
@@ -259,7 +259,7 @@ fn begin<'a>(
 ) -> Result<Begun<'a>> {
     let wanted = Wanted::of(&whole.object.attributes);
     let Some(name) = name else {
-        // One that holds something has times and permissions that somebody gave it.
+        // One that is not empty has times and permissions that were set on purpose.
         if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
             // Files may be on their way to it.
             let wanted = Wanted { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };

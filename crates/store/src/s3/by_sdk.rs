@@ -12,9 +12,8 @@ use aws_sdk_s3::primitives::{ByteStream as SdkStream, SdkBody};
 use aws_sdk_s3::types::StorageClass;
 use bytes::Bytes;
 
-use super::convert::{
-    copy_source, failure, fetched_meta, malformed, opaque_etag, quoted, sdk_algorithm, strongest, tagging,
-};
+use super::convert::{copy_source, fetched_meta, opaque_etag, quoted, sdk_algorithm, strongest, tagging};
+use super::failures::{failure, malformed};
 use super::fast_path::{BodyReader, ErrorContext, WriteAnswer};
 use crate::ChecksumAlgorithm;
 use crate::store::Result;

@@ -1,28 +1,17 @@
 //! Between the SDK's shapes and ours: errors, facts, checksums, encodings.
 
-use std::error::Error;
-use std::io;
-use std::time::Duration;
-
-use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_s3::operation::RequestId;
+use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
 use aws_sdk_s3::types::{ChecksumType, CompletedPart as SdkCompletedPart, ServerSideEncryption};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
-use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use aws_smithy_xml::decode::{Document, ScopedDecoder, try_data};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
-use super::http1::HeadTooLarge;
-use super::transport::NotTrusted;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
-use crate::error::classify::code;
-use crate::error::{ErrorClass, StoreError};
 use crate::types::{Attributes, CompletedPart, ObjectMeta, PartInfo, PartsPage, PinnedObject, Range};
 
 /// RFC 3986 unreserved characters stay; everything else in a query is encoded.
@@ -349,186 +338,6 @@ fn part_of(part: &mut ScopedDecoder<'_, '_>) -> Option<PartInfo> {
         }
     }
     Some(found)
-}
-
-/// Classify what the SDK says of a failed request.
-pub(super) fn failure<E>(
-    operation: &'static str,
-    bucket: &str,
-    key: Option<&str>,
-    error: &SdkError<E, HttpResponse>,
-) -> StoreError
-where
-    E: ProvideErrorMetadata + Error + 'static,
-{
-    let new = |code: &str, status| StoreError::new(operation, bucket, key, code, status);
-    match error {
-        SdkError::ServiceError(service) => {
-            let (meta, raw) = (service.err().meta(), service.raw());
-            let status = raw.status().as_u16();
-            let mut failed = match meta.code() {
-                Some(code) if !code.is_empty() => new(code, Some(status)),
-                _ if status < 300 => unreadable(operation, raw.body().bytes(), &new, status),
-                // HEAD has no body: the status is all there is.
-                _ => new(reason(status), Some(status)),
-            }
-            .with_message(meta.message().unwrap_or_default());
-            failed.request_id = meta.request_id().map(str::to_owned);
-            failed.region = region_hint(raw.headers(), raw.body().bytes().unwrap_or_default());
-            failed.retry_after = retry_after(raw.headers());
-            if failed.region.is_some() && status == 400 && meta.code().is_none() {
-                // A signature for the wrong region, answered to a HEAD.
-                failed.class = ErrorClass::Redirect;
-            }
-            failed
-        }
-        SdkError::ResponseError(response) => {
-            let status = response.raw().status().as_u16();
-            let failed = match response.raw().body().bytes() {
-                body @ Some(_) if status < 300 => unreadable(operation, body, &new, status),
-                None if status < 300 => new(code::TRUNCATED, Some(status)),
-                _ => new(reason(status), Some(status)),
-            };
-            if failed.message.is_empty() { failed.with_message(chain(error)) } else { failed }
-        }
-        SdkError::TimeoutError(_) => new(code::TIMED_OUT, None).with_message("no answer in time"),
-        SdkError::DispatchFailure(_) | SdkError::ConstructionFailure(_) => {
-            let text = chain(error);
-            let unsigned = sources(error).any(<dyn Error>::is::<CredentialsError>);
-            if unsigned {
-                new(code::NO_CREDENTIALS, None).with_message(without_output(&text))
-            } else if let SdkError::DispatchFailure(dispatch) = error {
-                let code = dispatch.as_connector_error().map_or(code::CONNECTION_FAILED, transport_code);
-                new(code, None).with_message(text)
-            } else {
-                new("InvalidRequest", None).with_message(text)
-            }
-        }
-        _ => new(code::MALFORMED, None).with_message(chain(error)),
-    }
-}
-
-/// A success that came whole, and cannot be read.
-fn unreadable(
-    operation: &str,
-    body: Option<&[u8]>,
-    new: &impl Fn(&str, Option<u16>) -> StoreError,
-    status: u16,
-) -> StoreError {
-    match body.and_then(|body| other_answer(operation, body)) {
-        Some(how) => new(code::UNEXPECTED_ANSWER, Some(status)).with_message(how),
-        None => new(code::MALFORMED, Some(status)),
-    }
-}
-
-/// A success without what it must hold: the service may have done it or not.
-pub(super) fn malformed(operation: &'static str, bucket: &str, key: &str, lacks: &str) -> StoreError {
-    StoreError::new(operation, bucket, Some(key), code::MALFORMED, Some(200))
-        .with_message(format!("the answer has no {lacks}"))
-}
-
-/// Code for requests that got no answer.
-pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
-    if error.is_timeout() {
-        code::TIMED_OUT
-    } else if sources(error).any(<dyn Error>::is::<NotTrusted>) {
-        code::NOT_TRUSTED
-    } else if sources(error).any(is_of_large_head) {
-        code::HEAD_TOO_LARGE
-    } else {
-        code::CONNECTION_FAILED
-    }
-}
-
-/// Whether the head of an answer was too large, for our reader or for hyper's.
-fn is_of_large_head(error: &(dyn Error + 'static)) -> bool {
-    // What such an error holds is not among its causes.
-    let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    held.is_some_and(<dyn Error + Send + Sync>::is::<HeadTooLarge>)
-        || error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
-}
-
-/// Code for answers without one.
-pub(super) fn reason(status: u16) -> &'static str {
-    match status {
-        301 => "PermanentRedirect",
-        304 => "NotModified",
-        307 => "TemporaryRedirect",
-        400 => "BadRequest",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "NotFound",
-        405 => "MethodNotAllowed",
-        408 => "RequestTimeout",
-        409 => "Conflict",
-        412 => "PreconditionFailed",
-        416 => "InvalidRange",
-        429 => "TooManyRequests",
-        500 => "InternalError",
-        501 => "NotImplemented",
-        502 => "BadGateway",
-        503 => "ServiceUnavailable",
-        504 => "GatewayTimeout",
-        _ => "UnexpectedStatus",
-    }
-}
-
-/// The right region, from the header or the `<Region>` of the error body.
-pub(super) fn region_hint(headers: &Headers, body: &[u8]) -> Option<String> {
-    let region = if let Some(region) = headers.get("x-amz-bucket-region") {
-        region
-    } else {
-        let body = std::str::from_utf8(body).ok()?;
-        body.split_once("<Region>")?.1.split_once("</Region>")?.0.trim()
-    };
-    is_region(region).then(|| region.to_owned())
-}
-
-/// Whether a text can be the name of a region. It becomes part of addresses and signatures, and comes from whatever answers.
-fn is_region(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-}
-
-/// How long to wait, capped: a service must not park us for ever.
-pub(super) fn retry_after(headers: &Headers) -> Option<Duration> {
-    let seconds: u64 = headers.get("retry-after")?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds.min(60)))
-}
-
-/// What the credential chain says, in one line and without what a `credential_process` printed: that may hold secrets.
-pub(super) fn without_output(text: &str) -> &str {
-    let text = text.split("Stderr:").next().unwrap_or_default();
-    text.lines().next().unwrap_or_default().trim_end_matches([' ', '.', ':'])
-}
-
-pub(super) fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    let mut next = Some(error);
-    std::iter::from_fn(move || {
-        let error = next?;
-        next = error.source();
-        Some(error)
-    })
-}
-
-/// The causes below an error that only says where it happened, outermost first, each said once.
-pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
-    let text = said(sources(error).skip(1));
-    if text.is_empty() { error.to_string() } else { text }
-}
-
-/// An error with its causes.
-pub(super) fn whole(error: &(dyn Error + 'static)) -> String {
-    said(sources(error))
-}
-
-fn said<'a>(errors: impl Iterator<Item = &'a (dyn Error + 'static)>) -> String {
-    let mut said: Vec<String> = Vec::new();
-    for text in errors.map(ToString::to_string) {
-        if !text.is_empty() && !said.iter().any(|before| before.contains(&text)) {
-            said.push(text);
-        }
-    }
-    said.join(": ")
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ mod tests {
             credentials("AKID", "s\r", None),
             credentials("AKID", "s", Some("t\u{e4}")),
         ] {
-            let error = crate::s3::convert::whole(&writable(odd).unwrap_err());
+            let error = crate::s3::failures::whole(&writable(odd).unwrap_err());
             assert!(error.contains("line break") && !error.contains("AKID"), "{error}");
         }
     }

@@ -33,11 +33,9 @@ use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
 use super::connect::SKEW;
-use super::convert::{
-    chain, opaque_sse, path, reason, region_hint, retry_after, strongest_of_headers, transport_code, unquoted, whole,
-    without_output,
-};
+use super::convert::{opaque_sse, path, strongest_of_headers, unquoted};
 use super::credentials::KeptCredentials;
+use super::failures::{chain, reason, region_hint, retry_after, transport_code, whole, without_output};
 use super::http1::{HttpConnections, Incoming};
 use super::sign::{Payload, Signer, ToSign};
 use crate::checksum::ChecksumAlgorithm;

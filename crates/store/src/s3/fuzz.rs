@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use aws_smithy_runtime_api::http::Headers;
 use proptest::prelude::*;
 
-use super::convert::{decoded, other_answer, parts_of, region_hint, upload_id_of};
+use super::convert::{decoded, other_answer, parts_of, upload_id_of};
+use super::failures::region_hint;
 use super::fast_path::XmlReply;
 
 #[path = "../../fuzz/mutate.rs"]

@@ -102,7 +102,7 @@ impl HttpConnections {
             };
             match connection.ask(text.clone(), body.clone(), &self.throttle).await {
                 Ok(head) => return Ok(self.answer(origin, connection, head)),
-                // The other side has closed it while nobody used it, as it may at any time. Whether it has seen the request cannot be
+                // The server has closed it while it was idle, as it may at any time. Whether it has seen the request cannot be
                 // known.
                 Err(_) if used && may_be_repeated && !connection.has_bytes_ahead() => {}
                 Err(error) => return Err(ConnectorError::io(error.into())),

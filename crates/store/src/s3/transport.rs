@@ -2,7 +2,7 @@
 //!
 //! - rustls asks the network for 4 KiB at a time, so that over TLS a download of 2 GiB makes half a million system calls. Here
 //!   it is given them out of larger reads ([`Wide`]).
-//! - Who answers with a certificate that nobody here trusts is told apart from who does not answer: trying again is of no use.
+//! - A server whose certificate is not trusted is told apart from one that does not answer: trying again is of no use.
 //!
 //! What goes through a proxy is left to the SDK's connector, which knows how.
 
@@ -45,7 +45,7 @@ use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 use tower_service::Service;
 
-use super::convert::sources;
+use super::failures::sources;
 use super::http1::{HEADERS, HttpConnections, LONGEST_HEAD};
 use crate::budget::ByteThrottle;
 
@@ -366,7 +366,7 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Trust those of a file (PEM) as well. Other AWS tools trust nobody else then; but a transfer may have a storage of one's
+    /// Trust those of a file (PEM) as well. Other AWS tools trust no others then; but a transfer may have a storage of one's
     /// own at one end and AWS at the other. To be called before the first request.
     pub(super) fn also(&self, bundle: String) {
         let _first_one_counts = self.bundle.set(bundle.into());
@@ -394,10 +394,10 @@ impl Trust {
     }
 }
 
-/// Read once for the process, and only when there is somebody to trust: it takes longer than a small request.
+/// Read once for the process, and only when TLS is used: it takes longer than a small request.
 static SYSTEM: LazyLock<RootCertStore> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
-    // Some systems have old ones that nobody can read, beside those that count.
+    // Some systems have old ones that cannot be parsed, beside the valid ones.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
 });

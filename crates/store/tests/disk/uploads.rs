@@ -142,7 +142,7 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     assert_eq!(scratch.files(), [("k".to_owned(), new.to_vec())].into());
 }
 
-/// What somebody does to the bytes of an upload while nobody is at work on it.
+/// What another program does to the bytes of an upload between two processes.
 fn tampered(with: &str, scratch: &Scratch) {
     let path = scratch.path(&scratch.unfinished("part"));
     match with {

@@ -141,7 +141,7 @@ impl Service {
     }
 }
 
-/// Also when nobody waits for the answer any more.
+/// Also when the caller no longer waits for the answer.
 struct UnderWay<'a>(&'a Service);
 
 impl Drop for UnderWay<'_> {

@@ -46,7 +46,7 @@ async fn gets_are_what_the_sdk_would_send() {
 
 type Essence = (String, String, Vec<String>, std::collections::BTreeMap<String, String>, Vec<u8>);
 
-/// Without what the SDK says of the answer's encodings and a body's length: a GET has no body, and nobody encodes an object.
+/// Without what the SDK says of the answer's encodings and a body's length: a GET has no body, and objects are not encoded.
 fn without_acceptance(mut essence: Essence) -> Essence {
     essence.3.retain(|name, _| {
         !["accept", "accept-encoding", "content-length", "content-type", "x-amz-content-sha256"]
@@ -221,7 +221,7 @@ async fn a_connection_that_cannot_be_trusted_serves_no_other() {
     for reply in [
         "HTTP/1.1 200 OK\r\nConnection: keep-alive, Close\r\ncontent-length: 4\r\n\r\nbody",
         "HTTP/1.0 200 OK\r\ncontent-length: 4\r\n\r\nbody",
-        // Bytes that nobody has asked for: the next answer would begin with them.
+        // Surplus bytes: the next answer would begin with them.
         "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbodyHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil",
     ] {
         let server = Wire::always(Reply::raw(reply, Then::Next));
@@ -231,7 +231,7 @@ async fn a_connection_that_cannot_be_trusted_serves_no_other() {
         assert_eq!(server.connections(), 2, "{reply}");
     }
 
-    // Whose body nobody has read.
+    // Whose body was not read.
     let server = Wire::always(Reply::new(200, &[], "body"));
     let store = store_at(&server.url()).await;
     drop(store.get(&object("key"), None).await.unwrap());

@@ -42,7 +42,7 @@ pub(super) fn start() -> Result<S3Server, NotStarted> {
         command.arg("mini").args([
             format!("-dir={place}/data"),
             "-ip=127.0.0.1".to_owned(),
-            // The filer asks nobody for credentials.
+            // The filer does not ask for credentials.
             "-ip.bind=127.0.0.1".to_owned(),
             format!("-master.port={master}"),
             format!("-volume.port={volume}"),

@@ -84,7 +84,7 @@ impl<J: Journal> Object<'_, J> {
         Ok(base64(&sums.md5.finish()))
     }
 
-    /// What it means when the parts are not what was read for the MD5: somebody has written to the file without a trace.
+    /// What it means when the parts are not what was read for the MD5: the file was changed without a new modification time.
     pub(super) fn differs_from_before(&self, sent: Option<&Checksum>) -> Option<Trouble> {
         let before = self.read_before.as_deref()?;
         let sent = sent.filter(|sum| {

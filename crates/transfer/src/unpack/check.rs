@@ -54,7 +54,7 @@ impl ArchiveCheck {
         runtime.spawn(async move {
             let scan = Scan::silent(client, archive, options);
             let check = Check { scan, reports: sender.clone() };
-            // A check that nobody listens to has nobody to tell.
+            // The receiver is gone: no one needs the result.
             if let Err(Stopped::Failed(error)) = check.run().await {
                 let _nobody_listens = sender.send(Err(error)).await;
             }

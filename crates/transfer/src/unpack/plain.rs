@@ -169,7 +169,7 @@ impl std::fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Decompress until the end, or until nobody takes what comes.
+/// Decompresses until the end, or until the receiver is gone.
 fn decode(input: Input, format: Format, about: &PinnedObject, output: &mpsc::Sender<Result<Bytes, StoreError>>) {
     let ended = match format {
         Format::Gzip => pass(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(CHUNK, input)), output),

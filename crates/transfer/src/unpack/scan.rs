@@ -93,7 +93,7 @@ impl ArchiveScan {
         let (sender, pages) = mpsc::channel(PAGES);
         runtime.spawn(async move {
             let scan = Scan { client, archive, options, pages: sender.clone() };
-            // A scan that nobody listens to has nobody to tell.
+            // The receiver is gone: no one needs the result.
             if let Err(Stopped::Failed(error)) = scan.run().await {
                 let _nobody_listens = sender.send(Err(error)).await;
             }
@@ -232,7 +232,7 @@ impl Scan {
         self.tell(page).await
     }
 
-    /// A scan that tells nobody.
+    /// A scan without a receiver.
     pub(super) fn silent(client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
         let (pages, _nobody) = mpsc::channel(1);
         Self { client, archive, options, pages }

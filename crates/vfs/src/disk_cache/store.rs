@@ -217,7 +217,7 @@ impl Reading {
                 return Ok(Some(chunk));
             }
             self.network = None;
-            // Shorter than was asked for: what is missing is wanted and can be had from nobody.
+            // Shorter than was asked for: the missing bytes are wanted and have no other source.
             return if self.block < self.end && !self.is_present(self.block) {
                 Err(self.broken("the body ended early"))
             } else {

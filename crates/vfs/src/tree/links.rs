@@ -1,6 +1,6 @@
 //! Links that only the metadata of their objects tells apart from files, as s3fs stores them.
 //!
-//! A listing has no metadata, and nobody asks for that of every file: such a link is a small file until it is read for the
+//! A listing has no metadata, and that of every file is not requested: such a link is a small file until it is read for the
 //! first time. From then on it is a link with an inode of its own, in later listings too.
 
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 //! One flat listing, without a delimiter, brings a thousand keys a page whatever directories they are in. A directory is known
 //! as a whole once the listing has gone past it, which holds for services that list in the order of keys; where one does not,
 //! what was learned is forgotten and nothing is listed flat again. A flat listing runs a few pages ahead of its reader and ends
-//! when nobody follows.
+//! when there is no reader.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

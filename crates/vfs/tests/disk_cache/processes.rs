@@ -124,7 +124,7 @@ fn an_object_in_use_by_another_process_stays() {
     assert_eq!(cache.remove(None).unwrap().busy, 1);
     assert!(cache.read(&a, 0, 1) == [Some(block(&a, 0))]);
 
-    // While an evictor holds it, it is a miss, and nobody waits.
+    // While an evictor holds it, it is a miss without a wait.
     other.unlock().unwrap();
     other.lock().unwrap();
     assert!(cache.read(&a, 0, 1) == [None]);

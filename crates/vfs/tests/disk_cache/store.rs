@@ -126,7 +126,7 @@ async fn a_replaced_object_is_refused_and_never_mixed() {
     let rest = Range { first: 3 * BLOCK_SIZE, last: old.size - 1 };
     let refused = setting.cached.fetch(&old, Some(rest)).await.err().unwrap();
     assert_eq!(refused.class, ErrorClass::Precondition);
-    // Its beginning is in the cache, and its end is at nobody's.
+    // Its beginning is in the cache, and its end exists nowhere.
     let mut body = setting.cached.fetch(&old, Some(Range { first: 0, last: old.size - 1 })).await.unwrap().body;
     let refused = loop {
         match body.next().await.expect("an error, not an end") {

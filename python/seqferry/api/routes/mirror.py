@@ -147,7 +147,7 @@ def _status_text(service: Service, status: Status) -> Iterator[str]:
         yield separator
         if status.state == "failed":
             # The source could not be listed. Scripts poll until ``transferred`` plus ``errors`` is ``files``: one of
-            # each, of a file that nobody can name, lets them end, and with an error.
+            # each, of an unnamed file, lets them end, and with an error.
             counts["files"] = counts["ERROR"] = 1
     seconds = (status.ended_at or time.time()) - (status.started_at or status.created_at)
     # The status knows parts of unfinished files, the list what has ended since the status was taken.

@@ -13,7 +13,7 @@ use crate::types::Copied;
 /// Bytes of parts that a power cut may cost, so that not every part waits for the disk.
 const SYNC_EVERY: u64 = 256 << 20;
 
-/// A part under way. As long as this lives nobody else writes the part, and the upload is not completed: a request that was given
+/// A part under way. While this lives no other task writes the part, and the upload is not completed: a request that was given
 /// up while the operating system had its bytes cannot spoil the next try's.
 #[derive(Debug)]
 pub(in super::super) struct Writing {
@@ -158,7 +158,7 @@ impl Writing {
             state.record.parts.insert(number, part);
             state.unsynced.push(number);
             state.unsynced_bytes += part.size;
-            // Without a boot id nobody could tell later whether the machine has gone on running.
+            // Without a boot id a later process cannot tell whether the machine was restarted.
             let due = options.durable && (state.unsynced_bytes >= SYNC_EVERY || boot.is_none());
             if due {
                 state.unsynced_bytes = 0;

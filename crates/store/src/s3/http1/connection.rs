@@ -232,7 +232,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Body<S> {
             let line = connection.line().await?;
             let size = chunk_length(&line).ok_or_else(|| invalid("a chunk has no length"))?;
             if size == 0 {
-                // What stands after the last chunk are headers, which nobody has asked for.
+                // What stands after the last chunk are trailers, which no request asks for.
                 let mut room = LONGEST_HEAD;
                 loop {
                     let trailer = connection.line().await?;

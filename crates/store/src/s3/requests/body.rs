@@ -1,0 +1,118 @@
+//! The body of a GET, read with a watch: one that stalls or trickles is given up, one that ends early is an error.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::{STALLED, TRICKLE};
+use crate::body::Source;
+use crate::budget::ByteThrottle;
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::s3::failures::chain;
+use crate::s3::fast_path::BodyReader;
+use crate::store::Result;
+
+/// A body on its way, which is watched.
+pub(super) struct Watched {
+    pub(super) bucket: String,
+    pub(super) key: String,
+    pub(super) body: BodyReader,
+    pub(super) throttle: ByteThrottle,
+    /// Bytes that were announced, and have not come yet.
+    pub(super) left: u64,
+    /// How long was waited for bytes, and how many came, since that was last looked at.
+    pub(super) waited: Duration,
+    pub(super) came: u64,
+}
+
+impl Watched {
+    fn broken(&self, how: &str) -> StoreError {
+        StoreError::new("GetObject", &self.bucket, Some(&self.key), code::TRUNCATED, Some(200)).with_message(how)
+    }
+}
+
+#[async_trait]
+impl Source for Watched {
+    async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
+        let at_most = self.throttle.piece().map_or(at_most, |piece| at_most.min(piece));
+        let since = Instant::now();
+        match tokio::time::timeout(STALLED, self.body.read(into, at_most)).await {
+            Err(_) => Err(self.broken("the body stalled")),
+            Ok(Ok(0)) if self.left > 0 => Err(self.broken(&format!("the body ended {} bytes early", self.left))),
+            Ok(Ok(came)) => {
+                self.left = self.left.saturating_sub(came as u64);
+                // Time that is spent on the disk, or by a limit, is not waited for the service.
+                self.waited += since.elapsed();
+                self.came += came as u64;
+                if self.waited >= TRICKLE.0 {
+                    if self.came < TRICKLE.1 && self.left > 0 {
+                        let (came, seconds) = (self.came, self.waited.as_secs());
+                        return Err(self.broken(&format!("the body stalled: {came} bytes came in {seconds} s")));
+                    }
+                    (self.waited, self.came) = (Duration::ZERO, 0);
+                }
+                self.throttle.received(came).await;
+                Ok(came)
+            }
+            Ok(Err(error)) => Err(self.broken(&chain(&error))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+    use crate::budget::{Budget, BudgetLimits, Priority};
+
+    /// Read a body of `size` bytes of which `at_a_time` come each second, and do something else for `pause` seconds between reads.
+    async fn read(size: u64, at_a_time: usize, pause: u64, throttle: ByteThrottle) -> Result<u64> {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+        tokio::spawn(async move {
+            let mut left = usize::try_from(size).unwrap();
+            while left > 0 && theirs.write_all(&vec![0; left.min(at_a_time)]).await.is_ok() {
+                left -= left.min(at_a_time);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+        let body = BodyReader::Sdk(Box::pin(ours));
+        let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
+        let mut watched = Watched { bucket, key, body, throttle, left: size, waited: Duration::ZERO, came: 0 };
+        let (mut all, mut into) = (0, Vec::new());
+        while all < size {
+            into.clear();
+            let came = watched.read(&mut into, 1 << 16).await?;
+            all += came as u64;
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+        }
+        Ok(all)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_trickles_is_given_up_and_a_slow_one_is_not() {
+        let free = ByteThrottle::default;
+        assert_eq!(read(300_000, 2000, 0, free()).await.unwrap(), 300_000);
+        assert_eq!(read(60, 1, 0, free()).await.unwrap(), 60, "little is left of it");
+        assert_eq!(
+            read(6000, 10, 60, free()).await.unwrap(),
+            6000,
+            "what the reader does meanwhile is not the service's fault"
+        );
+        assert_eq!(read(1 << 20, 10, 0, free()).await.unwrap_err().code, code::TRUNCATED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_comes_at_the_pace_of_the_limit_however_slow_that_is() {
+        let budget = Budget::new(BudgetLimits { max_bandwidth: Some(100), ..BudgetLimits::default() });
+        let start = Instant::now();
+
+        assert_eq!(read(20_000, 1 << 20, 0, budget.throttle(Priority::Bulk)).await.unwrap(), 20_000);
+
+        // What came last is counted, and waited for by what comes next.
+        let seconds = start.elapsed().as_secs();
+        assert!((158..=201).contains(&seconds), "{seconds} s");
+    }
+}

@@ -1,0 +1,201 @@
+//! Requests that read: objects, their metadata and listings.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_s3::operation::head_object::HeadObjectOutput;
+use aws_sdk_s3::types::{ChecksumMode, EncodingType};
+
+use super::body::Watched;
+use super::{SHORT, is_mute};
+use crate::body::Body;
+use crate::error::StoreError;
+use crate::error::classify::code;
+use crate::s3::S3Store;
+use crate::s3::by_sdk::{ShortAnswer, fetch_by_sdk, part_number};
+use crate::s3::convert::{
+    answers_range, decoded, facts_of_headers, object_meta, query, quoted, seconds, size, unquoted,
+};
+use crate::s3::failures::{failure, malformed};
+use crate::s3::fast_path::{ErrorContext, RequestHeaders};
+use crate::store::{Fetched, ObjectRead, ObjectReadExt, Result};
+use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
+
+#[async_trait]
+impl ObjectRead for S3Store {
+    async fn head_bucket(&self, bucket: &str) -> Result<()> {
+        let answer = self
+            .at_home("HeadBucket", bucket, None, SHORT, async |client| {
+                client.head_bucket().bucket(bucket).send().await.map_err(|e| failure("HeadBucket", bucket, None, &e))
+            })
+            .await;
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error) if error.code == "NotFound" => {
+                Err(StoreError::new("HeadBucket", bucket, None, "NoSuchBucket", Some(404))
+                    .with_message("there is no such bucket"))
+            }
+            // Ask again in a way whose answer has a body. A caller that may not list learns AccessDenied from it.
+            Err(error) if is_mute(&error) => {
+                let request = ListRequest { bucket: bucket.to_owned(), max_keys: Some(1), ..ListRequest::default() };
+                match self.list(&request).await {
+                    // Classified as what it is an answer to.
+                    Err(told) => Err(StoreError {
+                        message: told.message,
+                        request_id: told.request_id,
+                        region: told.region,
+                        retry_after: told.retry_after,
+                        ..StoreError::new("HeadBucket", bucket, None, &told.code, told.status)
+                    }),
+                    Ok(_) => Ok(()),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list(&self, request: &ListRequest) -> Result<ListPage> {
+        let bucket = request.bucket.as_str();
+        let page = self
+            .at_home("ListObjectsV2", bucket, None, SHORT, async |client| {
+                client
+                    .list_objects_v2()
+                    .bucket(bucket)
+                    .prefix(&request.prefix)
+                    .set_delimiter(request.delimiter.clone())
+                    .set_start_after(request.start_after.clone().filter(|_| request.continuation.is_none()))
+                    .set_continuation_token(request.continuation.clone())
+                    .set_max_keys(request.max_keys)
+                    .encoding_type(EncodingType::Url)
+                    .send()
+                    .await
+                    .map_err(|e| failure("ListObjectsV2", bucket, None, &e))
+            })
+            .await?;
+        // A service that ignores the wish for an encoding says so by leaving it out of the answer.
+        let encoded = page.encoding_type() == Some(&EncodingType::Url);
+        let key = |raw: &str| if encoded { decoded(raw) } else { raw.to_owned() };
+        let objects = page
+            .contents()
+            .iter()
+            .map(|object| ListedObject {
+                key: key(object.key().unwrap_or_default()),
+                size: size(object.size()),
+                etag: unquoted(object.e_tag()),
+                last_modified: seconds(object.last_modified()),
+                storage_class: object.storage_class().map(|class| class.as_str().to_owned()),
+                refusal: None,
+            })
+            .collect();
+        let common_prefixes = page.common_prefixes().iter().filter_map(|group| group.prefix()).map(key).collect();
+        let continuation =
+            page.next_continuation_token().filter(|_| page.is_truncated() == Some(true)).map(str::to_owned);
+        // Without a token, or with the one that was sent, the listing would end early or never.
+        if page.is_truncated() == Some(true) && (continuation.is_none() || continuation == request.continuation) {
+            return Err(malformed("ListObjectsV2", bucket, &request.prefix, "continuation token of the next page"));
+        }
+        Ok(ListPage { objects, common_prefixes, continuation })
+    }
+
+    async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
+        let ObjectRef { bucket, key, version } = object;
+        let head = || {
+            self.at_home("HeadObject", bucket, Some(key), SHORT, async |client| {
+                client
+                    .head_object()
+                    .bucket(bucket)
+                    .key(key)
+                    .set_version_id(version.map(str::to_owned))
+                    .set_part_number(part.map(part_number))
+                    .checksum_mode(ChecksumMode::Enabled)
+                    .send()
+                    .await
+                    .map_err(|e| failure("HeadObject", bucket, Some(key), &e))
+            })
+        };
+        // A size that a proxy has dropped is not zero.
+        let told = |head: HeadObjectOutput| match head.content_length() {
+            Some(_) => Ok(object_meta(&head)),
+            None => Err(malformed("HeadObject", bucket, key, "Content-Length")),
+        };
+        match head().await {
+            Ok(head) => told(head),
+            Err(error) if is_mute(&error) => {
+                let source = PinnedObject {
+                    bucket: bucket.to_owned(),
+                    key: key.to_owned(),
+                    version_id: version.map(str::to_owned),
+                    if_match: None,
+                    size: 1,
+                };
+                match self.get(&source, Some(Range { first: 0, last: 0 })).await {
+                    Err(told) if told.status == error.status => Err(told),
+                    // The way there has shown the right region.
+                    Ok(_) if error.status == Some(400) => told(head().await?),
+                    _ => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+        let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
+        let about = ErrorContext { operation: "GetObject", bucket, key };
+        let (mut meta, content_range, body) = self
+            .in_region("GetObject", bucket, Some(key), SHORT, async |regional| {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
+                    return Box::pin(fetch_by_sdk(&regional.client, about, source, range)).await;
+                };
+                let mut headers = RequestHeaders::default();
+                headers.add("if-match", source.if_match.as_deref().map(quoted));
+                headers.add("range", range.map(|range| range.header()));
+                // Of a range none is told.
+                headers.add("x-amz-checksum-mode", range.is_none().then(|| "ENABLED".to_owned()));
+                let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
+                let answer =
+                    regional.fast_path.get(&bucket_endpoint, about, &version.unwrap_or_default(), &headers).await?;
+                let content_range = answer.headers.get("content-range").map(str::to_owned);
+                Ok((facts_of_headers(&answer.headers), content_range, answer.body))
+            })
+            .await?;
+        let expected = meta.size;
+        if let Some(range) = range {
+            let Some(whole) = answers_range(range, content_range.as_deref(), expected) else {
+                let came = content_range.as_deref().unwrap_or("the whole object");
+                return Err(StoreError::new("GetObject", bucket, Some(key), code::RANGE_IGNORED, None)
+                    .with_message(format!("{} was asked for, and {came} came, {expected} bytes", range.header())));
+            };
+            (meta.size, meta.checksum) = (whole, None);
+        }
+        let body = Watched {
+            bucket: bucket.to_owned(),
+            key: key.to_owned(),
+            body,
+            throttle: self.throttle.clone(),
+            left: expected,
+            waited: Duration::ZERO,
+            came: 0,
+        };
+        Ok(Fetched { meta, body: Body::of(body) })
+    }
+
+    async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {
+        let ObjectRef { bucket, key, version } = object;
+        let answer = self
+            .at_home("GetObjectTagging", bucket, Some(key), SHORT, async |client| {
+                client
+                    .get_object_tagging()
+                    .bucket(bucket)
+                    .key(key)
+                    .set_version_id(version.map(str::to_owned))
+                    .customize()
+                    .interceptor(ShortAnswer)
+                    .send()
+                    .await
+                    .map_err(|e| failure("GetObjectTagging", bucket, Some(key), &e))
+            })
+            .await?;
+        Ok(answer.tag_set().iter().map(|tag| (tag.key().to_owned(), tag.value().to_owned())).collect())
+    }
+}

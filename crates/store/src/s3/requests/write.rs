@@ -1,0 +1,114 @@
+//! Requests that write: objects put, copied and removed.
+
+use async_trait::async_trait;
+use aws_sdk_s3::types::{Tag, Tagging};
+use bytes::Bytes;
+
+use super::{SHORT, copied_from, etag, object_headers};
+use crate::error::StoreError;
+use crate::s3::by_sdk::{copy_by_sdk, put_by_sdk};
+use crate::s3::convert::{checksum, quoted};
+use crate::s3::failures::failure;
+use crate::s3::fast_path::ErrorContext;
+use crate::s3::{Patience, S3Store, time_limit};
+use crate::store::{ObjectWrite, Result};
+use crate::types::{CopyTarget, ObjectRef, PinnedObject, PutObject, Written};
+
+#[async_trait]
+impl ObjectWrite for S3Store {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+        let (bucket, key) = (object.bucket.as_str(), object.key.as_str());
+        let about = ErrorContext { operation: "PutObject", bucket, key };
+        let answer = self
+            .in_region("PutObject", bucket, Some(key), Patience::to_send(body.len() as u64), async |regional| {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
+                    return Box::pin(put_by_sdk(&regional.client, about, object, &body)).await;
+                };
+                regional.fast_path.put(&bucket_endpoint, about, "", &object_headers(object), body.clone()).await
+            })
+            .await?;
+        Ok(Written {
+            etag: etag(answer.etag.as_deref(), "PutObject", bucket, key)?,
+            version_id: answer.version_id.filter(|id| id != "null"),
+            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
+        })
+    }
+
+    async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
+            client
+                .delete_object()
+                .bucket(bucket)
+                .key(key)
+                .send()
+                .await
+                .map_err(|e| failure("DeleteObject", bucket, Some(key), &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn delete_if(&self, object: ObjectRef<'_>, etag: &str) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
+            client
+                .delete_object()
+                .bucket(bucket)
+                .key(key)
+                .if_match(quoted(etag))
+                .send()
+                .await
+                .map_err(|e| failure("DeleteObject", bucket, Some(key), &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()> {
+        let ObjectRef { bucket, key, .. } = object;
+        let build = |e: aws_smithy_types::error::operation::BuildError| {
+            StoreError::new("PutObjectTagging", bucket, Some(key), "InvalidTag", None).with_message(e.to_string())
+        };
+        let set: Vec<Tag> = tags
+            .iter()
+            .map(|(k, v)| Tag::builder().key(k).value(v).build())
+            .collect::<std::result::Result<_, _>>()
+            .map_err(build)?;
+        let tagging = Tagging::builder().set_tag_set(Some(set)).build().map_err(build)?;
+        self.at_home("PutObjectTagging", bucket, Some(key), SHORT, async |client| {
+            client
+                .put_object_tagging()
+                .bucket(bucket)
+                .key(key)
+                .tagging(tagging.clone())
+                .send()
+                .await
+                .map_err(|e| failure("PutObjectTagging", bucket, Some(key), &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, checksum: algorithm } = target;
+        let about = ErrorContext { operation: "CopyObject", bucket, key };
+        let answer = self
+            .in_region("CopyObject", bucket, Some(key), time_limit(source.size), async |regional| {
+                let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
+                    // Boxed: its state is many times that of what nearly all requests are.
+                    return Box::pin(copy_by_sdk(&regional.client, about, source, storage_class, algorithm)).await;
+                };
+                let mut headers = copied_from(source);
+                headers.add("x-amz-storage-class", storage_class.map(str::to_owned));
+                headers.add("x-amz-checksum-algorithm", algorithm.map(|sum| sum.name().to_owned()));
+                regional.fast_path.copy(&bucket_endpoint, about, "", &headers, "CopyObjectResult").await
+            })
+            .await?;
+        Ok(Written {
+            etag: etag(answer.etag.as_deref(), "CopyObject", bucket, key)?,
+            version_id: answer.version_id.filter(|id| id != "null"),
+            checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
+        })
+    }
+}
