@@ -61,9 +61,7 @@ _THIN_EVERY: Final = 600  # reports
 _FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so as well
 _BEAT_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
-_LISTEN_SECONDS: Final = (
-    0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
-)
+_LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
 _DBOS_POOL: Final = 20
 _ADOPTED_AT_ONCE: Final = 500

@@ -1,7 +1,8 @@
 """The bucket as an independent client sees it: boto3 prepares, reads back and removes, outside of all measured time.
 
 Everything lies below one fresh prefix, to which no other client writes: removing it is removing the bench.
-Credentials are resolved once, by boto3's own chain, and handed to every method as environment variables; no text of ours holds them.
+Credentials are resolved once, by boto3's own chain, and handed to every method as environment
+variables; no text of ours holds them.
 """
 
 from __future__ import annotations
