@@ -210,7 +210,10 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
     return form
 
 
-_LATER_FIELDS: Final = ("pattern", "rules", "min_size", "max_size", "newer_than", "older_than")
+_LATER_FIELDS: Final = (
+    "pattern", "rules", "min_size", "max_size", "newer_than", "older_than",
+    "versions", "targets", "ranges", "rename",
+)  # fmt: skip
 
 _OF_PLACE: Final = {
     "endpoint_url": None,

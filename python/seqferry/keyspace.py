@@ -6,7 +6,7 @@ from typing import Final
 
 from seqferry import endpoints, packing
 from seqferry.models import OPERATION_PACK, LocalFolder, TransferSpec
-from seqferry.spec import target_key
+from seqferry.naming import target_key
 
 _DISK: Final = "disk"
 
@@ -46,7 +46,9 @@ def _named(spec: TransferSpec) -> set[str] | None:
         return {_whole(spec, spec.target.key)}
     if spec.keys is None:
         return None
-    return {_whole(spec, target_key(spec, spec.source.key + key)) for key in spec.keys}
+    versions = spec.versions or ("",) * len(spec.keys)
+    named = zip(spec.keys, versions, strict=True)
+    return {_whole(spec, target_key(spec, spec.source.key + key, version)) for key, version in named}
 
 
 def _start(spec: TransferSpec) -> str:

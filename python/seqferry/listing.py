@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from seqferry import paths, planning
+from seqferry import paths, planning, source_ranges
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
+from seqferry.naming import target_key
 from seqferry.planning import Decision, Foreseen
-from seqferry.spec import target_key
 
 log: Final = logging.getLogger("seqferry.listing")
 
@@ -58,6 +58,20 @@ def decided(
 
     With ``compare`` the target is listed beside, where equal ETags in both listings are enough to skip an object.
     """
+    for part in source_ranges.parts(spec):
+        yield from _decided(engine, part, missing, own, compare=compare, known=known)
+
+
+def _decided(
+    engine: Engine,
+    spec: TransferSpec,
+    missing: Callable[[list[str]], None],
+    own: str | None,
+    *,
+    compare: bool,
+    known: KnownObjects | None,
+) -> Iterator[list[tuple[ObjectInfo, Decision]]]:
+    """``decided`` for one source."""
     compare = compare and planning.compares_listings(spec)
     pages = objects(engine, spec, missing) if known is None or known.found is None else iter([[*known.found]])
     looked = spec.single and known is not None and known.target_absent is not None
@@ -68,8 +82,7 @@ def decided(
         elif compare and page and not looked:
             there = _at_target(engine, spec, page)
         found = [
-            (info, planning.decide(spec, info, own, there.get(target_key(spec, info.key)) if there else None))
-            for info in page
+            (info, planning.decide(spec, info, own, there.get(_target(spec, info)) if there else None)) for info in page
         ]
         for info, decision in found:
             if decision.action == "ignore":
@@ -81,13 +94,21 @@ def foreseen(
     engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str
 ) -> Iterator[list[tuple[ObjectInfo, Decision, Foreseen | None]]]:
     """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
+    for part in source_ranges.parts(spec):
+        yield from _foreseen(engine, part, missing, own)
+
+
+def _foreseen(
+    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str
+) -> Iterator[list[tuple[ObjectInfo, Decision, Foreseen | None]]]:
+    """``foreseen`` for one source."""
     compares = planning.compares_listings(spec)
     for page in objects(engine, spec, missing):
         selected = [info for info in page if planning.is_selected(spec, info)]
         there = _all_at_target(engine, spec, selected) if selected else {}
         found: list[tuple[ObjectInfo, Decision, Foreseen | None]] = []
         for info in selected:
-            at = there.get(target_key(spec, info.key))
+            at = there.get(_target(spec, info))
             decision = planning.decide(spec, info, own, at if compares else None)
             if decision.action in ("copy", "skip"):
                 found.append((info, decision, planning.foreseen(spec, info, decision, at)))
@@ -106,7 +127,7 @@ def _all_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -
         found, ended = _listed_at_target(engine, spec, page)
     if ended:
         return found
-    for keys in _chunks([key for info in page if (key := target_key(spec, info.key)) and key not in found]):
+    for keys in _chunks([key for info in page if (key := _target(spec, info)) and key not in found]):
         found |= {info.key: info for info in engine.head(spec.target, keys) if info is not None}
     return found
 
@@ -121,7 +142,7 @@ def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> di
 
 def _listed_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> tuple[dict[str, ObjectInfo], bool]:
     """What listings show of the targets of a page, and whether nothing else of them is there."""
-    keys = sorted((target_key(spec, info.key) for info in page), key=_in_bytes)
+    keys = sorted((_target(spec, info) for info in page), key=_in_bytes)
     wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
     found: dict[str, ObjectInfo] = {}
     for _ in range(_TARGET_PAGES):
@@ -146,6 +167,10 @@ def _before(key: str, prefix: str) -> str:
     head, end = key[:-1], ord(key[-1])
     # Printable ASCII, so that it is valid wherever keys are.
     return f"{head}{chr(end - 1)}~" if 0x21 <= end <= 0x7E else head
+
+
+def _target(spec: TransferSpec, info: ObjectInfo) -> str:
+    return target_key(spec, info.key, info.version_id)
 
 
 def _in_bytes(key: str) -> bytes:

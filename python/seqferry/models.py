@@ -164,6 +164,22 @@ class LocalFolder:
 Location = S3Location | LocalFolder
 """A place that objects are read from or written to."""
 
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """One of several sources of a transfer: an object, all below a prefix, or what a wildcard selects.
+
+    The fields mean what they mean in ``TransferSpec``; ``key`` is that of the source. The target key is the target,
+    ``into``, and what follows ``strip``; with ``single``, the target and ``into``.
+    """
+
+    key: str
+    strip: str = ""
+    single: bool = False
+    pattern: str | None = None
+    into: str = ""
+
+
 OPERATION_TRANSFER: Final = "transfer"
 OPERATION_PACK: Final = "pack"
 OPERATION_UNPACK: Final = "unpack"
@@ -206,6 +222,14 @@ class TransferSpec:
     older_than: str | None = None
     as_of: float | None = None
     """The time that ages count from, in seconds since the epoch."""
+    versions: tuple[str, ...] = ()
+    """Version ids of ``keys``, in their order; empty texts for the current ones. No versions: the current ones."""
+    targets: tuple[str, ...] = ()
+    """Names of ``keys`` below the target, in their order; empty texts for those that keep their name."""
+    ranges: tuple[KeyRange, ...] = ()
+    """Several sources, all in the container of ``source``, whose key is what their keys begin with."""
+    rename: tuple[str, ...] = ()
+    """Rules for the names below the target: see ``renaming``."""
     operation: str = OPERATION_TRANSFER
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)

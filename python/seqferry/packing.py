@@ -7,7 +7,7 @@ as its source.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 from typing import Any, Final
@@ -29,7 +29,7 @@ _LARGEST_SHARD: Final = 50 * 1000**4
 
 
 def build_pack_spec(
-    source: str, target: str, *, split: int | None = None, no_index: bool = False, **given: Any
+    source: str | Sequence[str], target: str, *, split: int | None = None, no_index: bool = False, **given: Any
 ) -> TransferSpec:
     """The spec of ``pack SOURCE TARGET``. ``given`` is what ``build_spec`` takes as well.
 
@@ -38,6 +38,8 @@ def build_pack_spec(
     Raises:
         UsageError: what is asked makes no sense, or cannot be done today.
     """
+    if not isinstance(source, str):
+        raise UsageError("An archive is made of one prefix or folder; name its parts with --files-from or --include.")
     if given.get("symlinks") == "keep":
         raise UsageError("--symlinks keep is for copies; pack follows links or leaves them out (follow, skip).")
     if split is not None and not _SMALLEST_SHARD <= split <= _LARGEST_SHARD:

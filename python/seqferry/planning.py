@@ -13,8 +13,9 @@ from typing import Final, Literal, NamedTuple, Protocol
 from seqferry import paths
 from seqferry.engine import equal_as_listed, path_refusal
 from seqferry.models import OPERATION_TRANSFER, LocalFolder, Location, TransferSpec
+from seqferry.naming import source_key, target_key
 from seqferry.selection import matcher
-from seqferry.spec import is_same_store, selection_of, source_key, target_key
+from seqferry.spec import is_same_store, selection_of
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
 """``leave_out``: never copied (a device, a socket), which is no failure. ``ignore``: the same, without a record."""
@@ -49,6 +50,8 @@ class Listed(Protocol):
     @property
     def last_modified(self) -> float: ...
     @property
+    def version_id(self) -> str | None: ...
+    @property
     def refusal(self) -> tuple[str, str] | None: ...
 
 
@@ -59,7 +62,7 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
         own: the folder of our records.
         there: what a listing shows under the target key, where ``compares_listings``.
     """
-    to = target_key(spec, found.key)
+    to = target_key(spec, found.key, found.version_id)
     if not is_selected(spec, found):
         return Decision("ignore", to)
     if is_left_out(spec, found.key, found.size):
@@ -151,6 +154,9 @@ def refusal(
     if target_key == "":
         why = f"{source()} is the source prefix itself, so that no name is left for it in {spec.target.at('')}."
         return "EmptyTargetKey", f"{why} Choose a target prefix, for example {spec.target.at('copy/')}."
+    if spec.rename and {".", ".."} & (set(target_key.split("/")) - set(source_key.split("/"))):
+        why = f"{source()} would become {spec.target.at(target_key)}, and some storages take '.' and '..' for folders."
+        return "DotSegment", f"{why} Change the rule of --rename."
     # The storage may hold keys that are not UTF-8: they count as many bytes as they have.
     size = len(target_key.encode("utf-8", "surrogateescape"))
     if size > _MAX_KEY_BYTES:

@@ -72,10 +72,11 @@ class Policy:
                 raise PolicyError(
                     f"This server does not act with the profile '{place.profile}'. {_ALLOWED.format('profiles')}"
                 )
-        named = [spec.source.key + key for key in spec.keys or ()]
+        named = [spec.source.key + key for key in spec.keys or ()] + [one.key for one in spec.ranges]
         _check_below("read", self.read, spec.source, [spec.source.key, *named])
         # Each goes to the target without the start that is stripped; what is listed there is not known here.
         targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
+        targets += [spec.target.key + name for name in (*spec.targets, *(one.into for one in spec.ranges))]
         _check_below("write", self.write, spec.target, [spec.target.key, *targets])
 
     def _check_endpoint(self, url: str) -> None:

@@ -32,6 +32,9 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
     if _is_of_one(spec):
         return _check_single(engine, spec)
     check_buckets(engine, spec)
+    if spec.ranges:
+        _check_singles(engine, spec)
+        return KnownObjects()
     if spec.keys is None:
         return KnownObjects()
     missing: list[str] = []
@@ -74,6 +77,17 @@ def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
     return KnownObjects((found,), not listed, there)
 
 
+def _check_singles(engine: Engine, spec: TransferSpec) -> None:
+    """See that those of several sources are there that are one object each."""
+    singles = [one.key for one in spec.ranges if one.single]
+    for start in range(0, len(singles), LOOKED_UP_AT_ONCE):
+        keys = singles[start : start + LOOKED_UP_AT_ONCE]
+        found = engine.head(spec.source, keys)
+        missing = [key for key, info in zip(keys, found, strict=True) if info is None]
+        if missing:
+            raise UsageError(_missing_keys(spec, missing, "the list of sources"))
+
+
 def check_buckets(engine: Engine, spec: TransferSpec) -> None:
     """Raise StorageError when one of the two buckets, or folders, cannot be used. A target folder may be missing.
 
@@ -83,11 +97,17 @@ def check_buckets(engine: Engine, spec: TransferSpec) -> None:
     if isinstance(spec.source, LocalFolder):
         paths.check_source(spec.source.path)
     else:
-        _check_bucket(engine, spec.source, is_listed=spec.keys is None and not _is_of_one(spec))
+        _check_bucket(engine, spec.source, is_listed=_lists_source(spec))
     if isinstance(spec.target, LocalFolder):
         paths.check_target(spec.target.path)
     elif spec.target != spec.source:
         _check_bucket(engine, spec.target, is_listed=spec.delete)
+
+
+def _lists_source(spec: TransferSpec) -> bool:
+    if spec.ranges:
+        return any(not one.single for one in spec.ranges)
+    return spec.keys is None and not _is_of_one(spec)
 
 
 def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
@@ -104,10 +124,10 @@ def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> Usa
     return UsageError(_missing_single(engine, spec.source) if _is_of_one(spec) else _missing_keys(spec, missing))
 
 
-def _missing_keys(spec: TransferSpec, missing: list[str]) -> str:
+def _missing_keys(spec: TransferSpec, missing: list[str], listed: str = "the list of keys") -> str:
     named = ", ".join(key.removeprefix(spec.source.key) for key in missing[:_NAMED_AT_MOST])
     more = f" and {len(missing) - _NAMED_AT_MOST} more" if len(missing) > _NAMED_AT_MOST else ""
-    return f"Not found under {spec.source.uri}: {named}{more}. Correct the list of keys; nothing was started."
+    return f"Not found under {spec.source.uri}: {named}{more}. Correct {listed}; nothing was started."
 
 
 def _missing_single(engine: Engine, source: Location) -> str:

@@ -7,12 +7,13 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import astuple
 from types import TracebackType
 from typing import Any, Final, Self, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, listing, operations, paths, preflight, stored_spec, unpacking
+from seqferry import access, collisions, listing, operations, paths, preflight, stored_spec, unpacking
 from seqferry.config import Settings
 from seqferry.db import events, evidence, objects, transfers
 from seqferry.db.database import Database
@@ -35,6 +36,7 @@ from seqferry.models import (
     Submission,
     TransferSpec,
 )
+from seqferry.planning import Decision, Foreseen
 from seqferry.spec import checked, is_local
 
 log: Final = logging.getLogger("seqferry.service")
@@ -354,16 +356,14 @@ class Service:
         if spec.operation == OPERATION_UNPACK:
             yield from unpacking.preview(self.engine, spec, str(self.settings.state_dir))
             return
-        for page in listing.foreseen(self.engine, spec, refuse, str(self.settings.state_dir)):
-            for info, decision, seen in page:
-                if seen is None or seen.action == "refuse":
-                    reason = decision.reason if seen is None else seen.because
-                    left_out = decision.action == "leave_out"
-                    yield PlannedCopy(info.key, decision.target_key, info.size, reason, left_out)
-                else:
-                    yield PlannedCopy(
-                        info.key, decision.target_key, info.size, action=seen.action, because=seen.because
-                    )
+        found = (
+            [_planned_copy(*one) for one in page]
+            for page in listing.foreseen(self.engine, spec, refuse, str(self.settings.state_dir))
+        )
+        if collisions.are_possible(spec):
+            found = collisions.Spool(spec, _names, astuple, lambda values: PlannedCopy(*values)).unique(found)
+        for page in found:
+            yield from page
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
@@ -401,6 +401,17 @@ class Service:
         if len(found) > 1 and found[0] != wanted:
             raise NotFoundError(f"Several transfers start with '{text}'; give more of the id.")
         return found[0]
+
+
+def _planned_copy(info: ObjectInfo, decision: Decision, seen: Foreseen | None) -> PlannedCopy:
+    if seen is None or seen.action == "refuse":
+        reason = decision.reason if seen is None else seen.because
+        return PlannedCopy(info.key, decision.target_key, info.size, reason, decision.action == "leave_out")
+    return PlannedCopy(info.key, decision.target_key, info.size, action=seen.action, because=seen.because)
+
+
+def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:
+    return planned.source_key, "", None if planned.refusal else planned.target_key
 
 
 def _start_of_id(text: str) -> str:

@@ -6,10 +6,11 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Final, cast, get_args
+from typing import Any, Final, cast, get_args
 
-from seqferry import endpoints, paths
+from seqferry import endpoints, naming, paths, source_ranges
 from seqferry.errors import UsageError
 from seqferry.models import (
     OPERATION_PACK,
@@ -68,7 +69,34 @@ def parse_uri(text: str) -> tuple[str, str]:
     return bucket, key
 
 
-def build_spec(
+def build_spec(source: str | Sequence[str], target: str, **given: Any) -> TransferSpec:
+    """The spec of ``cp SOURCE TARGET``; ``given`` is what ``build_one`` takes. Several sources go below one target.
+
+    Raises:
+        UsageError: what is asked makes no sense, or cannot be done today.
+    """
+    if isinstance(source, str):
+        return checked(build_one(source, target, **given))
+    if len(source) == 1:
+        return checked(build_one(source[0], target, **given))
+    if not source:
+        raise UsageError("No source was given; name at least one.")
+    if given.get("keys") is not None or given.get("below"):
+        raise UsageError("Several sources are for cp alone: give one source for sync, and beside a list of keys.")
+    below = target if target.endswith("/") else f"{target}/"
+    specs = [build_one(one, below, **given) for one in source]
+    for spec, one in zip(specs, source, strict=True):
+        if isinstance(spec.source, S3Location) and not spec.source.key:
+            raise UsageError(f"'{_shown(one)}' is a whole bucket, which holds the other sources; give it alone.")
+    spec = source_ranges.combined(specs, source)
+    if isinstance(spec.target, LocalFolder):
+        place = replace(spec.target, path=paths.target(below, None)[0], key="")
+    else:
+        place = replace(spec.target, key=parse_uri(below)[1])
+    return checked(replace(spec, target=place))
+
+
+def build_one(
     source: str,
     target: str,
     *,
@@ -101,10 +129,13 @@ def build_spec(
     older_than: str | None = None,
     raw: bool = False,
     keys: Sequence[str] | None = None,
+    versions: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    rename: Sequence[str] | None = None,
     below: bool = False,
     allow_local: bool = False,
 ) -> TransferSpec:
-    """The spec of ``cp SOURCE TARGET``.
+    """The spec of one source, not yet ``checked``.
 
     ``s3://b/run/`` and ``s3://b`` mean everything below; ``s3://b/key`` means that object. For everything below,
     the target is a prefix with or without its trailing slash; for one object, a target that ends in a slash (or a bare
@@ -117,7 +148,8 @@ def build_spec(
     read and write what this process may.
 
     ``*`` and ``?`` in the source select objects, unless ``raw``; what follows the last slash before them is the name
-    below the target. ``keys`` names objects below the source.
+    below the target. ``keys`` names objects below the source; ``versions`` and ``targets`` say more of each of them.
+    ``rename`` are rules for the names below the target.
 
     Raises:
         UsageError: what is asked makes no sense, or cannot be done today.
@@ -193,29 +225,30 @@ def build_spec(
             region=target_region or region,
             profile=target_profile or profile,
         )
-    return checked(
-        TransferSpec(
-            source=from_,
-            target=to,
-            strip=strip,
-            single=single,
-            keys=None if keys is None else tuple(dict.fromkeys(keys)),
-            pattern=pattern,
-            rules=tuple(rules or ()),
-            min_size=min_size,
-            max_size=max_size,
-            newer_than=newer_than,
-            older_than=older_than,
-            as_of=time.time() if newer_than is not None or older_than is not None else None,
-            if_exists=cast("IfExists", if_exists),
-            verify=cast("Verify", verify),
-            part_size=part_size,
-            copy_threshold=copy_threshold,
-            storage_class=storage_class,
-            md5=md5,
-            delete=delete,
-            max_delete=max_delete,
-        )
+    return TransferSpec(
+        source=from_,
+        target=to,
+        strip=strip,
+        single=single,
+        keys=None if keys is None else tuple(keys if versions or targets else dict.fromkeys(keys)),
+        versions=tuple(versions) if any(versions) else (),
+        targets=tuple(targets) if any(targets) else (),
+        rename=tuple(rename or ()),
+        pattern=pattern,
+        rules=tuple(rules or ()),
+        min_size=min_size,
+        max_size=max_size,
+        newer_than=newer_than,
+        older_than=older_than,
+        as_of=time.time() if newer_than is not None or older_than is not None else None,
+        if_exists=cast("IfExists", if_exists),
+        verify=cast("Verify", verify),
+        part_size=part_size,
+        copy_threshold=copy_threshold,
+        storage_class=storage_class,
+        md5=md5,
+        delete=delete,
+        max_delete=max_delete,
     )
 
 
@@ -279,12 +312,17 @@ def checked(spec: TransferSpec) -> TransferSpec:
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         )
     check_selection(selection_of(spec))
-    if spec.delete and (spec.single or spec.keys is not None or spec.pattern is not None):
+    naming.check(spec)
+    if spec.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
         raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
     if spec.max_delete is not None and (not spec.delete or spec.max_delete < 0):
         raise UsageError("--max-delete is the most objects that --delete may remove: give both, and 0 or more.")
-    for key in (spec.source.key, spec.target.key, *(spec.keys or ())):
+    for key in (spec.source.key, spec.target.key, *(spec.keys or ()), *spec.targets):
         _check_key(key)
+    if spec.ranges:
+        for part in source_ranges.parts(spec):
+            checked(part)
+        return spec
     if is_same_store(spec):
         source, target = spec.source, spec.target
         if spec.operation == OPERATION_PACK and spec.source.key == "" and not spec.single:
@@ -348,16 +386,6 @@ def selection_of(spec: TransferSpec) -> Selection:
         strip=spec.strip,
         is_path=isinstance(spec.source, LocalFolder),
     )
-
-
-def target_key(spec: TransferSpec, source_key: str) -> str:
-    """Where the object ``source_key`` goes. Only the start of the key is touched, never a later match of the prefix."""
-    return spec.target.key if spec.single else spec.target.key + source_key.removeprefix(spec.strip)
-
-
-def source_key(spec: TransferSpec, target_key: str) -> str:
-    """Where what is at ``target_key`` would come from: the other way round of ``target_key`` for all of a prefix."""
-    return spec.strip + target_key.removeprefix(spec.target.key)
 
 
 def _split_pattern(path: str) -> tuple[str, str]:

@@ -17,14 +17,14 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from seqferry.errors import UnsupportedError
-from seqferry.models import Access, Identity, LocalFolder, Location, S3Location, TransferSpec
+from seqferry.models import Access, Identity, KeyRange, LocalFolder, Location, S3Location, TransferSpec
 
 VERSION: Final = 2
 
 _PLACES: Final[dict[str, type[S3Location | LocalFolder]]] = {"s3": S3Location, "folder": LocalFolder}
 _TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
 
-_TUPLES: Final = ("keys", "rules")
+_TUPLES: Final = ("keys", "rules", "versions", "targets", "rename")
 """Fields that are lists in JSON."""
 
 _FIRST_VERSION: Final = 2
@@ -73,6 +73,9 @@ def read(text: str) -> TransferSpec:
         if side in data:
             data[side] = _place(data[side], side)
     data |= {name: tuple(data[name]) for name in _TUPLES if isinstance(data.get(name), list)}
+    if isinstance(data.get("ranges"), list):
+        found = (_mapping(one, "source") for one in cast("list[Any]", data["ranges"]))
+        data["ranges"] = tuple(_record(KeyRange, one, "source") for one in found)
     return _record(TransferSpec, data, "spec")
 
 
@@ -228,21 +231,33 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return value in get_args(hint)
     if origin is tuple:
-        return isinstance(value, tuple) and all(isinstance(one, str) for one in cast("tuple[Any, ...]", value))
+        kind = get_args(hint)[0]
+        return isinstance(value, tuple) and all(isinstance(one, kind) for one in cast("tuple[Any, ...]", value))
     if hint in (int, NoneType):
         return type(value) is hint
     return isinstance(value, dict if origin is not None else hint)
 
 
-def _filled(record: TransferSpec | Location | Access | Identity, without: tuple[str, ...] = ()) -> dict[str, Any]:
+def _filled(
+    record: TransferSpec | Location | Access | Identity | KeyRange, without: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """The fields that do not hold their default."""
     kept: dict[str, Any] = {}
     for one in fields(record):
         value = getattr(record, one.name)
         default = one.default if one.default_factory is MISSING else one.default_factory()
         if one.name not in without and value != default:
-            kept[one.name] = _filled(value) if isinstance(value, (Access, Identity)) else value
+            kept[one.name] = _plain(value)
     return kept
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON can hold it."""
+    if isinstance(value, (Access, Identity)):
+        return _filled(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], KeyRange):
+        return [_filled(cast("KeyRange", one)) for one in cast("tuple[Any, ...]", value)]
+    return cast("Any", value)
 
 
 # --- version 1 --------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ DUPLICATES: Final = ("refuse", "last")
 TOLERATED: Final = ("missing-end", "concatenated", "two-sizes")
 """Faults of archives that may be passed over when that is asked for."""
 
-_OF_LISTINGS: Final = ("rules", "keys", "min_size", "max_size", "newer_than", "older_than")
+_OF_LISTINGS: Final = ("rules", "keys", "min_size", "max_size", "newer_than", "older_than", "rename")
 _LISTS: Final = frozenset({"include", "exclude", "members", "tolerate"})
 _MOST_PATTERNS: Final = 1000
 
@@ -54,7 +54,7 @@ class MemberDecision(NamedTuple):
 
 
 def build_unpack_spec(
-    source: str,
+    source: str | Sequence[str],
     target: str,
     *,
     include: Sequence[str] = (),
@@ -76,6 +76,8 @@ def build_unpack_spec(
     for name in _OF_LISTINGS:
         if given.get(name) is not None:
             raise UsageError(f"'{name}' selects objects of a listing, and unpack takes one archive; use 'include'.")
+    if not isinstance(source, str):
+        raise UsageError("unpack takes one archive at a time; use one command for each.")
     given["raw"] = True  # a name with * or ? is one name
     to_disk = allow_local and paths.is_local(target)
     # Which endpoint and who, as of any transfer. What is made of the target of a single object does not apply here, and

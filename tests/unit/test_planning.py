@@ -19,6 +19,8 @@ class Found:
     key: str
     size: int = 3
     etag: str = PLAIN
+    last_modified: float = 0.0
+    version_id: str | None = None
     refusal: tuple[str, str] | None = None
 
 

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from seqferry import planning, stored_spec
 from seqferry.errors import UsageError
 from seqferry.models import LocalFolder, S3Location
+from seqferry.naming import source_key, target_key
 from seqferry.spec import (
     build_mirror_spec,
     build_spec,
     checked,
     data_path,
     parse_uri,
-    source_key,
-    target_key,
     why_streamed,
 )
 

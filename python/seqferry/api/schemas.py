@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from seqferry.api.problems import shortened
+from seqferry.errors import UsageError
 from seqferry.models import (
     DataPath,
     IfExists,
@@ -20,7 +21,22 @@ from seqferry.models import (
     TransferState,
     Verify,
 )
-from seqferry.spec import data_path
+from seqferry.renaming import MAX_RULES
+from seqferry.source_ranges import MAX_SOURCES
+from seqferry.spec import MAX_KEYS, data_path
+
+
+class ListedKey(BaseModel):
+    """One object of a list."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: str
+    """Below the source."""
+    version_id: str = ""
+    """Empty: the current one."""
+    target_key: str = ""
+    """Below the target. Empty: the name stays."""
 
 
 class TransferRequest(BaseModel):
@@ -28,7 +44,10 @@ class TransferRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
+    source: Annotated[
+        str | Annotated[list[str], Field(min_length=1, max_length=MAX_SOURCES)], Field(examples=["s3://vendor/run42/"])
+    ]
+    """Several sources, all in one bucket, go below one target."""
     target: Annotated[str, Field(examples=["s3://ours/run42/"])]
     endpoint_url: str | None = None
     source_endpoint_url: str | None = None
@@ -59,6 +78,10 @@ class TransferRequest(BaseModel):
     """``- PATTERN`` leaves out, ``+ PATTERN`` takes in again; the last one that matches decides."""
     keys: list[str] | None = None
     """Only these objects, named below the source."""
+    objects: Annotated[list[ListedKey] | None, Field(max_length=MAX_KEYS)] = None
+    """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
+    rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])
+    """Rules for the names below the target, as sed has them."""
     min_size: int | None = None
     max_size: int | None = None
     newer_than: str | None = None
@@ -66,6 +89,19 @@ class TransferRequest(BaseModel):
     raw: bool = False
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of ``build_spec``."""
+        given = self.model_dump(exclude={"new", "operation", "options", "objects"})
+        if self.objects is not None:
+            if self.keys is not None:
+                raise UsageError("'keys' and 'objects' name the same thing; give one of them.")
+            given |= {
+                "keys": [one.key for one in self.objects],
+                "versions": [one.version_id for one in self.objects],
+                "targets": [one.target_key for one in self.objects],
+            }
+        return given
 
 
 class Submitted(BaseModel):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from seqferry import key_lists
 from seqferry.cli import options
 from seqferry.errors import UsageError
 from seqferry.models import IfExists, Symlinks, Verify
@@ -35,7 +36,7 @@ class Places:
         typer.Argument(
             metavar="SRC...",
             help="s3://bucket/prefix/ (all below), s3://bucket/key, a local folder or file, - for standard input. "
-            "* and ? select objects; several sources lie in one folder or prefix.",
+            "* and ? select objects. Several sources: all in one bucket, or all on this machine.",
         ),
     ] = None
     target: Annotated[
@@ -158,7 +159,26 @@ class Names:
             "--files-from",
             envvar="SEQFERRY_FILES_FROM",
             metavar="FILE",
-            help="Only the objects named in FILE, one key below SRC on a line; - for standard input.",
+            help="Only the objects named in FILE, one key below SRC on a line; in FILE.csv "
+            "key[,version_id[,target_key]]; - for standard input.",
+        ),
+    ] = None
+    files_format: Annotated[
+        key_lists.Format,
+        typer.Option(
+            "--files-format",
+            envvar="SEQFERRY_FILES_FORMAT",
+            help="What FILE holds; auto goes by its name.",
+        ),
+    ] = "auto"
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rename",
+            envvar="SEQFERRY_RENAME",
+            metavar="RULE",
+            help="Change names below DST as sed does: 's/PATTERN/REPLACEMENT/', with g for every match and i for upper "
+            "and lower case alike. Can be repeated. Nothing is copied if two objects would get one name.",
         ),
     ] = None
 

@@ -92,7 +92,9 @@ def pack(
     changes meanwhile is named, and the archive starts over once.
     """
     places = Places(sources=[packed.source], target=packed.target)
-    spec = build_pack_spec(**selecting.asked(places, selection, names, archive, endpoints), allow_local=True)
+    spec = build_pack_spec(
+        **selecting.asked(places, selection, names, archive, endpoints, together=True), allow_local=True
+    )
     spec = access.resolved(spec)
     with session_of(output, speed, check=spec) as session:
         if start.dry_run:

@@ -9,11 +9,12 @@ import os
 import sys
 from typing import Any, Final
 
+from seqferry import key_lists
 from seqferry.cli import display
 from seqferry.cli.groups import Places, merged
 from seqferry.errors import UsageError
-from seqferry.selection import only_includes
-from seqferry.spec import MAX_KEYS, is_s3_uri
+from seqferry.selection import has_wildcard, only_includes
+from seqferry.spec import is_s3_uri
 
 RULES: Final = {"--include": "+", "--exclude": "-"}
 """Options whose order counts. They become values of ``--rule``; excludes of the environment go first."""
@@ -38,11 +39,13 @@ def in_order(arguments: list[str]) -> list[str]:
     return found
 
 
-def asked(places: Places, *groups: Any) -> dict[str, Any]:
+def asked(places: Places, *groups: Any, together: bool = False) -> dict[str, Any]:
     """The arguments of ``build_spec``.
 
+    Args: with ``together``, several sources have to lie in one folder or prefix, and are its keys.
+
     Raises:
-        UsageError: the sources do not lie together, or the list of keys cannot be read.
+        UsageError: a source is not there, or the list of keys cannot be read.
     """
     given = merged(places, *groups)
     given["source"] = places.source
@@ -55,12 +58,16 @@ def asked(places: Places, *groups: Any) -> dict[str, Any]:
     if rules and only_includes(rules):
         display.say("--include brings back what an --exclude before it leaves out, and selects nothing by itself.")
         display.say("For only those objects write: --exclude '*' --include PATTERN")
+    form: key_lists.Format = given.pop("files_format")
     if files_from is not None:
         if len(sources) > 1:
             raise UsageError("--files-from names objects below one source; give one.")
-        given["keys"] = _listed(files_from)
-    elif len(sources) > 1:
+        given |= _listed(files_from, form)
+    elif len(sources) > 1 and together:
         given["source"], given["keys"] = _together(sources)
+    elif len(sources) > 1:
+        _check_several(sources)
+        given["source"] = sources
     return given
 
 
@@ -69,7 +76,7 @@ def _together(sources: list[str]) -> tuple[str, list[str]]:
     folders = {source.rpartition("/")[0] for source in sources}
     if len(folders) > 1 or "-" in sources:
         raise UsageError(
-            "Several sources have to lie directly in one folder or prefix, since each keeps its name. Copy the folder "
+            "Several sources of an archive have to lie directly in one folder or prefix. Pack the folder "
             "with --exclude '*' --include PATTERN, or use one command for each."
         )
     for source in sources:
@@ -88,24 +95,28 @@ def _together(sources: list[str]) -> tuple[str, list[str]]:
     return f"{folder}/" if folder or sources[0].startswith("/") else "./", names
 
 
-def _listed(name: str) -> list[str]:
-    """The keys of a list, one on a line."""
-    found: dict[str, None] = {}
+def _check_several(sources: list[str]) -> None:
+    if "-" in sources:
+        raise UsageError("- is standard input, and goes alone; give the other sources with a command of their own.")
+    for source in sources:
+        if not is_s3_uri(source) and "://" not in source and not os.path.lexists(source) and not has_wildcard(source):
+            raise UsageError(f"There is no file '{source}'.")
+
+
+def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
+    """What a list names, as arguments of ``build_spec``."""
+    form = key_lists.format_of(name, asked)
+    if form == "inventory":
+        raise UsageError(f"{name}: an inventory cannot be read yet; write its keys into a list.")
+    shown = "standard input" if name == "-" else name
     try:
-        with sys.stdin if name == "-" else open(name, encoding="utf-8", newline="\n") as lines:  # noqa: PTH123
-            for number, line in enumerate(lines, 1):
-                key = line.removesuffix("\n").removesuffix("\r")
-                if not key:
-                    continue
-                if is_s3_uri(key):
-                    raise UsageError(f"{name}, line {number}: '{key}' is a whole address; write the key below SRC.")
-                found[key] = None
-                if len(found) > MAX_KEYS:
-                    raise UsageError(f"{name}, line {number}: at most {MAX_KEYS:,} keys can be named at once.")
-    except UnicodeDecodeError as why:
-        raise UsageError(f"{name} is not valid UTF-8 ({why.reason} at byte {why.start}).") from None
+        with sys.stdin.buffer if name == "-" else open(name, "rb") as file:  # noqa: PTH123
+            data = file.read(key_lists.MAX_BYTES + 1)
     except OSError as why:
-        raise UsageError(f"Cannot read the list '{name}': {why.strerror or why}.") from None
-    if not found:
-        raise UsageError(f"{name} names no object.")
-    return list(found)
+        raise UsageError(f"Cannot read the list '{shown}': {why.strerror or why}.") from None
+    rows = key_lists.read(data, shown, form)
+    return {
+        "keys": [row.key for row in rows],
+        "versions": [row.version_id for row in rows],
+        "targets": [row.target_key for row in rows],
+    }

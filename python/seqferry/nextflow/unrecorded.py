@@ -19,8 +19,8 @@ from seqferry.batching import Batcher
 from seqferry.engine import CopyItem, Engine, Events, Job, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import RESULT_COLUMNS, LocalFolder, TransferSpec
+from seqferry.naming import target_key
 from seqferry.planning import Decision, decide
-from seqferry.spec import target_key
 
 log: Final = logging.getLogger("seqferry.nextflow")
 

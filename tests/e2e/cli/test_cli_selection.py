@@ -70,8 +70,64 @@ def test_files_that_the_shell_has_named_go_together(cli: Cli, places: Places, tm
     assert quoted.code == 0, quoted.err
     assert set(places.content()) == {"1.bam", "2.bam", "3.txt"}
     (tmp_path / "folder").mkdir()
-    assert cli.run("cp", *paths, str(tmp_path / "folder"), places.uris[1]).code == 2
+    (tmp_path / "folder" / "inside").write_text("inside")
+    assert cli.run("cp", *paths, str(tmp_path / "folder"), places.uris[1]).code == 0
+    assert set(places.content()) == {"1.bam", "2.bam", "3.txt", "folder/inside"}
     assert cli.run("cp", paths[0], f"{places.uris[0]}a.txt", places.uris[1]).code == 2
+
+
+def test_a_csv_list_names_targets(cli: Cli, places: Places, tmp_path: Path) -> None:
+    places.fill(KEYS)
+    listed = tmp_path / "keys.csv"
+    listed.write_text("key,version_id,target_key\na.txt,,renamed/first\nd/e/c.bam\n")
+
+    ran = cli.run("cp", "--files-from", str(listed), *places.uris)
+
+    assert ran.code == 0, ran.err
+    assert set(places.content()) == {"renamed/first", "d/e/c.bam"}
+    listed.write_text("a.txt\nb.log,,a.txt\n")
+    collided = cli.run("cp", "--files-from", str(listed), *places.uris)
+    assert collided.code == 2
+    assert "'a.txt' and 'b.log'" in collided.err
+    listed.write_text('a.txt\n"b.log"x\n')
+    malformed = cli.run("cp", "--files-from", str(listed), *places.uris)
+    assert malformed.code == 2
+    assert "keys.csv, line 2, character 8" in malformed.err
+
+
+def test_rules_rename_and_nothing_is_copied_when_two_get_one_name(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+
+    refused = cli.run("cp", "--rename", "s|.*/||", *places.uris)
+
+    assert refused.code == 1, refused.err
+    named = [f"s3://{places.source}/run42/{key}" for key in ("a.txt", "d/a.txt")]
+    assert all(name in refused.err for name in named) or "b.log" in refused.err
+    assert places.content() == {}
+    shown = cli.run("cp", "--dry-run", "--rename", "s|.*/||", *places.uris)
+    assert shown.code == 2
+    assert "would both become" in shown.err
+    ran = cli.run("cp", "--rename", "s|/|__|g", "--rename", r"s/\.txt$/.TXT/", *places.uris)
+    assert ran.code == 0, ran.err
+    assert set(places.content()) == {"a.TXT", "b.log", "c.bam", "d__a.TXT", "d__b.log", "d__e__c.bam", "x[1].TXT"}
+    assert cli.run("cp", "--json", "--rename", "s|/|__|g", *places.uris).code == 0
+
+
+def test_sources_of_different_prefixes_go_to_one_target(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+    base = f"s3://{places.source}/run42"
+
+    ran = cli.run("cp", f"{base}/a.txt", f"{base}/d/e/", f"{base}/d/*.log", places.uris[1])
+
+    assert ran.code == 0, ran.err
+    assert set(places.content()) == {"a.txt", "c.bam", "b.log"}
+    missing = cli.run("cp", f"{base}/d/e/", f"{base}/absent", places.uris[1])
+    assert missing.code == 2
+    assert "run42/absent" in missing.err or "absent" in missing.err
+    collided = cli.run("cp", f"{base}/a.txt", f"{base}/d/", f"{places.uris[1]}new/")
+    assert collided.code == 1
+    assert "d/a.txt" in collided.err
+    assert not any(name.startswith("new/") for name in places.content())
 
 
 def test_sync_removes_nothing_that_it_does_not_select(cli: Cli, places: Places) -> None:

@@ -12,7 +12,7 @@ from seqferry.api.schemas import TransferRequest
 from seqferry.cli import control, copying, groups, packing
 from seqferry.cli.app import run
 from seqferry.models import OPERATION_TRANSFER
-from seqferry.spec import build_spec
+from seqferry.spec import build_one
 
 COMMANDS = (copying.cp, copying.sync, packing.pack, control.resume, control.cancel)
 
@@ -60,7 +60,7 @@ def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
 
 
 def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
-    parameters = inspect.signature(build_spec).parameters
+    parameters = inspect.signature(build_one).parameters
     kinds = (groups.Selection, groups.Removal, groups.Parts, groups.Storage, groups.Endpoints)
     of_groups = {one.name: one.default for kind in kinds for one in fields(kind)}
     rest = {name: one.default for name, one in parameters.items() if name not in ("source", "target")}
@@ -69,6 +69,9 @@ def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     # Made of the group of names, and given as they are over HTTP.
     assert rest.pop("rules") is None is of_http.pop("rules")
     assert rest.pop("keys") is None is of_http.pop("keys")
+    assert rest.pop("rename") is None is of_http.pop("rename")
+    assert rest.pop("versions") == () == rest.pop("targets")
+    assert of_http.pop("objects") is None
     assert {name: rest[name] for name in rest if name not in ("below", "allow_local")} == of_groups
     assert of_http.pop("new") is False
     assert of_http.pop("operation") == OPERATION_TRANSFER

@@ -34,8 +34,7 @@ async def submit(
     When the same transfer, submitted with the same token, is unfinished, the answer is 200 and its id.
     """
     service = context.service
-    given = body.model_dump(exclude={"new", "operation", "options"})
-    spec = build_operation_spec(body.operation, body.options, **given)
+    spec = build_operation_spec(body.operation, body.options, **body.arguments())
     context.settings.policy.check(spec)
     transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key) if idempotency_key else None
     if transfer_id is None:

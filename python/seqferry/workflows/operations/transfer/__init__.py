@@ -6,16 +6,18 @@ of the source has arrived.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple
+from typing import Any, Final
 
-from seqferry import listing, paths, preflight
+from seqferry import collisions, listing, paths, preflight
 from seqferry.db.objects import OpenObject, Planned
 from seqferry.engine import CopyItem, Job, ObjectInfo
+from seqferry.errors import StorageError, UsageError
 from seqferry.listing import KnownObjects
 from seqferry.models import LocalFolder, TransferSpec
+from seqferry.naming import target_key
 from seqferry.planning import Decision
-from seqferry.spec import target_key
 from seqferry.workflows.operations import Operation, Work
 from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
@@ -44,12 +46,10 @@ class Transfer:
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
     ) -> Iterator[list[Planned]]:
-        missing: list[str] = []
-        own = str(runtime.state_dir)
-        compare = not target_absent
-        for page in listing.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
-            yield [_planned(info, decision) for info, decision in page]
-        yield [_missing(spec, key) for key in missing]
+        pages = _found(runtime, spec, known, compare=not target_absent)
+        if not collisions.are_possible(spec):
+            return pages
+        return _unique(spec, pages)
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
         return runtime.engine.start(
@@ -71,6 +71,35 @@ class Transfer:
 
 
 OPERATION: Final[Operation] = Transfer()
+
+
+def _found(
+    runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, compare: bool
+) -> Iterator[list[Planned]]:
+    missing: list[str] = []
+    own = str(runtime.state_dir)
+    for page in listing.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
+        yield [_planned(info, decision) for info, decision in page]
+    yield [_missing(spec, key) for key in missing]
+
+
+def _unique(spec: TransferSpec, pages: Iterator[list[Planned]]) -> Iterator[list[Planned]]:
+    try:
+        yield from collisions.Spool(spec, _names, astuple, _again).unique(pages)
+    except UsageError as why:
+        raise StorageError(why.message, "person", "TargetCollision", "plan", True) from None
+
+
+def _names(planned: Planned) -> tuple[str, str, str | None]:
+    return planned.source_key, planned.version_id or "", None if planned.refusal else planned.target_key
+
+
+def _again(values: Sequence[Any]) -> Planned:
+    found = Planned(*values)
+    if found.refusal is not None:
+        code, message = found.refusal
+        found.refusal = code, message
+    return found
 
 
 def _planned(info: ObjectInfo, decision: Decision) -> Planned:

@@ -17,7 +17,7 @@ from seqferry.db import events, objects, transfers
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
-from seqferry.spec import source_key
+from seqferry.naming import source_key
 from seqferry.workflows.runtime import Runtime
 
 _ATTEMPTS: Final = 4
