@@ -23,7 +23,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use seqferry_client::{Connection, RequestMetrics, RetryPolicy, RetryingClient};
+//! use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy, RetryingClient};
 //! use seqferry_store::prelude::*;
 //! use seqferry_store::{
 //!     Attributes, Budget, BudgetLimits, ListRequest, MemoryStore, ObjectRef, PinnedObject, Range,
@@ -36,10 +36,10 @@
 //! store.create_bucket("runs");
 //! store.put("runs", "r1/s1.fastq", "ACGTACGT".into(), &Attributes::default()).await?;
 //!
-//! let connection = Connection::new(Arc::new(store));
+//! let endpoint = Endpoint::new(Arc::new(store));
 //! let budget = Budget::new(BudgetLimits::default());
 //! let (cancel, metrics) = (CancellationToken::new(), Arc::new(RequestMetrics::default()));
-//! let client = RetryingClient::new(connection, budget, RetryPolicy::default(), cancel, Arc::clone(&metrics));
+//! let client = RetryingClient::new(endpoint, budget, RetryPolicy::default(), cancel, Arc::clone(&metrics));
 //!
 //! let request = ListRequest { bucket: "runs".into(), delimiter: Some("/".into()), ..ListRequest::default() };
 //! let mut pages = client.pages(request);

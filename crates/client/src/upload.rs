@@ -18,7 +18,7 @@
 //! use std::sync::Arc;
 //!
 //! use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession};
-//! use seqferry_client::{Connection, RequestMetrics, RetryPolicy, RetryingClient};
+//! use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy, RetryingClient};
 //! use seqferry_store::{Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore};
 //! use tokio_util::sync::CancellationToken;
 //!
@@ -37,8 +37,8 @@
 //! # let store = MemoryStore::new(4);
 //! # store.create_bucket("runs");
 //! # let (budget, metrics) = (Budget::new(BudgetLimits::default()), Arc::new(RequestMetrics::default()));
-//! # let (connection, cancel) = (Connection::new(Arc::new(store)), CancellationToken::new());
-//! # let client = RetryingClient::new(connection, budget, RetryPolicy::default(), cancel, metrics);
+//! # let (endpoint, cancel) = (Endpoint::new(Arc::new(store)), CancellationToken::new());
+//! # let client = RetryingClient::new(endpoint, budget, RetryPolicy::default(), cancel, metrics);
 //! # let began_at = 0.0;
 //! let mut session = UploadSession::new(client, "runs", "r1/s1.fastq", began_at, Arc::default());
 //! session.begin(&CreateUpload { part_size: 4, ..session.request() }, &Rows).await?;
