@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from seqferry import access, collisions, listing, operations, paths, preflight, stored_spec, unpacking
 from seqferry.config import Settings
-from seqferry.db import events, evidence, objects, transfers
+from seqferry.db import events, evidence, object_pages, objects, samples, transfer_pages, transfers
 from seqferry.db.database import Database
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
@@ -36,6 +36,7 @@ from seqferry.models import (
     Submission,
     TransferSpec,
 )
+from seqferry.paging import Cursor, ObjectFilter, Page, TransferFilter
 from seqferry.planning import Decision, Foreseen
 from seqferry.spec import checked, is_local
 
@@ -223,20 +224,62 @@ class Service:
         with self.database.read() as connection:
             return transfers.statuses(connection, self.database, ids=None, limit=_page_size(limit))
 
+    def transfer_page(
+        self, wanted: TransferFilter | None = None, *, cursor: Cursor | None = None, limit: int = 50
+    ) -> Page[Status]:
+        """A page of transfers, newest first."""
+        with self.database.read() as connection:
+            wanted = wanted or TransferFilter()
+            return transfer_pages.read(connection, self.database, wanted, cursor, _page_size(limit))
+
+    def object_page(
+        self,
+        transfer_id: str,
+        wanted: ObjectFilter | None = None,
+        *,
+        cursor: Cursor | None = None,
+        limit: int = 1000,
+    ) -> Page[ObjectRecord]:
+        """A page of the objects of a transfer: in the order they were found, with a prefix in that of their keys.
+
+        Raises:
+            NotFoundError: there is no such transfer.
+        """
+        wanted = wanted or ObjectFilter()
+        if wanted.state is not None and wanted.state not in get_args(ObjectState):
+            known = ", ".join(get_args(ObjectState))
+            raise UsageError(f"'{wanted.state}' is not a state of objects; choose one of {known}.")
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            return object_pages.read(connection, full_id, wanted, cursor, _page_size(limit))
+
     def objects(
         self, transfer_id: str, *, state: str | None = None, after: int = 0, limit: int = 1000
     ) -> list[ObjectRecord]:
-        """A page of objects in the order they were found; go on with ``after`` = ``row`` of the last one."""
-        if state is not None and state not in get_args(ObjectState):
-            raise UsageError(f"'{state}' is not a state of objects; choose one of {', '.join(get_args(ObjectState))}.")
-        with self.database.read() as connection:
-            full_id = self._resolve(connection, transfer_id)
-            return objects.page(connection, full_id, state=state, after=after, limit=_page_size(limit))
+        """Objects in the order they were found, fewer than ``limit`` at the end only.
+
+        Go on with ``after`` = ``row`` of the last one.
+        """
+        found: list[ObjectRecord] = []
+        cursor: Cursor | None = Cursor(str(after))
+        while cursor is not None and len(found) < limit:
+            page = self.object_page(transfer_id, ObjectFilter(state), cursor=cursor, limit=limit - len(found))
+            found += page.entries
+            cursor = page.next
+        return found
 
     def failures(self, transfer_id: str, *, keys: int = 20) -> list[FailureGroup]:
         """Failed objects grouped by cause, with up to ``keys`` keys for each."""
         with self.database.read() as connection:
             return objects.failures(connection, self._resolve(connection, transfer_id), keys)
+
+    def samples(
+        self, transfer_id: str, *, since: float | None = None, until: float | None = None, points: int = 300
+    ) -> list[samples.Point[samples.Counts]]:
+        """The course of a transfer in equal intervals, oldest first (``samples.read``)."""
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            return samples.read(connection, full_id, since=since, until=until, points=points)
 
     def evidence(self, transfer_id: str) -> list[Evidence]:
         """What the objects rest on, in figures. The cost grows with the objects: for the end of a transfer."""

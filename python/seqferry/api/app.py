@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import Depends, FastAPI
 
-from seqferry.api import problems
+from seqferry.api import documented, problems
 from seqferry.api.body import BodyLimit
 from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
@@ -62,4 +62,5 @@ def create_app(
     app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])
+    documented.install(app)
     return app

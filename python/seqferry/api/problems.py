@@ -12,6 +12,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from seqferry.errors import (
@@ -128,10 +129,21 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST_ECHOED else f"{text[:_MOST_ECHOED]}..."
 
 
-async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code = HTTPStatus(error.status_code).name.lower()
-    return problem(error.status_code, error.detail, code, error.headers)
+    headers = error.headers
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # Starlette names the methods of the first route only that has this path.
+        headers = {**(headers or {}), "Allow": ", ".join(_methods(request))}
+    return problem(error.status_code, error.detail, code, headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """The methods that the path of a request has."""
+    path = request.scope["path"]
+    routes = (route for route in iter_route_contexts(request.app.routes) if route.path_regex is not None)
+    return sorted({method for route in routes if route.path_regex.match(path) for method in route.methods or ()})
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from seqferry.api.problems import shortened
+from seqferry.db.samples import Counts, Point
 from seqferry.errors import UsageError
 from seqferry.models import (
     DataPath,
+    FailureGroup,
     IfExists,
     ObjectRecord,
     ObjectState,
@@ -21,6 +23,7 @@ from seqferry.models import (
     TransferState,
     Verify,
 )
+from seqferry.paging import Cursor
 from seqferry.renaming import MAX_RULES
 from seqferry.source_ranges import MAX_SOURCES
 from seqferry.spec import MAX_KEYS, data_path
@@ -180,6 +183,10 @@ class TransferOut(BaseModel):
 
 class TransferPage(BaseModel):
     transfers: list[TransferOut]
+    next_cursor: str | None
+    """Give it as ``cursor`` for the next page, of older transfers; null at the end."""
+    previous_cursor: str | None
+    """Give it as ``cursor`` for the page before; null on the first page."""
 
 
 class ObjectOut(BaseModel):
@@ -218,6 +225,56 @@ class ObjectPage(BaseModel):
     objects: list[ObjectOut]
     next_cursor: str | None
     """Give it as ``cursor`` for the next page; null at the end."""
+    previous_cursor: str | None
+    """Give it as ``cursor`` for the page before; null on the first page."""
+
+
+class FailureGroupOut(BaseModel):
+    error_class: str
+    error_code: str
+    operation: str
+    message: str
+    """Of the first of them."""
+    count: int
+    keys: list[str]
+
+    @classmethod
+    def of(cls, group: FailureGroup) -> FailureGroupOut:
+        fields: dict[str, Any] = asdict(group)
+        fields["message"] = shortened(group.message)
+        return cls(**fields)
+
+
+class FailureGroups(BaseModel):
+    causes: list[FailureGroupOut]
+    """The most frequent first."""
+
+
+class SampleOut(BaseModel):
+    at: datetime
+    """Begin of the interval."""
+    seconds: float
+    bytes: int
+    objects: int
+    requests: int
+    throttled: int
+
+    @classmethod
+    def of(cls, point: Point[Counts]) -> SampleOut:
+        return cls(at=_required_time(point.at), seconds=point.seconds, **asdict(point.counts))
+
+
+class Samples(BaseModel):
+    samples: list[SampleOut]
+
+
+def cursor_text(cursor: Cursor | None) -> str | None:
+    return None if cursor is None else str(cursor)
+
+
+def seconds(time: datetime | None) -> float | None:
+    """Seconds since the epoch; of years as well that ``datetime.timestamp`` refuses."""
+    return None if time is None else (time - datetime.fromtimestamp(0, UTC)).total_seconds()
 
 
 def _options(spec: TransferSpec) -> dict[str, Any]:

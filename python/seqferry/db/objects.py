@@ -532,34 +532,14 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 
-def page(
-    connection: sa.Connection, transfer_id: str, *, state: str | None, after: int, limit: int
-) -> list[ObjectRecord]:
-    query = (
-        sa.select(object_, batch.c.state.label("batch_state"))
-        .join(batch, sa.and_(batch.c.transfer_id == object_.c.transfer_id, batch.c.number == object_.c.batch_number))
-        .where(object_.c.transfer_id == transfer_id, object_.c.id > after)
-        .order_by(object_.c.id)
-        .limit(limit)
-    )
-    if state in OPEN_OBJECT_STATES:
-        at_work = batch.c.state == "active"
-        query = query.where(object_.c.state.in_(OPEN_OBJECT_STATES), at_work if state == "active" else ~at_work)
-    elif state is not None:
-        query = query.where(object_.c.state == state)
-        if state == "failed":
-            query = query.where(_HAS_ERROR)
-    return [_record_of(row) for row in connection.execute(query)]
-
-
-_HAS_ERROR: Final = object_.c.error_class.is_not(None)
+HAS_ERROR: Final = object_.c.error_class.is_not(None)
 """True of all that failed, and of nothing else: lets the index over failures serve, which is over this."""
 
 
 def failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[FailureGroup]:
     """Failed objects by cause, the most frequent cause first."""
     cause = (object_.c.error_class, object_.c.error_code, object_.c.error_operation)
-    failed = (object_.c.transfer_id == transfer_id, object_.c.state == "failed", _HAS_ERROR)
+    failed = (object_.c.transfer_id == transfer_id, object_.c.state == "failed", HAS_ERROR)
     groups = connection.execute(
         sa.select(*cause, sa.func.count().label("objects"), sa.func.min(object_.c.id).label("first"))
         .where(*failed)
@@ -586,7 +566,7 @@ def failures(connection: sa.Connection, transfer_id: str, keys: int) -> list[Fai
     return found
 
 
-def _record_of(row: sa.Row[Any]) -> ObjectRecord:
+def record_of(row: sa.Row[Any]) -> ObjectRecord:
     return ObjectRecord(
         row=row.id,
         source_key=row.source_key,

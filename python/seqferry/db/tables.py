@@ -59,6 +59,9 @@ transfer: Final = sa.Table(
     # Where it writes to (``keyspace``).
     sa.Column("target_place", sa.Text),
     sa.Column("target_prefix", KEY),
+    # From where to where, as it is shown: for searches.
+    sa.Column("source_uri", KEY),
+    sa.Column("target_uri", KEY),
     sa.Index("ix_transfer_created", "created_at"),
 )
 

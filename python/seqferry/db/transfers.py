@@ -98,6 +98,8 @@ def insert(
             submission=access.submission(spec),
             target_place=keyspace.place(spec),
             target_prefix=keyspace.prefix(spec),
+            source_uri=spec.source.uri,
+            target_uri=spec.target.uri,
         )
     )
     connection.execute(tally.insert().values(transfer_id=transfer_id))

@@ -22,6 +22,7 @@ from pydantic import BaseModel, FailFast
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, Context, ContextDep, ServiceDep
+from seqferry.api.documented import answers
 from seqferry.api.problems import shortened
 from seqferry.errors import ConfigError, ConflictError, StorageError
 from seqferry.models import ObjectRecord, Status
@@ -64,7 +65,7 @@ class StartTransfer(BaseModel):
     dst_prefix: str = ""
 
 
-@router.post("/start_transfer")
+@router.post("/start_transfer", responses=answers(400, 502, 504))
 async def start_transfer(body: StartTransfer, context: ContextDep, actor: ActorDep) -> str:
     """Starts a transfer; answers with its id once the source has been listed, or at once when it waits for others."""
     spec = build_mirror_spec(body.src_bucket, body.src_prefix, body.src_keys, body.dst_bucket, body.dst_prefix)

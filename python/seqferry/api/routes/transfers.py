@@ -2,32 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Response, status
+from pydantic import AwareDatetime, Field
+from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ContextDep, ServiceDep
-from seqferry.api.schemas import ObjectOut, ObjectPage, Submitted, TransferOut, TransferPage, TransferRequest
-from seqferry.errors import UsageError
-from seqferry.models import ObjectState
+from seqferry.api.documented import answers
+from seqferry.api.schemas import (
+    FailureGroupOut,
+    FailureGroups,
+    ObjectOut,
+    ObjectPage,
+    SampleOut,
+    Samples,
+    Submitted,
+    TransferOut,
+    TransferPage,
+    TransferRequest,
+    cursor_text,
+    seconds,
+)
+from seqferry.models import ObjectState, TransferState
+from seqferry.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
 from seqferry.unpacking import build_operation_spec
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
+
+MAX_TEXT: Final = 1024
+"""Characters of a filter: a key has no more."""
+
+CURSOR: Final = "`next_cursor` or `previous_cursor` of another page, with the same filters."
+
+# What is optional is described without null: in a query that would arrive as the text "null".
+Text = Annotated[
+    Annotated[str, Field(max_length=MAX_TEXT)] | SkipJsonSchema[None],
+    Query(description="Part of a name; upper and lower case of ASCII are the same."),
+]
+Prefix = Annotated[
+    Annotated[str, Field(max_length=MAX_TEXT)] | SkipJsonSchema[None], Query(description="Start of a name.")
+]
+Time = Annotated[AwareDatetime | SkipJsonSchema[None], Query(description="RFC 3339, with its offset from UTC.")]
 
 
 @router.post(
     "",
     status_code=status.HTTP_202_ACCEPTED,
     summary="Start a transfer",
-    responses={status.HTTP_200_OK: {"model": Submitted, "description": "The same transfer is unfinished and goes on"}},
+    responses=answers(400, 409, 502, 504)
+    | {status.HTTP_200_OK: {"model": Submitted, "description": "The same transfer is unfinished and goes on"}},
 )
 async def submit(
     body: TransferRequest,
     context: ContextDep,
     actor: ActorDep,
     response: Response,
-    idempotency_key: Annotated[str | None, Header()] = None,
+    idempotency_key: Annotated[
+        Annotated[str, Field(min_length=1, max_length=255)] | SkipJsonSchema[None], Header()
+    ] = None,
 ) -> Submitted:
     """Looks at both buckets, records the transfer and answers at once; the same Idempotency-Key gives the same id.
 
@@ -49,9 +83,38 @@ async def submit(
     return Submitted(id=transfer_id)
 
 
-@router.get("", summary="The newest transfers, newest first")
-def list_transfers(service: ServiceDep, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> TransferPage:
-    return TransferPage(transfers=[TransferOut.of(one) for one in service.transfers(limit)])
+@router.get("", summary="Transfers, newest first", responses=answers(400))
+def list_transfers(
+    service: ServiceDep,
+    state: Annotated[list[TransferState], Query(max_length=20, description="Any of these.")] = [],  # noqa: B006
+    text: Text = None,
+    prefix: Prefix = None,
+    person: Annotated[
+        Annotated[str, Field(max_length=MAX_TEXT)] | SkipJsonSchema[None],
+        Query(description="Part of the name of who started it, as `ada` or `http pipeline`."),
+    ] = None,
+    created_after: Time = None,
+    created_before: Time = None,
+    cursor: Annotated[
+        Annotated[str, Field(pattern=TRANSFER_CURSOR)] | SkipJsonSchema[None], Query(description=CURSOR)
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> TransferPage:
+    """All filters that are given have to hold; ``text`` looks into id, source and target."""
+    wanted = TransferFilter(
+        states=tuple(state),
+        text=text,
+        prefix=prefix,
+        person=person,
+        since=seconds(created_after),
+        until=seconds(created_before),
+    )
+    page = service.transfer_page(wanted, cursor=Cursor.parse(cursor, TRANSFER_CURSOR), limit=limit)
+    return TransferPage(
+        transfers=[TransferOut.of(one) for one in page.entries],
+        next_cursor=cursor_text(page.next),
+        previous_cursor=cursor_text(page.previous),
+    )
 
 
 @router.get("/{transfer_id}", summary="One transfer, now")
@@ -59,29 +122,56 @@ def get_transfer(transfer_id: str, service: ServiceDep) -> TransferOut:
     return TransferOut.of(service.status(transfer_id))
 
 
-@router.get("/{transfer_id}/objects", summary="The fate of each object")
+@router.get("/{transfer_id}/objects", summary="The fate of each object", responses=answers(400))
 def list_objects(
     transfer_id: str,
     service: ServiceDep,
-    state: ObjectState | None = None,
-    cursor: str | None = None,
+    state: Annotated[ObjectState | SkipJsonSchema[None], Query()] = None,
+    text: Text = None,
+    prefix: Prefix = None,
+    cursor: Annotated[
+        Annotated[str, Field(pattern=OBJECT_CURSOR)] | SkipJsonSchema[None], Query(description=CURSOR)
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> ObjectPage:
-    found = service.objects(transfer_id, state=state, after=_after(cursor), limit=limit)
+    """In the order in which they were found, or with ``prefix`` in the order of their keys at the source.
+
+    A search looks at a bounded number of objects at a time: a page may hold fewer than ``limit``, or none, and still
+    have a ``next_cursor``. Go on until that is null.
+    """
+    wanted = ObjectFilter(state=state, text=text, prefix=prefix)
+    page = service.object_page(transfer_id, wanted, cursor=Cursor.parse(cursor, OBJECT_CURSOR), limit=limit)
     return ObjectPage(
-        objects=[ObjectOut.of(one) for one in found],
-        next_cursor=str(found[-1].row) if len(found) == limit else None,
+        objects=[ObjectOut.of(one) for one in page.entries],
+        next_cursor=cursor_text(page.next),
+        previous_cursor=cursor_text(page.previous),
     )
 
 
-@router.post("/{transfer_id}/cancel", status_code=status.HTTP_202_ACCEPTED, summary="Stop a transfer")
+@router.get("/{transfer_id}/failures", summary="Failed objects by cause")
+def list_failures(
+    transfer_id: str,
+    service: ServiceDep,
+    keys: Annotated[int, Query(ge=0, le=100, description="Keys of each cause at most.")] = 20,
+) -> FailureGroups:
+    return FailureGroups(causes=[FailureGroupOut.of(one) for one in service.failures(transfer_id, keys=keys)])
+
+
+@router.get("/{transfer_id}/samples", summary="Throughput over time, for charts")
+def list_samples(
+    transfer_id: str,
+    service: ServiceDep,
+    since: Time = None,
+    until: Time = None,
+    points: Annotated[int, Query(ge=1, le=2000, description="Intervals at most.")] = 300,
+) -> Samples:
+    """Equal intervals without gaps, oldest first. Counts are what all workers did within each."""
+    found = service.samples(transfer_id, since=seconds(since), until=seconds(until), points=points)
+    return Samples(samples=[SampleOut.of(one) for one in found])
+
+
+@router.post(
+    "/{transfer_id}/cancel", status_code=status.HTTP_202_ACCEPTED, summary="Stop a transfer", responses=answers(409)
+)
 def cancel(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> TransferOut:
     return TransferOut.of(service.cancel(transfer_id, actor=actor))
-
-
-def _after(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 18):
-        raise UsageError("The cursor is not one that this server gave; leave it out to begin at the start.")
-    return int(cursor)

@@ -1,0 +1,131 @@
+"""The description of the API (OpenAPI): each answer that a route may give, problems among them.
+
+A route names what is its own with ``responses=answers(409, ...)``; what any route may answer is added here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from seqferry.api.guard import OPEN
+
+PROBLEM_TYPE: Final = "application/problem+json"
+
+MEANINGS: Final[Mapping[int, tuple[str, Mapping[str, str]]]] = {
+    400: ("What was asked makes no sense, or the storage refuses it for good", {
+        "usage": "a value makes no sense, or values contradict each other",
+        "bad_request": "the body is no JSON in UTF-8, or ended too early",
+        "storage": "a bucket is missing or a permission: see `error_code` and `operation`",
+    }),
+    401: ("No token, or one that is not known", {"unauthorized": "send `Authorization: Bearer <token>`"}),
+    403: ("The token's role or the server's policy does not allow it", {
+        "forbidden": "the role of the token is not enough",
+        "not_allowed": "the policy of the server does not allow it",
+    }),
+    404: ("There is no such thing", {"not_found": "no such transfer, object or page"}),
+    405: ("The method is none of this path", {"method_not_allowed": "see the header `Allow`"}),
+    408: ("The body came too slowly", {"request_timeout": "20 s without a byte, or 300 s in all"}),
+    409: ("The state of the thing does not allow it", {
+        "conflict": "for example: it has ended already, or the idempotency key was used for another transfer",
+        "unsupported": "the transfer needs another version of Seqferry",
+    }),
+    413: ("The body is too large", {"too_large": "more bytes or values than are taken"}),
+    422: ("The request is not of the documented form", {"invalid_request": "`errors` names each place"}),
+    500: ("A fault of the server; its log has the cause", {
+        "internal": "unexpected",
+        "access": "this process is not the identity that the transfer needs",
+    }),
+    502: ("The storage cannot be reached, or fails", {"storage": "see `error_code` and `operation`"}),
+    503: ("Not now: try again later", {
+        "busy": "too many requests are under way; see the header `Retry-After`",
+        "config": "the database or the state folder cannot be used",
+        "worker_busy": "another worker holds the state folder",
+    }),
+    504: ("The storage has not answered in time", {"storage_timeout": "nothing was started"}),
+}  # fmt: skip
+"""Status, its meaning, and the codes that come with it. Codes are stable: clients may rely on them."""
+
+_SCHEMA: Final = {
+    "title": "Problem",
+    "description": "An error (RFC 9457). `code` is stable, `detail` is for a person.",
+    "type": "object",
+    "required": ["type", "title", "status", "code"],
+    "properties": {
+        "type": {"type": "string", "const": "about:blank"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string", "enum": sorted({code for _, codes in MEANINGS.values() for code in codes})},
+        "detail": {"type": "string"},
+        "errors": {
+            "description": "With `invalid_request`: the places in the request.",
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["where", "message"],
+                "properties": {"where": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+        "error_class": {"description": "With `storage`: the class of the failure.", "type": "string"},
+        "error_code": {"description": "With `storage`: the code of the service.", "type": "string"},
+        "operation": {"description": "With `storage`: the S3 operation.", "type": "string"},
+    },
+}
+
+_ALWAYS: Final = (401, 405, 422, 500, 503)
+_WITH_BODY: Final = (400, 408, 413)
+_READING: Final = frozenset({"get", "head", "options"})
+
+
+def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` of a route that may answer with problems of these statuses."""
+    return {status: _answer(status) for status in statuses}
+
+
+def _answer(status: int) -> dict[str, Any]:
+    meaning, codes = MEANINGS[status]
+    listed = "; ".join(f"`{code}`: {text}" for code, text in codes.items())
+    return {
+        "description": f"{meaning}. {listed}.",
+        "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Have the description of the application name the problems of each route."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _completed(
+                get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            )
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _completed(schema: dict[str, Any]) -> dict[str, Any]:
+    schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Problem"] = _SCHEMA
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            statuses = {*_ALWAYS, *([404] if "{" in path else [])}
+            if "requestBody" in operation:
+                statuses.update(_WITH_BODY)
+            if method not in _READING:
+                statuses.add(403)
+            if path in OPEN:
+                statuses -= {422}
+            responses = operation["responses"]
+            operation["responses"] = {str(status): _answer(status) for status in statuses} | {
+                code: given for code, given in responses.items() if code != "422"
+            }
+            if 422 in statuses:
+                operation["responses"]["422"] = _answer(422)
+            operation["responses"] = dict(sorted(operation["responses"].items()))
+    return schema

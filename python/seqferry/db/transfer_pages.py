@@ -1,0 +1,75 @@
+"""Pages over transfers, newest first, by any filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db import transfers
+from seqferry.db.tables import transfer
+from seqferry.paging import Cursor, Page, TransferFilter, after_prefix, cut
+
+if TYPE_CHECKING:
+    from seqferry.db.database import Database
+    from seqferry.models import Status
+
+_ORDER: Final = (transfer.c.created_at.desc(), transfer.c.id)
+
+
+def read(
+    connection: sa.Connection, database: Database, wanted: TransferFilter, cursor: Cursor | None, limit: int
+) -> Page[Status]:
+    """A page of transfers, as they are now."""
+    texts = (wanted.text, wanted.prefix, wanted.person)
+    if any("\0" in text for text in texts if text):
+        return Page([], None, None)  # the databases search for no NUL
+    query = sa.select(transfer.c.id).where(*_conditions(wanted)).limit(limit + 1)
+    if cursor is None:
+        query = query.order_by(*_ORDER)
+    else:
+        here = connection.execute(
+            sa.select(transfer.c.created_at).where(transfer.c.id == cursor.at)
+        ).scalar_one_or_none()
+        if here is None:
+            return Page([], None, None)
+        query = _from(query, here, cursor)
+    ids, after, before = cut(list(connection.execute(query).scalars()), cursor, limit)
+    if not ids:
+        return Page([], None, None)
+    found = transfers.statuses(connection, database, ids=ids, limit=len(ids))
+    return Page(found, Cursor(ids[-1]) if after else None, Cursor(ids[0], backwards=True) if before else None)
+
+
+def _from(query: sa.Select[Any], created_at: float, cursor: Cursor) -> sa.Select[Any]:
+    at = transfer.c.created_at
+    # The first part alone lets the index serve.
+    if cursor.backwards:
+        newer = sa.or_(at > created_at, transfer.c.id < cursor.at)
+        return query.where(at >= created_at, newer).order_by(at, transfer.c.id.desc())
+    older = sa.or_(at < created_at, transfer.c.id > cursor.at)
+    return query.where(at <= created_at, older).order_by(*_ORDER)
+
+
+def _conditions(wanted: TransferFilter) -> list[sa.ColumnElement[bool]]:
+    conditions: list[sa.ColumnElement[bool]] = []
+    places = (transfer.c.source_uri, transfer.c.target_uri)
+    if wanted.states:
+        conditions.append(transfer.c.state.in_(wanted.states))
+    if wanted.text:
+        columns = (transfer.c.id, *places)
+        conditions.append(sa.or_(*(column.icontains(wanted.text, autoescape=True) for column in columns)))
+    if wanted.prefix:
+        conditions.append(sa.or_(*(_starts_with(place, wanted.prefix) for place in places)))
+    if wanted.person:
+        conditions.append(transfer.c.created_by.icontains(wanted.person, autoescape=True))
+    if wanted.since is not None:
+        conditions.append(transfer.c.created_at >= wanted.since)
+    if wanted.until is not None:
+        conditions.append(transfer.c.created_at < wanted.until)
+    return conditions
+
+
+def _starts_with(column: sa.Column[Any], prefix: str) -> sa.ColumnElement[bool]:
+    end = after_prefix(prefix)
+    return sa.and_(column >= prefix, column < end) if end is not None else column >= prefix
