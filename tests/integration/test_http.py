@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from control import ANY_SPEC, MIB, until_ended
+from control import ANY_SPEC, MIB, add_batch, planned, spec_number, until_ended
 from http_client import http_of
 from mirror import SMALL, digests, fill
 
@@ -246,10 +246,11 @@ def test_what_changes_a_transfer_needs_its_whole_id(client: httpx.Client, own: S
 
 
 @pytest.mark.parametrize("params", [{"cursor": "-1"}, {"cursor": "1 or 1"}, {"cursor": "9" * 30}])
-def test_a_cursor_of_somebody_else_is_400(client: httpx.Client, own: Service, params: dict[str, str]) -> None:
+def test_a_cursor_of_another_form_is_422(client: httpx.Client, own: Service, params: dict[str, str]) -> None:
     transfer_id = own.submit(ANY_SPEC, actor="ada")
 
-    _problem(client.get(f"/api/v1/transfers/{transfer_id}/objects", params=params), 400, "usage")
+    _problem(client.get(f"/api/v1/transfers/{transfer_id}/objects", params=params), 422, "invalid_request")
+    _problem(client.get("/api/v1/transfers", params=params), 422, "invalid_request")
 
 
 def test_an_idempotency_key_used_for_another_transfer_is_409(client: httpx.Client, own: Service) -> None:
@@ -280,7 +281,7 @@ def test_each_kind_of_error_has_its_status(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(own, "transfers", fail)
+    monkeypatch.setattr(own, "transfer_page", fail)
 
     assert _problem(client.get("/api/v1/transfers"), status, error.code)["detail"] == error.message
 
@@ -291,7 +292,7 @@ def test_a_fault_of_ours_says_nothing_of_its_inside(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("hunter2")
 
-    monkeypatch.setattr(own, "transfers", fail)
+    monkeypatch.setattr(own, "transfer_page", fail)
     response = client.get("/api/v1/transfers")
 
     _problem(response, 500, "internal")
@@ -301,7 +302,7 @@ def test_a_fault_of_ours_says_nothing_of_its_inside(
 def test_the_description_of_the_api_names_what_there_is(client: httpx.Client) -> None:
     paths = client.get("/openapi.json").json()["paths"]
 
-    assert {
+    assert set(paths) >= {
         "/api/v1/transfers",
         "/api/v1/transfers/{transfer_id}",
         "/api/v1/transfers/{transfer_id}/objects",
@@ -311,4 +312,48 @@ def test_the_description_of_the_api_names_what_there_is(client: httpx.Client) ->
         "/start_transfer",
         "/transfer_status/{transfer_id}",
         "/cancel/{transfer_id}",
-    } == set(paths)
+    }
+    for path, operations in paths.items():
+        for operation in operations.values():
+            answers = operation["responses"]
+            assert {"401", "405", "500", "503"} <= set(answers), path
+            for status, answer in answers.items():
+                if int(status) >= 400:
+                    assert list(answer["content"]) == ["application/problem+json"], (path, status)
+
+
+def test_a_method_that_is_none_of_a_path_is_405_with_all_that_are(client: httpx.Client) -> None:
+    answer = client.delete("/api/v1/transfers")
+
+    _problem(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == "GET, POST"
+
+
+def test_lists_over_http_take_filters_and_cursors(client: httpx.Client, own: Service) -> None:
+    ids = [own.submit(spec_number(number), actor=f"person{number}") for number in range(3)]
+    with own.database.write() as connection:
+        add_batch(connection, ids[0], [planned(f"{number}") for number in range(5)])
+
+    first = client.get("/api/v1/transfers", params={"limit": 2}).json()
+    second = client.get("/api/v1/transfers", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    back = client.get("/api/v1/transfers", params={"limit": 2, "cursor": second["previous_cursor"]}).json()
+    found = client.get("/api/v1/transfers", params={"text": "number1", "state": ["queued", "done"]}).json()
+    nobody = client.get("/api/v1/transfers", params={"created_after": "2100-01-01T00:00:00+02:00"}).json()
+    objects = client.get(f"/api/v1/transfers/{ids[0]}/objects", params={"prefix": "run/3"}).json()
+
+    assert [one["id"] for one in first["transfers"] + second["transfers"]] == ids[::-1]
+    assert (first["previous_cursor"], second["next_cursor"]) == (None, None)
+    assert [one["id"] for one in back["transfers"]] == ids[:0:-1]
+    assert [one["id"] for one in found["transfers"]] == [ids[1]]
+    assert nobody["transfers"] == []
+    assert [one["source_key"] for one in objects["objects"]] == ["run/3"]
+    assert client.get(f"/api/v1/transfers/{ids[0]}/failures").json() == {"causes": []}
+    assert client.get(f"/api/v1/transfers/{ids[0]}/samples").json() == {"samples": []}
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"created_after": "5"}, {"created_after": "2026-11-24"}, {"created_after": "2026-11-24T00:00:00"}, {"limit": "0"}],
+)
+def test_a_filter_of_another_form_is_422(client: httpx.Client, params: dict[str, str]) -> None:
+    _problem(client.get("/api/v1/transfers", params=params), 422, "invalid_request")

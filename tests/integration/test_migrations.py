@@ -14,11 +14,12 @@ from alembic.script import ScriptDirectory
 
 import seqferry.db
 from seqferry.config import Settings
-from seqferry.db import objects
+from seqferry.db import object_pages
 from seqferry.db.database import Database
 from seqferry.db.migrate import HEAD, VERSION_TABLE, migrate, upgrade_to
 from seqferry.db.tables import complete, object_, tally
 from seqferry.errors import ConfigError
+from seqferry.paging import ObjectFilter
 from seqferry.service import Service
 from support.processes import Running
 
@@ -148,7 +149,7 @@ def test_a_database_of_the_first_version_keeps_what_it_holds(empty_settings: Set
     with database.read() as connection:
         kept = {row.transfer_id: tuple(row)[1:] for row in connection.execute(sa.select(tally))}
         classes = list(connection.execute(sa.select(object_.c.error_class).order_by(object_.c.id)).scalars())
-        failed = objects.page(connection, "a", state="failed", after=0, limit=10)
+        failed = object_pages.read(connection, "a", ObjectFilter(state="failed"), None, 10).entries
         version = connection.execute(sa.text(f"select version_num from {VERSION_TABLE}")).scalar()
     database.close()
 

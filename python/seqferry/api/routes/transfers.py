@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Response, status
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
@@ -44,7 +45,19 @@ Text = Annotated[
 Prefix = Annotated[
     Annotated[str, Field(max_length=MAX_TEXT)] | SkipJsonSchema[None], Query(description="Start of a name.")
 ]
-Time = Annotated[AwareDatetime | SkipJsonSchema[None], Query(description="RFC 3339, with its offset from UTC.")]
+
+
+def _is_time(given: object) -> object:
+    """Refuse numbers, which pydantic takes for seconds since the epoch."""
+    if isinstance(given, str) and not re.match(r"\d{4}-\d\d-\d\d[Tt]", given):
+        raise ValueError("write it as 2026-11-24T08:00:00Z")
+    return given
+
+
+Time = Annotated[
+    Annotated[AwareDatetime, BeforeValidator(_is_time)] | SkipJsonSchema[None],
+    Query(description="RFC 3339, with its offset from UTC."),
+]
 
 
 @router.post(

@@ -1,0 +1,71 @@
+"""The API keeps to its own description, whatever is asked: found by Schemathesis over the real server."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from control import add_batch, planned, spec_number
+from http_client import http_of
+
+from seqferry.config import Settings
+from seqferry.service import Service
+
+_EXAMPLES = os.environ.get("SEQFERRY_TEST_EXAMPLES", "5")
+"""Random requests to each route, beside those that walk through all that its description says."""
+
+_CONFIG = """
+request-timeout = 5
+seed = {seed}
+color = false
+
+[generation]
+max-examples = {examples}
+database = "none"
+
+# What the storage does is no fault of the server, and what values have to do with each other no schema tells.
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", 502, 503, 504]
+
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", 400, 401, 403, 404, 409, 502, 503, 504]
+
+[auth.openapi.HTTPBearer]
+bearer = "{token}"
+"""
+
+
+def test_every_answer_is_documented_and_none_is_a_fault(
+    sqlite_settings: Settings, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with Service.open(sqlite_settings) as service, http_of(service) as client:
+        ids = [service.submit(spec_number(number), actor="ada") for number in range(2)]
+        with service.database.write() as connection:
+            add_batch(connection, ids[0], [planned(str(number)) for number in range(5)])
+        service.cancel(ids[1], actor="ada")
+        token = client.headers["Authorization"].partition(" ")[2]
+        config = tmp_path / "schemathesis.toml"
+        config.write_text(_CONFIG.format(examples=_EXAMPLES, seed=seed % 2**31, token=token))
+
+        description = tmp_path / "openapi.json"
+        description.write_bytes(client.get("/openapi.json").content)
+
+        ran = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli"),
+                *("--config-file", str(config), "run", str(description), "--url", str(client.base_url)),
+                *("--phases", "examples,coverage,fuzzing"),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "NO_COLOR": "1"},
+        )
+
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
