@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -20,7 +19,6 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -55,22 +53,7 @@ workflow { STAGE(params.glob ? Channel.fromPath(params.uri + '/*').collect() : f
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=2000)
-    parser.add_argument("--size", type=int, default=4096, help="bytes of each file")
-    parser.add_argument("--delay", type=int, default=30, help="milliseconds that each reply is held back")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ours", action="store_true", help="leave the peers out")
-    harness.add_arguments(parser)
-    options = parser.parse_args(arguments)
-    run = Run.create()
-    scratch = Path(tempfile.mkdtemp(prefix="seqferry-pipelines-"))
-    try:
-        result = _measure(options, run, scratch)
-    finally:
-        run.close()
-        shutil.rmtree(scratch, ignore_errors=True)
-    return harness.finish(options, result)
+    return harness.of_many_objects(__doc__, "file", (2000, 4096), _measure, arguments)
 
 
 def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
@@ -101,7 +84,7 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
         print(f"{name:24} {spread(values)} s, {spread(requests[name])} requests")
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
-    group = f"versitygw, {options.files} files of {options.size} bytes, {options.delay} ms"
+    group = f"versitygw, {options.count} files of {options.size} bytes, {options.delay} ms"
     figures = [
         Figure(group, "staging time", "s", "lower", series, baseline="s5cmd"),
         Figure(group, "requests", "", "lower", requests, baseline="s5cmd"),
@@ -110,18 +93,14 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
 
 
 def _fill(server: servers.S3Server, bucket: str, options: argparse.Namespace) -> dict[str, bytes]:
-    chooser = random.Random(1)
-    content = {f"f{number:05d}": chooser.randbytes(options.size) for number in range(options.files)}
-    client = server.client(server.user)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: client.put_object(Bucket=bucket, Key=f"in/{name}", Body=content[name]), content))
+    content = harness.fill(server, bucket, options)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name, body in content.items():
             member = tarfile.TarInfo(name)
             member.size = len(body)
             archive.addfile(member, io.BytesIO(body))
-    client.put_object(Bucket=bucket, Key="in.tar", Body=packed.getvalue())
+    server.client(server.user).put_object(Bucket=bucket, Key="in.tar", Body=packed.getvalue())
     return content
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,6 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,28 +38,13 @@ _TOOLS = {"AWS CLI, tar": "aws", "s5cmd, tar": "s5cmd"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--objects", type=int, default=1000)
-    parser.add_argument("--size", type=int, default=1 << 20, help="bytes of each object")
-    parser.add_argument("--delay", type=int, default=30, help="milliseconds that each reply is held back")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ours", action="store_true", help="leave the peers out")
-    harness.add_arguments(parser)
-    options = parser.parse_args(arguments)
-    run = Run.create()
-    scratch = Path(tempfile.mkdtemp(prefix="seqferry-tar-"))
-    try:
-        result = _measure(options, run, scratch)
-    finally:
-        run.close()
-        shutil.rmtree(scratch, ignore_errors=True)
-    return harness.finish(options, result)
+    return harness.of_many_objects(__doc__, "object", (1000, 1 << 20), _measure, arguments)
 
 
 def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
     server = servers.start(run, "versitygw")
     bucket = server.create_bucket()
-    content = _fill(server, bucket, options)
+    content = harness.fill(server, bucket, options)
     series: dict[str, list[float]] = {}
     errors: list[str] = []
     with Proxy(server) as proxy:
@@ -87,18 +70,9 @@ def _measure(options: argparse.Namespace, run: Run, scratch: Path) -> Result:
                     errors.append(f"{name}: {why}")
     for name, values in series.items():
         print(f"{name:24} {spread(values)} s")
-    group = f"versitygw, {options.objects} objects of {options.size} bytes, {options.delay} ms"
+    group = f"versitygw, {options.count} objects of {options.size} bytes, {options.delay} ms"
     figures = [Figure(group, "time to the archive", "s", "lower", series, baseline="AWS CLI, tar")]
     return Result("tar", figures, left_out=[], errors=errors)
-
-
-def _fill(server: servers.S3Server, bucket: str, options: argparse.Namespace) -> dict[str, bytes]:
-    chooser = random.Random(1)
-    content = {f"f{number:05d}": chooser.randbytes(options.size) for number in range(options.objects)}
-    client = server.client(server.user)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: client.put_object(Bucket=bucket, Key=f"in/{name}", Body=content[name]), content))
-    return content
 
 
 def _methods(scratch: Path, bucket: str, environment: dict[str, str]) -> dict[str, Callable[[str], float]]:

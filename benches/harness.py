@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import random
+import shutil
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from figures import Result
 from machine import ROOT, commit, load, machine
+
+if TYPE_CHECKING:
+    from support.run import Run
+    from support.servers import S3Server
 
 RESULTS: Final = ROOT / "benches" / "results"
 LEFT_OUT: Final = 3
@@ -22,6 +30,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--turn", type=int, default=0, metavar="N", help="begin with round N: order and seeds follow it"
     )
+
+
+def of_many_objects(
+    document: str | None,
+    noun: str,
+    defaults: tuple[int, int],
+    measure: Callable[[argparse.Namespace, Run, Path], Result],
+    arguments: Sequence[str] | None,
+) -> int:
+    """The program of a bench over many objects of one size behind a latency; returns its exit status.
+
+    Args:
+        noun: what the objects are called in its option.
+        defaults: how many, and of how many bytes.
+    """
+    from support.run import Run
+
+    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(f"--{noun}s", dest="count", metavar="N", type=int, default=defaults[0])
+    parser.add_argument("--size", type=int, default=defaults[1], help=f"bytes of each {noun}")
+    parser.add_argument("--delay", type=int, default=30, help="milliseconds that each reply is held back")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ours", action="store_true", help="leave the peers out")
+    add_arguments(parser)
+    options = parser.parse_args(arguments)
+    run = Run.create()
+    scratch = Path(tempfile.mkdtemp(prefix="seqferry-bench-"))
+    try:
+        result = measure(options, run, scratch)
+    finally:
+        run.close()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return finish(options, result)
+
+
+def fill(server: S3Server, bucket: str, options: argparse.Namespace) -> dict[str, bytes]:
+    """Store random objects below ``in/``; returns their contents by name."""
+    chooser = random.Random(1)
+    content = {f"f{number:05d}": chooser.randbytes(options.size) for number in range(options.count)}
+    client = server.client(server.user)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: client.put_object(Bucket=bucket, Key=f"in/{name}", Body=content[name]), content))
+    return content
 
 
 def finish(options: argparse.Namespace, result: Result) -> int:

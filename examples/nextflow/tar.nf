@@ -11,7 +11,7 @@ process COUNT {
     // Inputs are values, so that Nextflow does not stage them itself. Each task has a record of its own.
     beforeScript { """
         export SEQFERRY_STATE_DIR=\$PWD/.seqferry
-        ${params.seqferry} unpack --quiet --include 'reads/${sample}_*' '${params.reads}' ./
+        ${params.seqferry} unpack --quiet --exclude '*' --include 'reads/${sample}_*' '${params.reads}' ./
         """.stripIndent() }
 
     input:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from seqferry import paths
 from seqferry.errors import UsageError
-from seqferry.models import OPERATION_PACK, TransferSpec
+from seqferry.models import OPERATION_PACK, LocalFolder, TransferSpec
 from seqferry.spec import build_spec, checked, parse_uri
 
 SPLIT: Final = "split"
@@ -49,11 +49,27 @@ def build_pack_spec(
     if looks and paths.is_local(source) and os.path.isfile(source):
         raise UsageError(f"'{source}' is a file; pack takes a folder or a prefix, and cp copies a single file.")
     folder, key = _folder_and_key(target) if looks or not paths.is_local(target) else (target, "")
-    spec = build_spec(source, folder, below=True, **given)
+    if looks and paths.is_local(source) and paths.is_local(target):
+        spec = _within_this_machine(source, folder, given)
+    else:
+        spec = build_spec(source, folder, below=True, **given)
     options: dict[str, Any] = {} if split is None else {SPLIT: split}
     if no_index:
         options[NO_INDEX] = True
     return checked(replace(spec, target=replace(spec.target, key=key), operation=OPERATION_PACK, options=options))
+
+
+def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> TransferSpec:
+    """The spec of a folder that becomes a file in another one: ``build_spec`` is for copies with a side in S3."""
+    # A bucket whose name no bucket has stands for the target.
+    spec = build_spec(source, "s3://-/", below=True, **given)
+    to, _ = paths.target(folder, None)
+    assert isinstance(spec.source, LocalFolder)
+    if os.path.join(to, "").startswith(os.path.join(spec.source.path, "")):
+        raise UsageError(
+            f"The archive would lie in what is packed, '{spec.source.path}'. Choose a place outside of it."
+        )
+    return replace(spec, target=LocalFolder(to, page_cache=bool(given.get("page_cache"))))
 
 
 def build_from_options(options: Mapping[str, Any], **given: Any) -> TransferSpec:

@@ -8,10 +8,8 @@ answer for a dry run and for the operation itself.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import translate
 from typing import Any, Final, NamedTuple, cast
 
 from seqferry import packing, paths, planning
@@ -26,11 +24,10 @@ from seqferry.models import (
     S3Location,
     TransferSpec,
 )
-from seqferry.spec import MAX_KEYS, build_spec, checked, is_same_store, parse_uri
+from seqferry.selection import matcher
+from seqferry.spec import MAX_KEYS, build_spec, checked, is_same_store, parse_uri, selection_of
 
-OPTIONS: Final = frozenset(
-    {"include", "exclude", "members", "index", "links", "duplicates", "tolerate", "empty_directories"}
-)
+OPTIONS: Final = frozenset({"members", "index", "links", "duplicates", "tolerate", "empty_directories"})
 
 INDEXES: Final = ("auto", "never")
 LINKS: Final = ("inside", "skip", "all")
@@ -38,9 +35,7 @@ DUPLICATES: Final = ("refuse", "last")
 TOLERATED: Final = ("missing-end", "concatenated", "two-sizes")
 """Faults of archives that may be passed over when that is asked for."""
 
-_OF_LISTINGS: Final = ("rules", "keys", "min_size", "max_size", "newer_than", "older_than", "rename")
-_LISTS: Final = frozenset({"include", "exclude", "members", "tolerate"})
-_MOST_PATTERNS: Final = 1000
+_LISTS: Final = frozenset({"members", "tolerate"})
 
 
 class MemberDecision(NamedTuple):
@@ -57,8 +52,7 @@ def build_unpack_spec(
     source: str | Sequence[str],
     target: str,
     *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
+    keys: Sequence[str] | None = None,
     members: Sequence[str] | None = None,
     index: str = "auto",
     links: str = "inside",
@@ -70,14 +64,21 @@ def build_unpack_spec(
 ) -> TransferSpec:
     """The spec of ``unpack SOURCE TARGET``; ``given`` is for ``build_spec``.
 
+    Rules, sizes and ages select members as they select the objects of a listing. ``keys`` are ``members`` under the
+    name that they have for other operations.
+
     Raises:
         UsageError: what is asked makes no sense.
     """
-    for name in _OF_LISTINGS:
-        if given.get(name) is not None:
-            raise UsageError(f"'{name}' selects objects of a listing, and unpack takes one archive; use 'include'.")
     if not isinstance(source, str):
         raise UsageError("unpack takes one archive at a time; use one command for each.")
+    if given.get("rename"):
+        raise UsageError("--rename is for copies: members keep their paths. Leave it out.")
+    if any(given.pop("versions", None) or ()) or any(given.pop("targets", None) or ()):
+        raise UsageError("Members of an archive have neither versions nor names of their own; list their paths alone.")
+    if keys is not None and members is not None:
+        raise UsageError("'keys' and 'members' both name members of the archive; give one of them.")
+    members = keys if members is None else members
     given["raw"] = True  # a name with * or ? is one name
     to_disk = allow_local and paths.is_local(target)
     # Which endpoint and who, as of any transfer. What is made of the target of a single object does not apply here, and
@@ -100,8 +101,6 @@ def build_unpack_spec(
         assert isinstance(spec.target, S3Location)
         place = replace(spec.target, bucket=bucket, key=key if not key or key.endswith("/") else f"{key}/")
     chosen: dict[str, Any] = {
-        "include": list(include) or None,
-        "exclude": list(exclude) or None,
         "members": None if members is None else list(dict.fromkeys(members)),
         "index": None if index == "auto" else index,
         "links": None if links == "inside" else links,
@@ -144,18 +143,17 @@ def checked_options(spec: TransferSpec) -> TransferSpec:
     for word in options.get("tolerate", []):
         if word not in TOLERATED:
             raise UsageError(f"--tolerate '{word}' is not known; choose among {', '.join(TOLERATED)}.")
-    for name in ("include", "exclude"):
-        if len(options.get(name, [])) > _MOST_PATTERNS:
-            raise UsageError(f"At most {_MOST_PATTERNS} patterns can be given with --{name}; use --members-from.")
     if "members" in options and not options["members"]:
         raise UsageError("The list of members is empty; name at least one, or leave the list out to unpack all.")
     if len(options.get("members", [])) > MAX_KEYS:
-        raise UsageError(f"The list names more than {MAX_KEYS:,} members; use --include with a pattern.")
+        raise UsageError(f"The list names more than {MAX_KEYS:,} members; select them by --exclude and --include.")
     return spec
 
 
 def _check_types(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
+        if name in ("include", "exclude"):
+            raise UsageError(f"'{name}' is no option of unpack; write 'rules', as [\"- *\", \"+ *.bam\"].")
         if name not in OPTIONS:
             raise UsageError(f"'{name}' is not an option of unpack; choose among {', '.join(sorted(OPTIONS))}.")
         if name in _LISTS:
@@ -166,24 +164,21 @@ def _check_types(options: Mapping[str, Any]) -> None:
             raise UsageError(f"'{value}' is not a value of '{name}'.")
 
 
-class Selection:
-    """Which members are wanted."""
+class MemberSelection:
+    """Which members are wanted: the rules, sizes and ages of a spec, and its list of members."""
 
-    def __init__(self, options: Any) -> None:
-        self._include = [_matcher(one) for one in options.get("include", [])]
-        self._exclude = [_matcher(one) for one in options.get("exclude", [])]
-        named: list[str] | None = options.get("members")
+    def __init__(self, spec: TransferSpec) -> None:
+        # Rules are held against whole paths of the archive: nothing of them is the archive's own key.
+        self._test = matcher(selection_of(spec)._replace(strip="", pattern=None, is_path=False))
+        named: list[str] | None = spec.options.get("members")
         self._named = None if named is None else {_plain(one): one for one in named}
         self._missing = dict(self._named or {})
 
-    def wants(self, path: str) -> bool:
-        """Whether a path of the archive is wanted. A listed name, or a pattern, stands for all below it as well."""
-        plain = _plain(path)
-        if self._named is not None and not self._is_named(plain):
+    def wants(self, path: str, size: int = 0, modified: float = 0.0) -> bool:
+        """Whether a member is wanted. A listed name stands for all below it as well."""
+        if self._named is not None and not self._is_named(_plain(path)):
             return False
-        if self._include and not any(match(plain) for match in self._include):
-            return False
-        return not any(match(plain) for match in self._exclude)
+        return self._test is None or self._test(path, size, modified)
 
     @property
     def missing(self) -> list[str]:
@@ -227,14 +222,16 @@ def decided(
     Raises:
         StorageError: as ``scan``.
     """
-    selection = Selection(spec.options)
+    selection = MemberSelection(spec)
     to_disk = isinstance(spec.target, LocalFolder)
     directories = to_disk or bool(spec.options.get("empty_directories"))
     for page in scan(engine, spec):
         found: list[tuple[FoundMember | None, MemberDecision]] = []
         for member in page:
             is_folder = member.kind == "directory" and member.refusal is None
-            if (is_folder and (member.implied or not directories)) or not selection.wants(member.path or member.name):
+            if is_folder and (member.implied or not directories):
+                continue
+            if not selection.wants(member.path or member.name, member.size, member.modified):
                 continue
             found.append((member, _decide(spec, member, own)))
         yield found
@@ -274,19 +271,8 @@ def _missing(spec: TransferSpec, name: str) -> MemberDecision:
     )
 
 
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    """A pattern matches a whole path, or a folder above it; ``*`` passes slashes."""
-    plain = _plain(pattern)
-    return re.compile(f"{translate(plain)}|{translate(plain + '/*')}").match  # type: ignore[return-value]
-
-
 def _plain(path: str) -> str:
     """Without ``./`` at its start and slashes at its end."""
     while path.startswith("./"):
         path = path[2:].lstrip("/")
     return path.rstrip("/")
-
-
-def read_names(lines: Iterable[str]) -> list[str]:
-    """The names in a list of members: one per line, empty lines left out."""
-    return [name for line in lines if (name := line.rstrip("\r\n"))]

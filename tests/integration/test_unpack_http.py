@@ -47,12 +47,14 @@ def test_an_archive_is_unpacked_over_http(
         wrong = client.post("/api/v1/transfers", json={**body, "options": {"includes": ["*.bam"]}})
         assert wrong.status_code == 400, wrong.text
         assert "'includes' is not an option of unpack" in wrong.json()["detail"]
+        wrong = client.post("/api/v1/transfers", json={**body, "options": {"include": ["*.bam"]}})
+        assert (wrong.status_code, "write 'rules'" in wrong.json()["detail"]) == (400, True)
         wrong = client.post("/api/v1/transfers", json={**body, "source": "/etc/hosts"})
         assert wrong.status_code == 400, wrong.text
-        wrong = client.post("/api/v1/transfers", json={**body, "operation": "transfer", "options": {"include": []}})
+        wrong = client.post("/api/v1/transfers", json={**body, "operation": "transfer", "options": {"links": "all"}})
         assert wrong.status_code == 400, wrong.text
 
-        answer = client.post("/api/v1/transfers", json={**body, "options": {"include": ["*.bam"]}})
+        answer = client.post("/api/v1/transfers", json={**body, "rules": ["- *", "+ *.bam"]})
 
         assert answer.status_code == 202, answer.text
         transfer_id = answer.json()["id"]

@@ -73,14 +73,14 @@ class TransferRequest(BaseModel):
     ``unpack``: the source is an archive, whose members are unpacked below the target.
     """
     options: dict[str, Any] = {}
-    """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"include": ["*.bam"]}``.
+    """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"links": "skip"}``.
 
     For ``pack``: ``split`` (bytes of a shard) and ``no_index``.
     """
     rules: list[str] | None = Field(default=None, max_length=1000, examples=[["- *", "+ *.fastq.gz"]])
     """``- PATTERN`` leaves out, ``+ PATTERN`` takes in again; the last one that matches decides."""
     keys: list[str] | None = None
-    """Only these objects, named below the source."""
+    """Only these objects, named below the source; for ``unpack`` members or folders of the archive."""
     objects: Annotated[list[ListedKey] | None, Field(max_length=MAX_KEYS)] = None
     """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
     rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])

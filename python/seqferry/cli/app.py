@@ -83,7 +83,6 @@ def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> typ
             super().__init__(name, **settings)
 
         def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-            # `unpack` has options of these names too, whose order does not count.
             is_ordered = any("--rule" in parameter.opts for parameter in self.params)
             return super().parse_args(ctx, selecting.in_order(args) if is_ordered else args)
 

@@ -6,7 +6,19 @@ import itertools
 
 from seqferry import access
 from seqferry.cli import display, exits, pipes, selecting, text
-from seqferry.cli.groups import Endpoints, Names, Output, Parts, Places, Removal, Selection, Speed, Start, Storage
+from seqferry.cli.groups import (
+    Endpoints,
+    Filters,
+    Names,
+    Output,
+    Parts,
+    Places,
+    Removal,
+    Selection,
+    Speed,
+    Start,
+    Storage,
+)
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.models import OPERATION_TRANSFER, PlannedCopy, Submission, TransferSpec
 from seqferry.spec import build_spec, data_path, why_streamed
@@ -15,6 +27,7 @@ from seqferry.spec import build_spec, data_path, why_streamed
 def cp(
     places: Places,
     selection: Selection,
+    filters: Filters,
     names: Names,
     speed: Speed,
     parts: Parts,
@@ -30,14 +43,15 @@ def cp(
     if pipes.is_asked_for(places):
         pipes.check(places, storage, start, output)
         with session_of(output, speed) as session:
-            return pipes.copy(session, selecting.asked(places, selection, names, parts, storage, endpoints))
-    given = selecting.asked(places, selection, names, parts, storage, endpoints)
+            return pipes.copy(session, selecting.asked(places, selection, filters, names, parts, storage, endpoints))
+    given = selecting.asked(places, selection, filters, names, parts, storage, endpoints)
     return run(build_spec(**given, allow_local=True), speed, start, output)
 
 
 def sync(
     places: Places,
     selection: Selection,
+    filters: Filters,
     names: Names,
     removal: Removal,
     speed: Speed,
@@ -52,7 +66,7 @@ def sync(
     Objects that are there and identical are left alone; nothing is removed without --delete.
     """
     pipes.refuse(places, "sync")
-    given = selecting.asked(places, selection, names, removal, parts, storage, endpoints)
+    given = selecting.asked(places, selection, filters, names, removal, parts, storage, endpoints)
     return run(build_spec(**given, below=True, allow_local=True), speed, start, output)
 
 

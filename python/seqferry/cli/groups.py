@@ -93,6 +93,25 @@ class Selection:
             "links themselves, which a download with it makes again.",
         ),
     ] = "follow"
+    raw: Annotated[
+        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in SRC as they are, not as wildcards.")
+    ] = False
+    empty_directories: Annotated[
+        bool,
+        typer.Option(
+            "--empty-directories",
+            envvar="SEQFERRY_EMPTY_DIRECTORIES",
+            help="Keep the empty folders of a local folder as empty objects with a last slash.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which sizes and times are copied."""
+
+    PANEL: ClassVar = "Selection"
+
     min_size: Annotated[
         int | None,
         typer.Option(
@@ -131,17 +150,6 @@ class Selection:
             help="Only objects not changed since: an age or a time, as for --newer-than.",
         ),
     ] = None
-    raw: Annotated[
-        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in SRC as they are, not as wildcards.")
-    ] = False
-    empty_directories: Annotated[
-        bool,
-        typer.Option(
-            "--empty-directories",
-            envvar="SEQFERRY_EMPTY_DIRECTORIES",
-            help="Keep the empty folders of a local folder as empty objects with a last slash.",
-        ),
-    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,7 @@ class Names:
             "--files-from",
             envvar="SEQFERRY_FILES_FROM",
             metavar="FILE",
-            help="Only the objects named in FILE, one key below SRC on a line; in FILE.csv "
+            help="Only what FILE names, one key below SRC (or member of an archive) on a line; in FILE.csv "
             "key[,version_id[,target_key]]; - for standard input.",
         ),
     ] = None

@@ -54,7 +54,7 @@ Exclude = Annotated[
         "--exclude",
         envvar="SEQFERRY_EXCLUDE",
         metavar="PATTERN",
-        help="Leave out what matches: *, ? and [...] against the key below SRC; * crosses slashes.",
+        help="Leave out what matches: *, ? and [...] against the name below SRC; * crosses slashes.",
     ),
 ]
 # On the command line --include and --exclude become values of this option, which keeps their order.

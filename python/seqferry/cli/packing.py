@@ -10,7 +10,7 @@ import typer
 from seqferry import access
 from seqferry.cli import display, exits, options, selecting, text
 from seqferry.cli.copying import detached
-from seqferry.cli.groups import Endpoints, Names, Output, Places, Selection, Speed, Start
+from seqferry.cli.groups import Endpoints, Filters, Names, Output, Places, Selection, Speed, Start
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.models import TransferSpec
 from seqferry.packing import build_pack_spec
@@ -79,6 +79,7 @@ class Archive:
 def pack(
     packed: Packed,
     selection: Selection,
+    filters: Filters,
     names: Names,
     archive: Archive,
     speed: Speed,
@@ -92,9 +93,8 @@ def pack(
     changes meanwhile is named, and the archive starts over once.
     """
     places = Places(sources=[packed.source], target=packed.target)
-    spec = build_pack_spec(
-        **selecting.asked(places, selection, names, archive, endpoints, together=True), allow_local=True
-    )
+    given = selecting.asked(places, selection, filters, names, archive, endpoints, together=True)
+    spec = build_pack_spec(**given, allow_local=True)
     spec = access.resolved(spec)
     with session_of(output, speed, check=spec) as session:
         if start.dry_run:

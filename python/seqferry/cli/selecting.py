@@ -1,4 +1,4 @@
-"""What the arguments of ``cp`` and ``sync`` select, as the arguments of ``build_spec``.
+"""What the arguments of ``cp``, ``sync``, ``pack`` and ``unpack`` select, as the arguments of ``build_spec``.
 
 What must stay true: names of keys are taken as they are; nothing is decoded, and no line of a list is passed over.
 """
@@ -50,6 +50,23 @@ def asked(places: Places, *groups: Any, together: bool = False) -> dict[str, Any
     given = merged(places, *groups)
     given["source"] = places.source
     sources: list[str] = given.pop("sources")
+    if len(sources) > 1 and given["files_from"] is not None:
+        raise UsageError("--files-from names objects below one source; give one.")
+    name_keys(given)
+    if len(sources) > 1 and together:
+        given["source"], given["keys"] = _together(sources)
+    elif len(sources) > 1:
+        _check_several(sources)
+        given["source"] = sources
+    return given
+
+
+def name_keys(given: dict[str, Any]) -> None:
+    """Make ``rules`` and ``keys`` of the options that name objects, or members of an archive.
+
+    Raises:
+        UsageError: the list of keys cannot be read.
+    """
     files_from: str | None = given.pop("files_from")
     rules = [f"- {pattern}" for pattern in given.pop("exclude") or ()]
     rules += [f"+ {pattern}" for pattern in given.pop("include") or ()]
@@ -60,15 +77,7 @@ def asked(places: Places, *groups: Any, together: bool = False) -> dict[str, Any
         display.say("For only those objects write: --exclude '*' --include PATTERN")
     form: key_lists.Format = given.pop("files_format")
     if files_from is not None:
-        if len(sources) > 1:
-            raise UsageError("--files-from names objects below one source; give one.")
         given |= _listed(files_from, form)
-    elif len(sources) > 1 and together:
-        given["source"], given["keys"] = _together(sources)
-    elif len(sources) > 1:
-        _check_several(sources)
-        given["source"] = sources
-    return given
 
 
 def _together(sources: list[str]) -> tuple[str, list[str]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from seqferry.cli import copying
-from seqferry.cli.groups import Endpoints, Output, Parts, Speed, Start, Storage, merged
-from seqferry.errors import UsageError
+from seqferry.cli import copying, selecting
+from seqferry.cli.groups import Endpoints, Filters, Names, Output, Parts, Speed, Start, Storage, merged
 from seqferry.models import IfExists
 
 
@@ -26,34 +24,10 @@ class ArchivePlaces:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Which members are unpacked."""
+    """What happens to members that are there, or are empty folders."""
 
     PANEL: ClassVar = "Selection"
 
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--include",
-            envvar="SEQFERRY_INCLUDE",
-            metavar="GLOB",
-            help="Unpack only members whose path matches; a pattern for a folder takes all below it. Can be repeated.",
-        ),
-    ] = None
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exclude", envvar="SEQFERRY_EXCLUDE", metavar="GLOB", help="Leave such members out. Can be repeated."
-        ),
-    ] = None
-    members_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--members-from",
-            envvar="SEQFERRY_MEMBERS_FROM",
-            metavar="FILE",
-            help="Unpack only the members (or folders) that this file names, one per line.",
-        ),
-    ] = None
     if_exists: Annotated[
         IfExists,
         typer.Option(
@@ -117,6 +91,8 @@ class Safety:
 def unpack(
     places: ArchivePlaces,
     members: Members,
+    filters: Filters,
+    names: Names,
     safety: Safety,
     speed: Speed,
     parts: Parts,
@@ -132,21 +108,8 @@ def unpack(
     """
     from seqferry import unpacking  # it brings the engine, which --help need not wait for
 
-    given = merged(places, members, safety, parts, storage, endpoints)
-    named = given.pop("members_from")
+    given = merged(places, members, filters, names, safety, parts, storage, endpoints)
+    selecting.name_keys(given)
     given["index"] = "never" if given.pop("no_index") else "auto"
-    for name in ("include", "exclude", "tolerate"):
-        given[name] = given[name] or ()
-    given["members"] = None if named is None else _names(named)
+    given["tolerate"] = given["tolerate"] or ()
     return copying.run(unpacking.build_unpack_spec(**given, allow_local=True), speed, start, output)
-
-
-def _names(path: Path) -> list[str]:
-    from seqferry import unpacking
-
-    try:
-        with path.open(encoding="utf-8") as lines:
-            return unpacking.read_names(lines)
-    except (OSError, UnicodeDecodeError) as why:
-        cause = why.strerror if isinstance(why, OSError) else "it is not UTF-8"
-        raise UsageError(f"Cannot read --members-from {path}: {cause}.") from None

@@ -75,14 +75,17 @@ def test_the_bytes_depend_on_names_and_contents_only(
     for name, (source, *options) in ways.items():
         code, summary, err = mover.copy(source, f"s3://{bucket}/out/{name}", *options, verb="pack")
         assert code == 0, f"{summary}\n{err}"
-    code, summary, err = mover.copy(f"s3://{bucket}/run/", f"{tmp_path}/d.tar", verb="pack")
-    assert code == 0, f"{summary}\n{err}"
+    for name, source in (("d.tar", f"s3://{bucket}/run/"), ("e.tar", f"{tmp_path}/run")):
+        code, summary, err = mover.copy(source, f"{tmp_path}/{name}", verb="pack")
+        assert code == 0, f"{summary}\n{err}"
 
     digests = {name: sha256(stored(s3server, bucket, f"out/{name}")) for name in ways}
-    digests["d.tar"] = sha256((tmp_path / "d.tar").read_bytes())
+    digests |= {name: sha256((tmp_path / name).read_bytes()) for name in ("d.tar", "e.tar")}
     assert len(set(digests.values())) == 1, digests
     assert "out/c.tar.sfidx" not in keys(s3server, bucket, "out/")
-    assert (tmp_path / "d.tar.sfidx").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.endswith((".tar", ".sfidx"))) == [
+        "d.tar", "d.tar.sfidx", "e.tar", "e.tar.sfidx",
+    ]  # fmt: skip
 
 
 def test_the_same_again_makes_nothing_and_a_change_makes_it_anew(s3server: S3Server, bucket: str, mover: Mover) -> None:
@@ -145,6 +148,8 @@ def test_a_cancelled_pack_leaves_no_upload(s3server: S3Server, bucket: str, move
         (("{t}/file", "s3://{b}/x.tar"), "cp copies a single file"),
         (("s3://{b}/run/", "{t}"), "is a folder and names no archive"),
         (("s3://{b}/run/", "s3://{b}/run/x.tar"), "would list its own output"),
+        (("{t}", "{t}/x.tar"), "would lie in what is packed"),
+        (("{t}/none", "{t}/x.tar"), "Cannot read"),
         (("s3://{b}/run/", "s3://{b}/x.tar", "--split", "10"), "makes no sense"),
         (("s3://{b}/run/", "s3://{b}/x.tar", "--symlinks", "keep"), "follow, skip"),
     ],

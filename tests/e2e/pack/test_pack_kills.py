@@ -14,6 +14,7 @@ from support.buckets import open_uploads
 from support.mover import MIB, Mover
 from support.proxy import Proxy, Record, hold
 from support.servers import S3Server
+from support.waiting import eventually
 
 KILLS = 6
 WRITES = ("CreateMultipartUpload", "UploadPart", "UploadPartCopy", "CompleteMultipartUpload")
@@ -98,3 +99,41 @@ def test_a_member_that_changes_meanwhile_is_packed_as_it_is_then(
     assert running.wait(60) == 0, str(running)
     assert by_python(stored(s3server, bucket, "x.tar")) == contents
     assert open_uploads(s3server, bucket) == []
+
+
+def test_killed_while_it_packs_on_this_machine_it_goes_on(
+    versitygw: S3Server, make_mover: Callable[[S3Server], Mover], rng: random.Random, tmp_path: Path
+) -> None:
+    contents = {f"d{n % 3}/{n:02}.bin": rng.randbytes(size) for n, size in enumerate([700_000] * 40 + [23 * MIB])}
+    for name, data in contents.items():
+        path = tmp_path / "run" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    mover, out = make_mover(versitygw), tmp_path / "out"
+    target = out / "run.tar"
+    started = mover.start("pack", f"{tmp_path}/run", str(target), "--part-size", "5MiB", "--detach")
+    assert started.wait() == 0, str(started)
+    transfer_id = started.stdout.strip()
+
+    for _ in range(2):
+        # So slow that it cannot be done before it is killed, with parts on the disk.
+        worker = mover.start("worker", "--max-bandwidth", "4MiB")
+        eventually(
+            lambda: any(map(_holds_part, out.glob(".*.parts"))), what="a part of the archive on the disk", deadline=120
+        )
+        worker.kill()
+        assert not target.exists()
+        assert not (out / "run.tar.sfidx").exists()
+    with mover.start("resume", transfer_id) as last:
+        assert last.wait(120) == 0, str(last)
+
+    assert sorted(path.name for path in out.iterdir()) == ["run.tar", "run.tar.sfidx"]
+    assert by_python(target.read_bytes()) == contents
+    code, _, err = mover.copy(f"{tmp_path}/run", f"{tmp_path}/again.tar", verb="pack")
+    assert code == 0, err
+    assert sha256((tmp_path / "again.tar").read_bytes()) == sha256(target.read_bytes())
+
+
+def _holds_part(record: Path) -> bool:
+    """Whether the record of an unfinished file names a part."""
+    return b"\npart " in record.read_bytes()

@@ -147,9 +147,10 @@ def test_a_selection_reads_little_more_than_it_needs(
     mover = make_mover(proxy.server)
     (tmp_path / "names").write_text("s/03.bin\n./s/07.bin\n")
 
-    unpack(mover, f"s3://{bucket}/x.tar", f"{tmp_path}/listed", "--members-from", f"{tmp_path}/names")
+    unpack(mover, f"s3://{bucket}/x.tar", f"{tmp_path}/listed", "--files-from", f"{tmp_path}/names")
     read = sum(record.reply_bytes for record in proxy.log() if record.operation == "GetObject")
-    unpack(mover, f"s3://{bucket}/x.tar", f"{tmp_path}/matched", "--include", "s/0?.bin", "--exclude", "*/0[0-8].bin")
+    rules = ("--exclude", "*", "--include", "s/0?.bin", "--exclude", "*/0[0-8].bin")
+    unpack(mover, f"s3://{bucket}/x.tar", f"{tmp_path}/matched", *rules)
 
     assert names(tmp_path / "listed/s") == ["03.bin", "07.bin"]
     assert names(tmp_path / "matched/s") == ["09.bin"]
@@ -165,7 +166,7 @@ def test_a_name_that_is_no_member_fails_and_the_others_arrive(
     (tmp_path / "names").write_text("a\nc\n")
 
     code, summary, _ = mover.copy(
-        f"s3://{bucket}/x.tar", f"{tmp_path}/to", "--members-from", f"{tmp_path}/names", verb="unpack"
+        f"s3://{bucket}/x.tar", f"{tmp_path}/to", "--files-from", f"{tmp_path}/names", verb="unpack"
     )
 
     assert code == 1

@@ -226,8 +226,8 @@ def test_what_is_asked_wrongly_is_said_before_anything_starts(
         ((f"s3://{bucket}/prefix/", f"{tmp_path}/to"), "takes one archive"),
         ((f"{tmp_path}", f"s3://{bucket}/out/"), "takes one archive"),
         (
-            (f"s3://{bucket}/x.tar", f"{tmp_path}/to", "--members-from", f"{tmp_path}/none"),
-            "Cannot read --members-from",
+            (f"s3://{bucket}/x.tar", f"{tmp_path}/to", "--files-from", f"{tmp_path}/none"),
+            "Cannot read the list",
         ),
         ((f"s3://{bucket}/x.tar", f"{tmp_path}/to", "--links", "outside"), "--links"),
     ):

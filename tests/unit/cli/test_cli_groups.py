@@ -61,7 +61,7 @@ def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
 
 def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     parameters = inspect.signature(build_one).parameters
-    kinds = (groups.Selection, groups.Removal, groups.Parts, groups.Storage, groups.Endpoints)
+    kinds = (groups.Selection, groups.Filters, groups.Removal, groups.Parts, groups.Storage, groups.Endpoints)
     of_groups = {one.name: one.default for kind in kinds for one in fields(kind)}
     rest = {name: one.default for name, one in parameters.items() if name not in ("source", "target")}
     of_http = {name: one.default for name, one in TransferRequest.model_fields.items()}

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import listing, packing, paths, planning, preflight
+from seqferry import listing, packing, paths, planning
 from seqferry.db import objects
-from seqferry.db.objects import OpenObject, Planned
-from seqferry.engine import CopyItem, Job, ObjectInfo, pack_shards
+from seqferry.db.objects import Planned
+from seqferry.engine import Job, ObjectInfo, pack_shards
 from seqferry.errors import StorageError
 from seqferry.listing import KnownObjects
-from seqferry.models import LocalFolder, TransferSpec
-from seqferry.workflows.operations import Operation, Work
+from seqferry.models import TransferSpec
+from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
 _MOST_MEMBERS: Final = 10_000_000
@@ -34,10 +35,7 @@ class Pack:
     pages_are_batches = True
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
-        if known is None:
-            preflight.check_buckets(runtime.engine, spec)
-        if isinstance(spec.target, LocalFolder):
-            paths.make(spec.target.path)
+        places.prepare(runtime, spec, known)
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
         del known
@@ -94,7 +92,7 @@ class Pack:
             items = members.objects
         return runtime.engine.pack(
             spec,
-            [_item(one) for one in items],
+            [copy_item(one) for one in items],
             index=packing.NO_INDEX not in spec.options,
             transfer=work.transfer_id,
             resumed=work.resumed,
@@ -138,16 +136,3 @@ def _refusal(code: str, causes: list[str]) -> StorageError:
     named = "; ".join(causes[:_NAMED_AT_MOST])
     message = f"No archive is made that lacks members: {named}{more}. Nothing was written."
     return StorageError(message, "object", code, "plan", True)
-
-
-def _item(one: OpenObject) -> CopyItem:
-    return CopyItem(
-        id=one.id,
-        source_key=one.source_key,
-        target_key=one.target_key,
-        size=one.size,
-        etag=one.etag,
-        version_id=one.version_id,
-        upload_id=one.upload_id,
-        part_size=one.part_size,
-    )

@@ -10,15 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any, Final
 
-from seqferry import collisions, listing, paths, preflight
-from seqferry.db.objects import OpenObject, Planned
-from seqferry.engine import CopyItem, Job, ObjectInfo
+from seqferry import collisions, listing, paths
+from seqferry.db.objects import Planned
+from seqferry.engine import Job, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import KnownObjects
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.naming import target_key
 from seqferry.planning import Decision
-from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
 
@@ -33,15 +34,10 @@ class Transfer:
         return frozenset()
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
-        if known is None:
-            preflight.check_buckets(runtime.engine, spec)
-        if isinstance(spec.target, LocalFolder):
-            paths.make(spec.target.path)
+        places.prepare(runtime, spec, known)
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
-        if known is not None and known.target_absent is not None:
-            return known.target_absent
-        return listing.target_is_empty(runtime.engine, spec)
+        return places.target_is_empty(runtime, spec, known)
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
@@ -54,7 +50,7 @@ class Transfer:
     def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
         return runtime.engine.start(
             spec,
-            [_item(one, target_absent=work.target_absent) for one in work.items],
+            [copy_item(one, target_absent=work.target_absent) for one in work.items],
             transfer=work.transfer_id,
             resumed=work.resumed,
             since=work.since,
@@ -128,18 +124,4 @@ def _missing(spec: TransferSpec, key: str) -> Planned:
         version_id=None,
         storage_class=None,
         refusal=("NoSuchKey", f"{spec.source.at(key)} was not there any more when the transfer began."),
-    )
-
-
-def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
-    return CopyItem(
-        id=one.id,
-        source_key=one.source_key,
-        target_key=one.target_key,
-        size=one.size,
-        etag=one.etag,
-        version_id=one.version_id,
-        target_absent=target_absent,
-        upload_id=one.upload_id,
-        part_size=one.part_size,
     )

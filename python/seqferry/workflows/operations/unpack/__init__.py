@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import listing, paths, preflight, unpacking
+from seqferry import unpacking
 from seqferry.batching import Limit
-from seqferry.db.objects import OpenObject, Planned
-from seqferry.engine import CopyItem, FoundMember, Job
+from seqferry.db.objects import Planned
+from seqferry.engine import FoundMember, Job
 from seqferry.listing import KnownObjects
-from seqferry.models import LocalFolder, TransferSpec
+from seqferry.models import TransferSpec
 from seqferry.unpacking import MemberDecision
-from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
 COMPRESSED: Final = Limit(objects=200_000, bytes=1 << 62)
@@ -40,15 +41,10 @@ class Unpack:
         return COMPRESSED if spec.source.key.lower().endswith(_COMPRESSED_TARS) else None
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
-        if known is None:
-            preflight.check_buckets(runtime.engine, spec)
-        if isinstance(spec.target, LocalFolder):
-            paths.make(spec.target.path)
+        places.prepare(runtime, spec, known)
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
-        if known is not None and known.target_absent is not None:
-            return known.target_absent
-        return listing.target_is_empty(runtime.engine, spec)
+        return places.target_is_empty(runtime, spec, known)
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
@@ -60,7 +56,7 @@ class Unpack:
     def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
         return runtime.engine.start_members(
             spec,
-            [_item(one, target_absent=work.target_absent) for one in work.items],
+            [copy_item(one, target_absent=work.target_absent) for one in work.items],
             transfer=work.transfer_id,
             resumed=work.resumed,
             since=work.since,
@@ -90,18 +86,4 @@ def _planned(member: FoundMember | None, decision: MemberDecision) -> Planned:
         storage_class=None,
         refusal=refused,
         left_out=decision.left_out,
-    )
-
-
-def _item(one: OpenObject, *, target_absent: bool) -> CopyItem:
-    return CopyItem(
-        id=one.id,
-        source_key=one.source_key,
-        target_key=one.target_key,
-        size=one.size,
-        etag=one.etag,
-        version_id=one.version_id,
-        target_absent=target_absent,
-        upload_id=one.upload_id,
-        part_size=one.part_size,
     )

@@ -1,0 +1,44 @@
+"""What operations share: places that are made ready, and rows that become items of a job."""
+
+from __future__ import annotations
+
+from seqferry import listing, paths, preflight
+from seqferry.db.objects import OpenObject
+from seqferry.engine import CopyItem
+from seqferry.listing import KnownObjects
+from seqferry.models import LocalFolder, TransferSpec
+from seqferry.workflows.runtime import Runtime
+
+
+def prepare(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+    """Check both places, unless that was just done (``known``), and make the target folder.
+
+    Raises:
+        StorageError: one of them cannot be used.
+    """
+    if known is None:
+        preflight.check_buckets(runtime.engine, spec)
+    if isinstance(spec.target, LocalFolder):
+        paths.make(spec.target.path)
+
+
+def target_is_empty(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+    """Whether nothing is below the target."""
+    if known is not None and known.target_absent is not None:
+        return known.target_absent
+    return listing.target_is_empty(runtime.engine, spec)
+
+
+def copy_item(one: OpenObject, *, target_absent: bool = False) -> CopyItem:
+    """The item of a job for a row."""
+    return CopyItem(
+        id=one.id,
+        source_key=one.source_key,
+        target_key=one.target_key,
+        size=one.size,
+        etag=one.etag,
+        version_id=one.version_id,
+        target_absent=target_absent,
+        upload_id=one.upload_id,
+        part_size=one.part_size,
+    )
