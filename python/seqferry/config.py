@@ -15,7 +15,7 @@ from datetime import datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from seqferry import paths, private
+from seqferry import audit_key, paths, private
 from seqferry.errors import ConfigError, UsageError
 from seqferry.policy import Policy
 
@@ -151,6 +151,7 @@ class Settings:
         trace: ``stderr`` or the file that spans of the engine are written to, None for neither.
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
+        audit_key: the file of keys of the audit record; None: the record is kept without a key.
         trusted_proxies: addresses and networks whose word on the address of a client counts.
         config_file: the configuration file that was read, None if there is none.
     """
@@ -164,6 +165,7 @@ class Settings:
     max_cache_size: int | None = None
     trace: str | None = None
     token: str | None = field(default=None, repr=False)
+    audit_key: Path | None = None
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
     config_file: Path | None = None
@@ -241,6 +243,7 @@ class Settings:
             max_cache_size=value("max_cache_size", parse_size, None),
             trace=value("trace", _trace, None),
             token=value("token", str, None),
+            audit_key=value("audit_key", _folder, audit_key.default_path(env)),
             **_from_file(env),
         )
         if overrides:

@@ -296,6 +296,10 @@ class Status:
     """What the spec holds that this version does not know, in words; ``spec`` is then what it can show of it."""
     blocked_by: str | None = None
     """The unfinished transfer that it waits for, since both write to the same keys."""
+    receipt_digest: str | None = None
+    """Of the receipt, SHA-256 in hexadecimal, once it has ended (``db.receipts``)."""
+    pruned_at: float | None = None
+    """Since then its objects are in the receipt only."""
 
     @property
     def ended(self) -> bool:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from seqferry import access, collisions, listing, operations, paths, preflight, stored_spec, unpacking
 from seqferry.config import Settings
-from seqferry.db import events, evidence, object_pages, objects, samples, transfer_pages, transfers
+from seqferry.db import events, evidence, object_pages, objects, receipts, samples, signing, transfer_pages, transfers
 from seqferry.db.database import Database
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
@@ -75,6 +75,15 @@ class Service:
             database.close()
             raise
         return cls(settings, database, engine)
+
+    def check_audit_key(self) -> None:
+        """See that this process may go on with the audit record of the database.
+
+        Raises:
+            ConfigError: it is kept with a key that this process has not, or the file of the key cannot be used.
+        """
+        with self.database.read() as connection:
+            signing.current(connection)
 
     def close(self) -> None:
         self.queue.close()
@@ -285,6 +294,11 @@ class Service:
         """What the objects rest on, in figures. The cost grows with the objects: for the end of a transfer."""
         with self.database.read() as connection:
             return evidence.read(connection, self._resolve(connection, transfer_id))
+
+    def receipt_digest(self, transfer_id: str) -> str | None:
+        """Of the receipt of a transfer, SHA-256 in hexadecimal; None before its end."""
+        with self.database.read() as connection:
+            return receipts.read_digest(connection, self._resolve(connection, transfer_id))
 
     def events(self, transfer_id: str, after: int = 0) -> list[Event]:
         """What was done to the transfer by whom, from event number ``after`` + 1 on."""

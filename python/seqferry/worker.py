@@ -130,6 +130,7 @@ class Worker:
                 held.enter_context(_lock(settings.state_dir))
             if service is None:
                 service = held.enter_context(Service.open(settings))
+            service.check_audit_key()
             worker = cls(service, held.pop_all(), on_end)
             try:
                 worker._begin(queue=queue or not settings.uses_sqlite)

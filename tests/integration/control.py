@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +35,8 @@ def spec_number(number: int) -> TransferSpec:
 
 
 def settings_for(folder: Path, database_url: str | None) -> Settings:
-    return Settings.load({}, state_dir=folder / "state", database_url=database_url)
+    home = os.environ["XDG_CONFIG_HOME"]  # that of commands too: all write the record with one audit key
+    return Settings.load({"XDG_CONFIG_HOME": home}, state_dir=folder / "state", database_url=database_url)
 
 
 def spec_on(server: S3Server, source: str, target: str, **options: Any) -> TransferSpec:

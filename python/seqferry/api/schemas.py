@@ -157,6 +157,8 @@ class TransferOut(BaseModel):
     error_message: str | None
     waits_for: str | None
     """In words, when no worker is at it and none that is there may be, as ``a worker with profile lab``."""
+    receipt_digest: str | None
+    """Of the receipt, SHA-256 in hexadecimal, once it has ended."""
 
     @classmethod
     def of(cls, status: Status) -> TransferOut:
@@ -178,6 +180,7 @@ class TransferOut(BaseModel):
             error_code=status.error_code,
             error_message=_message(status.error_message),
             waits_for=status.waits_for,
+            receipt_digest=status.receipt_digest,
         )
 
 

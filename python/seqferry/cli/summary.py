@@ -104,6 +104,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     elif status.state == "done":
         selects = matcher(selection_of(status.spec)) is not None
         out.append(f"  nothing {'selected ' if selects else ''}is at {text.printable(status.spec.source.uri)}")
+    if status.receipt_digest is not None:
+        out.append(f"  receipt   {status.receipt_digest}")
     for group in result.failures:
         out += ["", *_group(group, status_command)]
     return out
@@ -180,6 +182,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "not_carried": result.not_carried,
         "error_code": status.error_code,
         "error_message": status.error_message,
+        "receipt_digest": status.receipt_digest,
         "failures": [
             {**asdict(group), "next_step": next_step(group.error_class, group.error_code)} for group in result.failures
         ],

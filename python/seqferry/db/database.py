@@ -14,7 +14,9 @@ from sqlalchemy import event
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from seqferry.audit_key import KeyRing
 from seqferry.config import Settings
+from seqferry.db import signing
 from seqferry.errors import ConfigError, UsageError
 
 BUSY_TIMEOUT_MS: Final = 30_000
@@ -68,6 +70,7 @@ class Database:
             )
             event.listen(engine, "connect", _connect_postgres)
             _check_options(engine)
+        engine.update_execution_options(**{signing.OPTION: KeyRing(settings.audit_key)})
         self.url: Final = url
         self.engine: Final = engine
         self._turn: Final[AbstractContextManager[object]] = threading.Lock() if self.is_sqlite else nullcontext()

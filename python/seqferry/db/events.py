@@ -1,6 +1,8 @@
-"""The record of acts. Per transfer, each event holds the hash of the one before, which detects accidental edits.
+"""The record of acts. Per transfer, each event holds the hash of the one before.
 
-The hashes have no key: they prove nothing against someone who may write to the database.
+The hashes are made with the audit key (``audit_key``) where there is one, so that whoever may write to the database
+cannot make them anew; without one they detect accidental edits only. Submission, end, and what comes after the end go
+into the ledger over all transfers as well.
 """
 
 from __future__ import annotations
@@ -11,18 +13,28 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from seqferry.audit_key import AuditKey
+from seqferry.db import ledger, signing
 from seqferry.db.tables import event, transfer
 from seqferry.models import Event
 
 FIRST: Final = "0" * 64
 """What the first event of a transfer holds in place of a hash before it."""
 
+SUBMITTED: Final = "submitted"
+
 
 def append(
     connection: sa.Connection, transfer_id: str, at: float, kind: str, actor: str, data: dict[str, Any] | None = None
 ) -> None:
-    """Add an event, in the caller's transaction. Takes the lock of the transfer's row, so that numbers do not clash."""
-    connection.execute(sa.select(transfer.c.id).where(transfer.c.id == transfer_id).with_for_update())
+    """Add an event, in the caller's transaction. Takes the lock of the transfer's row, so that numbers do not clash.
+
+    Raises:
+        ConfigError: the record in this database is kept with an audit key that this process has not.
+    """
+    of = connection.execute(
+        sa.select(transfer.c.ended_at).where(transfer.c.id == transfer_id).with_for_update()
+    ).one_or_none()
     last = connection.execute(
         sa.select(event.c.number, event.c.hash)
         .where(event.c.transfer_id == transfer_id)
@@ -31,6 +43,8 @@ def append(
     ).one_or_none()
     number, previous = (last.number + 1, last.hash) if last is not None else (1, FIRST)
     text = json.dumps(data or {}, ensure_ascii=False, sort_keys=True)
+    key = signing.current(connection)
+    found = event_hash(transfer_id, number, at, kind, actor, text, previous, key)
     connection.execute(
         event.insert().values(
             transfer_id=transfer_id,
@@ -40,14 +54,29 @@ def append(
             actor=actor,
             data=text,
             previous=previous,
-            hash=event_hash(transfer_id, number, at, kind, actor, text, previous),
+            hash=found,
+            key_id=None if key is None else key.id,
         )
     )
+    if kind == SUBMITTED or (of is not None and of.ended_at is not None):
+        ledger.append(connection, key, transfer_id, number, kind, found, at)
 
 
-def event_hash(transfer_id: str, number: int, at: float, kind: str, actor: str, data: str, previous: str) -> str:
-    """SHA-256 (hex) over a text form of the event that both databases give back unchanged."""
-    form = json.dumps([transfer_id, number, at, kind, actor, data, previous], ensure_ascii=False)
+def event_hash(
+    transfer_id: str,
+    number: int,
+    at: float,
+    kind: str,
+    actor: str,
+    data: str,
+    previous: str,
+    key: AuditKey | None = None,
+) -> str:
+    """HMAC with the key, or plain SHA-256, over a form of the event that both databases give back unchanged."""
+    values = [transfer_id, number, at, kind, actor, data, previous]
+    if key is not None:
+        return signing.signed(key, "event", *values)
+    form = json.dumps(values, ensure_ascii=False)
     return hashlib.sha256(form.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -64,14 +93,16 @@ def read(connection: sa.Connection, transfer_id: str, after: int) -> list[Event]
 def first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
     """The number of the first event that does not fit the one before it or its own hash; None when the chain holds.
 
-    Detects accidental edits. Events cut off at the end cannot be seen from the chain itself; a hash that was handed
-    out earlier shows them.
+    Raises:
+        ConfigError: an event was written with an audit key that this process has not.
     """
-    expected, previous = 1, FIRST
+    ring = signing.ring(connection)
+    expected, previous, keyed = 1, FIRST, False
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == transfer_id).order_by(event.c.number))
     for row in rows:
-        own = event_hash(transfer_id, row.number, row.at, row.kind, row.actor, row.data, row.previous)
-        if row.number != expected or row.previous != previous or row.hash != own:
+        key = signing.key_of(ring, row)
+        own = event_hash(transfer_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
+        if row.number != expected or row.previous != previous or row.hash != own or (keyed and key is None):
             return expected
-        expected, previous = expected + 1, row.hash
+        expected, previous, keyed = expected + 1, row.hash, keyed or key is not None
     return None

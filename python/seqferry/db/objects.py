@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from seqferry.db import bulk
+from seqferry.db import bulk, receipts
 from seqferry.db.tables import batch, object_, tally, transfer
 from seqferry.models import OPEN_OBJECT_STATES, FailureGroup, ObjectRecord
 
@@ -251,8 +251,13 @@ def close(connection: sa.Connection, run: BatchRun, at: float) -> bool:
             batch.c.objects == batch.c.done + batch.c.skipped + batch.c.failed + batch.c.cancelled,
         )
         .values(state="ended", ended_at=at)
-    )
-    return ended.rowcount == 1
+        .returning(batch.c.objects)
+    ).scalar()
+    if ended is None:
+        return False
+    if ended <= receipts.SEALED_WITH_BATCH:  # else before the transfer ends
+        receipts.seal_batch(connection, run.transfer_id, run.number)
+    return True
 
 
 def lost(connection: sa.Connection, runs: Sequence[BatchRun]) -> set[BatchRun]:
@@ -368,6 +373,7 @@ def end_open(connection: sa.Connection, run: BatchRun, end: Ended) -> None:
 
 
 def end_batch(connection: sa.Connection, run: BatchRun, at: float) -> None:
+    """End the batch, whose objects have all ended. Its seal comes before the transfer ends."""
     connection.execute(_batch_where(run, batch.update()).values(state="ended", ended_at=at))
 
 

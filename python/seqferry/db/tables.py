@@ -62,6 +62,10 @@ transfer: Final = sa.Table(
     # From where to where, as it is shown: for searches.
     sa.Column("source_uri", KEY),
     sa.Column("target_uri", KEY),
+    # Of all that is on record of it, in hexadecimal, once it has ended (``receipts``).
+    sa.Column("receipt_digest", sa.Text),
+    # Since then its objects are in ``seal.archive`` only.
+    sa.Column("pruned_at", sa.Double),
     sa.Index("ix_transfer_created", "created_at"),
 )
 
@@ -162,6 +166,52 @@ event: Final = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
     sa.Column("previous", sa.Text, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
+    # Of the key that made the hash (``audit_key``); none: it is a plain SHA-256.
+    sa.Column("key_id", sa.Text),
+)
+
+# A keyed chain over all transfers. No reference to them: it shows when one is gone.
+ledger: Final = sa.Table(
+    "ledger",
+    metadata,
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("transfer_id", KEY, nullable=False),
+    sa.Column("event_number", sa.Integer, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("event_hash", sa.Text, nullable=False),
+    sa.Column("key_id", sa.Text),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Index("ix_ledger_transfer", "transfer_id"),
+)
+
+# Heads of the ledger that were written to a storage.
+anchor: Final = sa.Table(
+    "anchor",
+    metadata,
+    sa.Column("place", KEY, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    # Until when its storage refuses to delete it; none: it is not locked.
+    sa.Column("locked_until", sa.Double),
+)
+
+# A batch that has ended: the root of the Merkle tree over its objects.
+seal: Final = sa.Table(
+    "seal",
+    metadata,
+    sa.Column("transfer_id", KEY, sa.ForeignKey("transfer.id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("objects", sa.Integer, nullable=False),
+    sa.Column("root", sa.Text, nullable=False),
+    sa.Column("key_id", sa.Text),
+    sa.Column("mac", sa.Text, nullable=False),
+    # 8 bytes of each leaf: they only say which row was changed, the root says that one was.
+    sa.Column("leaves", sa.LargeBinary, nullable=False),
+    # The rows themselves, compressed, once the transfer is pruned.
+    sa.Column("archive", sa.LargeBinary),
 )
 
 sample: Final = sa.Table(

@@ -25,7 +25,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry import access, keyspace, operations, stored_spec
-from seqferry.db import events
+from seqferry.db import events, receipts
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
 from seqferry.errors import UnsupportedError
@@ -44,7 +44,8 @@ _MARKED_AT_ONCE: Final = 500
 _UNFINISHED: Final = transfer.c.ended_at.is_(None)
 """As the indexes of unfinished transfers have it. An ended transfer has the time of its end."""
 
-_TOTALS: Final = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
+_TOTALS: Final = receipts.TOTALS
+_NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
 
 _SUBMISSIONS_LOCK: Final = 7702
@@ -158,7 +159,8 @@ def renew(connection: sa.Connection, transfer_id: str, spec: TransferSpec, at: f
     needs = access.needs(spec)
     values = {"spec": stored_spec.write(spec), "needs": needs, "lane": access.lane(needs), "waits_for": None}
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(values))
-    events.append(connection, transfer_id, at, "key_renewed", actor, {"needs": json.loads(needs or "[]")})
+    data = {"needs": json.loads(needs or "[]"), "spec": json.loads(values["spec"] or "null")}
+    events.append(connection, transfer_id, at, "key_renewed", actor, data)
 
 
 def _blocker(connection: sa.Connection, spec: TransferSpec, turn: int) -> str | None:
@@ -377,7 +379,8 @@ def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(**values))
     events.append(connection, transfer_id, at, "cancel_requested", actor)
     if unborn:
-        events.append(connection, transfer_id, at, "cancelled", actor)
+        data = receipts.settle(connection, transfer_id, state="cancelled", totals=_NOTHING, ended_at=at)
+        events.append(connection, transfer_id, at, "cancelled", actor, _NOTHING | data)
 
 
 def request_stop(connection: sa.Connection, transfer_id: str, at: float, actor: str, code: str, message: str) -> None:
@@ -403,7 +406,8 @@ def finish(connection: sa.Connection, transfer_id: str, at: float, actor: str) -
         state = "failed"
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(state=state, ended_at=at))
     connection.execute(worker_live.delete().where(worker_live.c.transfer_id == transfer_id))
-    data: dict[str, Any] = _settle(connection, transfer_id)
+    totals = _settle(connection, transfer_id)
+    data: dict[str, Any] = totals | receipts.settle(connection, transfer_id, state=state, totals=totals, ended_at=at)
     if state == "failed":
         data |= {"code": row.error_code, "message": row.error_message}
     events.append(connection, transfer_id, at, state, actor, data)
@@ -495,6 +499,8 @@ def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int
         waits_for=_waits_for(row, live, unsupported),
         unsupported=None if unsupported is None else unsupported.what,
         blocked_by=row.blocked_by if row.ended_at is None else None,
+        receipt_digest=row.receipt_digest,
+        pruned_at=row.pruned_at,
     )
 
 

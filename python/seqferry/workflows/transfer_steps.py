@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import access, batching, names, stored_spec
-from seqferry.db import objects, transfers
+from seqferry.db import objects, receipts, transfers
 from seqferry.db.objects import Planned
 from seqferry.engine import traced_as
 from seqferry.errors import StorageError
@@ -108,6 +108,7 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     with traced_as(transfer_id):
         operation.finish(runtime, transfer_id, claimed=claimed)
     abort_cut_off(runtime, transfer_id, claimed=claimed)
+    receipts.seal_missing(runtime.database, transfer_id)
     with runtime.database.write() as connection:
         if claimed:
             runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))

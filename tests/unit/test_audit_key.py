@@ -1,0 +1,79 @@
+"""The file of the audit key: made once, for its owner only, and refused when it is not."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from seqferry.audit_key import KeyRing, default_path, key_id
+from seqferry.errors import ConfigError
+
+
+def test_a_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "audit.key"
+
+    made = KeyRing(path).make()
+
+    assert made is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert KeyRing(path).make() == made == KeyRing(path).signing()
+    assert made.secret.hex() not in repr(made)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
+    assert KeyRing(tmp_path / "audit.key").signing() is None
+    assert list(tmp_path.iterdir()) == []
+    assert KeyRing(None).make() is None
+
+
+def test_the_first_key_signs_and_the_others_verify(tmp_path: Path) -> None:
+    path = tmp_path / "audit.key"
+    path.write_text(f"# rotated\n{'ab' * 32} 2026-01-01T00:00:00+00:00\n\n{'cd' * 32}\n")
+    path.chmod(0o600)
+    ring = KeyRing(path)
+
+    signing = ring.signing()
+    assert signing is not None
+    assert signing.id == key_id(bytes.fromhex("ab" * 32))
+    assert list(ring.all()) == [signing.id, key_id(bytes.fromhex("cd" * 32))]
+    assert signing.since == 1767225600.0
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "message"),
+    [
+        ("", 0o600, "holds no key"),
+        ("zz", 0o600, "line 1, is no key"),
+        (f"{'ab' * 32} yesterday", 0o600, "line 1, is no key"),
+        (f"{'ab' * 31}\n", 0o600, "line 1, is no key"),
+        (f"{'ab' * 32}\n", 0o640, "chmod 600"),
+    ],
+)
+def test_what_is_no_key_is_refused(tmp_path: Path, text: str, mode: int, message: str) -> None:
+    path = tmp_path / "audit.key"
+    path.write_text(text)
+    path.chmod(mode)
+
+    with pytest.raises(ConfigError, match=message) as caught:
+        KeyRing(path).all()
+    assert "abab" not in caught.value.message
+
+
+def test_a_folder_in_its_place_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Cannot read the audit key"):
+        KeyRing(tmp_path).all()
+
+
+def test_the_key_lies_where_the_configuration_does(tmp_path: Path) -> None:
+    assert default_path({}) is None
+    assert default_path({"HOME": "/home/ada"}) == Path("/home/ada/.config/seqferry/audit.key")
+    assert default_path({"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/ada"}) == Path("/etc/ada/seqferry/audit.key")
+    granted = tmp_path / "seqferry-audit-key"
+    assert default_path({"HOME": "/h", "CREDENTIALS_DIRECTORY": str(tmp_path)}) != granted
+    granted.write_text(f"{'ab' * 32}\n")
+    assert default_path({"HOME": "/h", "CREDENTIALS_DIRECTORY": str(tmp_path)}) == granted
+    granted.chmod(0o440)
+    assert KeyRing(granted).signing() is not None
