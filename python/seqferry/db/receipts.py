@@ -54,6 +54,11 @@ COLUMNS: Final = (
 TIMES: Final = ("last_modified", "started_at", "ended_at")
 TOTALS: Final = ("objects", "bytes", "done", "skipped", "failed", "cancelled", "bytes_done")
 
+
+class ArchiveError(Exception):
+    """An archive that cannot be read."""
+
+
 Row = Sequence[Any]
 """The values of ``COLUMNS``."""
 
@@ -279,12 +284,20 @@ def packed(rows: Iterator[Row]) -> bytes:
 
 
 def unpacked(archived: bytes) -> Iterator[Row]:
-    """The rows of an archive."""
+    """The rows of an archive.
+
+    Raises:
+        ArchiveError: it is damaged.
+    """
     inflate, rest, given = zlib.decompressobj(), b"", bytes(archived)
-    while given or not inflate.eof:
-        piece = inflate.decompress(given, 1 << 20)
-        given = inflate.unconsumed_tail
-        *lines, rest = (rest + piece).split(b"\n")
-        yield from (json.loads(line.decode("utf-8", "surrogatepass")) for line in lines)
-        if not piece and not given:
-            return
+    while not inflate.eof:
+        try:
+            piece = inflate.decompress(given, 1 << 20)
+            given = inflate.unconsumed_tail
+            *lines, rest = (rest + piece).split(b"\n")
+            rows = [json.loads(line.decode("utf-8", "surrogatepass")) for line in lines]
+        except (zlib.error, ValueError) as why:
+            raise ArchiveError(str(why)) from why
+        if not piece and not inflate.eof:
+            raise ArchiveError("it was cut off")
+        yield from rows

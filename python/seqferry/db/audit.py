@@ -1,0 +1,444 @@
+"""Checks what is on record against its hashes: the ledger, the events and the objects of transfers.
+
+What is found without the key: accidental changes. With it: all that someone does who may write to the database and has
+not the key, but for a cut at the end of the ledger; heads that were kept elsewhere show that.
+Never covered: batches that have not ended, and what was written wrongly in the first place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import sqlalchemy as sa
+
+from seqferry import stored_spec
+from seqferry.db import events, ledger, merkle, receipts, signing
+from seqferry.db.ledger import Head
+from seqferry.db.tables import batch, event, object_, seal, transfer
+from seqferry.db.tables import ledger as ledger_table
+from seqferry.errors import ConfigError, SeqferryError
+from seqferry.models import ENDED_TRANSFER_STATES
+
+NAMED: Final = 20
+"""Objects that are named in a batch; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was written.
+
+    Attributes:
+        kind: stable and machine-readable, as ``object_changed``.
+        transfer_id: None when it is about the ledger.
+        row: an event as ``event 3``, a batch as ``batch 7``, an entry of the ledger as ``entry 12``; empty for a
+            transfer as a whole.
+    """
+
+    kind: str
+    message: str
+    transfer_id: str | None = None
+    row: str = ""
+    key: str | None = None
+    """Source key of the object."""
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was looked at."""
+
+    transfers: int = 0
+    objects: int = 0
+    events: int = 0
+    entries: int = 0
+    open_batches: int = 0
+    """Not covered, since they have not ended."""
+    without_key: int = 0
+    """Transfers whose record has no key at all."""
+    before_ledger: int = 0
+    """Transfers that are older than the ledger."""
+    head: Head = field(default_factory=lambda: Head(0, ledger.FIRST))
+    keyed: bool = False
+    """The last entry of the ledger was made with a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHead:
+    """A head of the ledger that was kept outside.
+
+    Attributes:
+        where: for a person: ``the anchor s3://...``.
+        entries: what the ledger had at that place: number, and what it was about, in words.
+    """
+
+    head: Head
+    where: str
+    entries: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+# --- the ledger -------------------------------------------------------------------------------------------------------
+
+
+def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked: Checked) -> Iterator[Finding]:
+    """The chain by itself, against heads that were kept outside, and the transfers that it names."""
+    ring = signing.ring(connection)
+    outside: dict[int, list[KnownHead]] = {}
+    for one in known:
+        outside.setdefault(one.head.count, []).append(one)
+    expected, previous, keyed = 1, ledger.FIRST, False
+    for row in ledger.entries(connection):
+        checked.entries += 1
+        where = f"entry {row.number}"
+        if row.number != expected:
+            gone = f"{expected}" if row.number == expected + 1 else f"{expected} to {row.number - 1}"
+            yield Finding("ledger_removed", f"The ledger lacks entry {gone}.", row=f"entry {expected}")
+        try:
+            key = signing.key_of(ring, row)
+            own = ledger.entry_hash(
+                key, row.number, row.at, row.transfer_id, row.event_number, row.kind, row.event_hash, row.previous
+            )
+            if row.hash != own or (row.number == expected and row.previous != previous):
+                yield Finding("ledger_changed", f"{where} of the ledger was changed.", row.transfer_id, where)
+            elif key is None and (keyed or any(one.since <= row.at for one in ring.all().values())):
+                yield Finding(
+                    "not_keyed", f"{where} of the ledger was written without the key.", row.transfer_id, where
+                )
+            keyed = keyed or key is not None
+            checked.keyed = key is not None
+        except ConfigError as why:
+            yield Finding("key_unknown", f"{where} of the ledger cannot be checked: {why.message}", row=where)
+        for one in outside.pop(row.number, ()):
+            if one.head.hash != row.hash:
+                yield Finding(
+                    "ledger_rewritten",
+                    f"{where} of the ledger is not the one that {one.where} knows: the ledger was written anew from "
+                    "there or before.",
+                    row.transfer_id,
+                    where,
+                )
+        expected, previous = row.number + 1, row.hash
+        checked.head = Head(row.number, row.hash)
+    yield from _behind([one for ones in outside.values() for one in ones if one.head.count], checked.head)
+    yield from _gone(connection)
+
+
+def _behind(known: list[KnownHead], head: Head) -> Iterator[Finding]:
+    if not known:
+        return
+    longest = max(known, key=lambda one: one.head.count)
+    named = {number: what for one in known for number, what in one.entries.items() if number > head.count}
+    lost = "; ".join(f"entry {number}: {what}" for number, what in sorted(named.items())[:NAMED])
+    yield Finding(
+        "ledger_behind",
+        f"The ledger ends at entry {head.count}, and {longest.where} knows entry {longest.head.count}: its end was cut "
+        f"off, or an older backup was restored.{f' It lacks {lost}.' if lost else ''}",
+        row=f"entry {head.count + 1}",
+    )
+
+
+def _gone(connection: sa.Connection) -> Iterator[Finding]:
+    rows = connection.execute(
+        sa.select(ledger_table.c.transfer_id, sa.func.min(ledger_table.c.number).label("first"))
+        .outerjoin(transfer, transfer.c.id == ledger_table.c.transfer_id)
+        .where(transfer.c.id.is_(None))
+        .group_by(ledger_table.c.transfer_id)
+        .order_by(sa.func.min(ledger_table.c.number))
+    )
+    for row in rows:
+        yield Finding(
+            "transfer_removed",
+            f"Transfer {row.transfer_id} was removed; entry {row.first} of the ledger names it.",
+            row.transfer_id,
+        )
+
+
+# --- one transfer -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Record:
+    """The events of a transfer."""
+
+    first: Any = None
+    end: Any = None
+    spec: Any = None
+    hashes: dict[int, str] = field(default_factory=dict[int, str])
+    last: int = 0
+    keyed: bool = False
+
+
+def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: Checked) -> Iterator[Finding]:
+    """Everything on record of a transfer. ``row`` is that of the transfer."""
+    checked.transfers += 1
+    record = _Record()
+    yield from _check_events(connection, row.id, record, checked)
+    yield from _check_entries(connection, row, record, checked)
+    yield from _check_row(connection, row, record)
+    seals = list(receipts.seals(connection, row.id))
+    ends = Counter[str]()
+    for each in seals:
+        yield from _check_seal(connection, row.id, each, record, ends, checked)
+    yield from _check_batches(connection, row, seals, checked)
+    if record.end is not None:
+        yield from _check_receipt(connection, row, record, ends)
+
+
+def _check_events(connection: sa.Connection, of: str, record: _Record, checked: Checked) -> Iterator[Finding]:
+    ring = signing.ring(connection)
+    expected, previous, broken = 1, events.FIRST, False
+    rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number))
+    for row in rows:
+        checked.events += 1
+        where = f"event {row.number}"
+        if row.number != expected and not broken:
+            broken = True
+            yield Finding("event_removed", f"Event {expected} of transfer {of} was removed.", of, f"event {expected}")
+        try:
+            key = signing.key_of(ring, row)
+            own = events.event_hash(of, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
+            if not broken and (row.hash != own or row.previous != previous):
+                broken = True
+                yield Finding("event_changed", f"{where} ({row.kind}) of transfer {of} was changed.", of, where)
+            elif not broken and key is None and record.keyed:
+                broken = True
+                yield Finding("not_keyed", f"{where} of transfer {of} was written without the key.", of, where)
+            record.keyed = record.keyed or key is not None
+        except ConfigError as why:
+            broken = True
+            yield Finding("key_unknown", f"{where} of transfer {of} cannot be checked: {why.message}", of, where)
+        _keep(record, row)
+        expected, previous = row.number + 1, row.hash
+    if record.first is None:
+        yield Finding("event_removed", f"All events of transfer {of} were removed.", of, "event 1")
+    elif not record.keyed:
+        checked.without_key += 1
+
+
+def _keep(record: _Record, row: sa.Row[Any]) -> None:
+    record.hashes[row.number] = row.hash
+    record.last = max(record.last, row.number)
+    if record.first is None:
+        record.first = row
+    if row.kind in ENDED_TRANSFER_STATES:
+        record.end = row
+    if row.kind in ("submitted", "key_renewed"):
+        record.spec = _data(row).get("spec", record.spec)
+
+
+def _data(row: Any) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(row.data)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _check_entries(connection: sa.Connection, row: sa.Row[Any], record: _Record, checked: Checked) -> Iterator[Finding]:
+    """The transfer as the ledger has it."""
+    entries = connection.execute(
+        sa.select(ledger_table).where(ledger_table.c.transfer_id == row.id).order_by(ledger_table.c.number)
+    ).all()
+    for entry in entries:
+        found = record.hashes.get(entry.event_number)
+        about = f"event {entry.event_number} ({entry.kind}) of transfer {row.id}"
+        where = f"event {entry.event_number}"
+        if found is None and entry.event_number > record.last:
+            yield Finding(
+                "end_cut_off",
+                f"The end of the record of transfer {row.id} was cut off: entry {entry.number} of the ledger has "
+                f"{about}; its state is now '{row.state}'.",
+                row.id,
+                where,
+            )
+        elif found is not None and found != entry.event_hash:
+            yield Finding("event_changed", f"{about} is not the one of entry {entry.number}.", row.id, where)
+    kinds = {entry.kind for entry in entries}
+    if events.SUBMITTED not in kinds:
+        started = connection.execute(sa.select(sa.func.min(ledger_table.c.at))).scalar()
+        if started is not None and row.created_at >= started:
+            yield Finding("transfer_added", f"Transfer {row.id} is not in the ledger: it was added.", row.id)
+        else:
+            checked.before_ledger += 1
+    elif record.end is not None and record.end.kind not in kinds:
+        yield Finding(
+            "ledger_removed", f"The end of transfer {row.id} ({record.end.kind}) is not in the ledger.", row.id
+        )
+
+
+def _check_row(connection: sa.Connection, row: sa.Row[Any], record: _Record) -> Iterator[Finding]:
+    """The row of the transfer against its first and its last event."""
+
+    def differs(name: str, now: Any, recorded: Any) -> Finding:
+        text = f"Transfer {row.id}: {name} is now {_shown(now)}, and was recorded as {_shown(recorded)}."
+        return Finding("transfer_changed", text, row.id, name)
+
+    if record.first is None:
+        return
+    wanted: dict[str, tuple[Any, Any]] = {
+        "created_by": (row.created_by, record.first.actor),
+        "created_at": (row.created_at, record.first.at),
+    }
+    end = record.end
+    wanted["ended_at"] = (row.ended_at, None if end is None else end.at)
+    if end is None:
+        if row.state in ENDED_TRANSFER_STATES:
+            yield differs("state", row.state, "unfinished")
+        wanted["receipt_digest"] = (row.receipt_digest, None)
+    else:
+        data = _data(end)
+        wanted["state"] = (row.state, end.kind)
+        wanted["receipt_digest"] = (row.receipt_digest, data.get("receipt_digest"))
+        if end.kind == "failed":
+            wanted["error_code"] = (row.error_code, data.get("code"))
+            wanted["error_message"] = (row.error_message, data.get("message"))
+        totals = receipts.read_totals(connection, row.id)
+        wanted |= {name: (count, data[name]) for name, count in totals.items() if name in data}
+    for name, (now, recorded) in wanted.items():
+        if now != recorded:
+            yield differs(name, now, recorded)
+    if record.spec is not None and not _same_spec(row.spec, record.spec):
+        yield differs("spec", "another one", "asked for at the submission")
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"'{str(value)[:200]}'"
+
+
+def _same_spec(stored: str, recorded: Any) -> bool:
+    """The row may have been brought to a newer form, which means the same."""
+    try:
+        return json.loads(stored) == recorded or stored_spec.read(stored) == stored_spec.read(json.dumps(recorded))
+    except (SeqferryError, ValueError, TypeError, KeyError):
+        return False
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def _check_seal(
+    connection: sa.Connection, of: str, each: Any, record: _Record, ends: Counter[str], checked: Checked
+) -> Iterator[Finding]:
+    where = f"batch {each.number}"
+    try:
+        key = signing.key_of(signing.ring(connection), each)
+        if each.mac != signing.signed(key, "seal", of, each.number, each.objects, each.root):
+            yield Finding("seal_changed", f"The seal of {where} of transfer {of} was changed.", of, where)
+        elif key is None and record.keyed:
+            yield Finding("not_keyed", f"The seal of {where} of transfer {of} was written without the key.", of, where)
+    except ConfigError as why:
+        yield Finding("key_unknown", f"The seal of {where} cannot be checked: {why.message}", of, where)
+    recorded = connection.execute(
+        sa.select(seal.c.leaves).where(seal.c.transfer_id == of, seal.c.number == each.number)
+    ).scalar_one()
+    tree, keys = merkle.Tree(), list[tuple[bytes, str]]()
+    state_at, key_at = receipts.COLUMNS.index("state"), receipts.COLUMNS.index("source_key")
+    size_at = receipts.COLUMNS.index("size")
+    try:
+        for row in receipts.rows_of(connection, of, each.number):
+            leaf = receipts.leaf(row)
+            tree.add(leaf)
+            keys.append((leaf[: receipts.LEAF_BYTES], row[key_at]))
+            ends[row[state_at]] += 1
+            ends["bytes"] += row[size_at]
+    except (ValueError, TypeError, IndexError, receipts.ArchiveError):
+        yield Finding("object_changed", f"The archive of {where} of transfer {of} cannot be read.", of, where)
+        return
+    checked.objects += tree.size
+    if tree.root().hex() != each.root:
+        yield from _name(of, each.number, _cut(bytes(recorded)), keys)
+
+
+def _cut(leaves: bytes) -> list[bytes]:
+    size = receipts.LEAF_BYTES
+    return [leaves[at : at + size] for at in range(0, len(leaves), size)]
+
+
+def _name(of: str, number: int, recorded: list[bytes], keys: list[tuple[bytes, str]]) -> Iterator[Finding]:
+    """Which objects of a batch are not as they were. Holds the leaves of one batch."""
+    where = f"batch {number}"
+    fresh = Counter(recorded)
+    strange: list[tuple[int, str]] = []
+    for at, (leaf, key) in enumerate(keys):
+        if fresh[leaf]:
+            fresh[leaf] -= 1
+        else:
+            strange.append((at, key))
+    missing = len(recorded) - len(keys)
+    for _, key in strange[:NAMED]:
+        # With as many rows as before, what is strange was changed; what there is too much was added.
+        kind, what = ("object_added", "was added") if -missing >= len(strange) else ("object_changed", "was changed")
+        yield Finding(kind, f"Object '{_plain(key)}' ({where} of transfer {of}) {what}.", of, where, key)
+    if len(strange) > NAMED:
+        more = len(strange) - NAMED
+        yield Finding("object_changed", f"{more} more objects of {where} of transfer {of} were changed.", of, where)
+    if missing > 0:
+        present = Counter(leaf for leaf, _ in keys)
+        at = next((place for place, leaf in enumerate(recorded) if not present[leaf]), len(keys))
+        before = f"after '{_plain(keys[min(at, len(keys)) - 1][1])}'" if keys and at else "at its start"
+        amount = "1 object was" if missing == 1 else f"{missing} objects were"
+        yield Finding("object_removed", f"{amount} removed from {where} of transfer {of}, {before}.", of, where)
+    if not strange and missing <= 0:
+        yield Finding("object_changed", f"Objects of {where} of transfer {of} were changed, or their order.", of, where)
+
+
+def _plain(key: str) -> str:
+    return key.encode("utf-8", "backslashreplace").decode()
+
+
+def _check_batches(
+    connection: sa.Connection, row: sa.Row[Any], seals: list[Any], checked: Checked
+) -> Iterator[Finding]:
+    """Batches that have ended have seals, and objects are in batches."""
+    sealed = {each.number: each for each in seals}
+    numbers = set[int]()
+    for found in connection.execute(
+        sa.select(batch.c.number, batch.c.state, batch.c.objects)
+        .where(batch.c.transfer_id == row.id)
+        .order_by(batch.c.number)
+    ):
+        numbers.add(found.number)
+        where = f"batch {found.number}"
+        own = sealed.get(found.number)
+        if own is None and (row.receipt_digest is not None):
+            yield Finding("seal_changed", f"The seal of {where} of transfer {row.id} was removed.", row.id, where)
+        elif own is None:
+            checked.open_batches += found.state != "ended" or row.ended_at is None
+        elif found.state != "ended" or found.objects != own.objects:
+            yield Finding("transfer_changed", f"{where} of transfer {row.id} was changed.", row.id, where)
+    gone = sorted(set(range(max([*numbers, *sealed], default=-1) + 1)) - numbers)
+    for number in gone[:NAMED]:
+        text = f"Batch {number} of transfer {row.id} was removed."
+        yield Finding("object_removed", text, row.id, f"batch {number}")
+    strays = connection.execute(
+        sa.select(object_.c.source_key)
+        .outerjoin(
+            batch, sa.and_(batch.c.transfer_id == object_.c.transfer_id, batch.c.number == object_.c.batch_number)
+        )
+        .where(object_.c.transfer_id == row.id, batch.c.number.is_(None))
+        .limit(NAMED)
+    ).scalars()
+    for key in strays:
+        yield Finding("object_added", f"Object '{_plain(key)}' of transfer {row.id} was added.", row.id, "", key)
+
+
+def _check_receipt(
+    connection: sa.Connection, row: sa.Row[Any], record: _Record, ends: Counter[str]
+) -> Iterator[Finding]:
+    """The digest of the end over all that is there now."""
+    data = _data(record.end)
+    recorded = data.get("receipt_digest")
+    if recorded is None:
+        return  # it ended before there were receipts
+    totals = {name: data.get(name, 0) for name in receipts.TOTALS}
+    now = receipts.digest(
+        receipts.facts(
+            connection, row, state=record.end.kind, totals=totals, ended_at=record.end.at, software=data["software"]
+        )
+    )
+    counted = {name: ends[name] for name in ("done", "skipped", "failed", "cancelled", "bytes")}
+    if now != recorded or any(totals[name] != count for name, count in counted.items()):
+        text = f"What is on record of transfer {row.id} does not give the digest of its receipt any more."
+        yield Finding("receipt_changed", text, row.id)
