@@ -33,7 +33,7 @@ from pathlib import Path
 from seqferry import stored_spec
 from seqferry.config import Settings
 from seqferry.worker import Worker
-worker = Worker.start(Settings.load({}, state_dir=Path(sys.argv[1])), queue=False)
+worker = Worker.start(Settings.load(state_dir=Path(sys.argv[1])), queue=False)
 print(worker.submit(stored_spec.read(sys.argv[2]), actor="ada"), flush=True)
 time.sleep(600)
 """

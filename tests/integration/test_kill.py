@@ -32,7 +32,7 @@ from pathlib import Path
 from seqferry.config import Settings
 from seqferry.worker import run
 import logging; logging.basicConfig(level=logging.INFO)
-run(Settings.load({}, state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None))
+run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None))
 """
 
 

@@ -51,7 +51,7 @@ from seqferry.workflows import liveness
 from seqferry.worker import run
 liveness.DEAD_AFTER_SECONDS = float(sys.argv[3])
 logging.basicConfig(level=logging.INFO)
-run(Settings.load({}, state_dir=Path(sys.argv[1]), database_url=sys.argv[2], max_requests=int(sys.argv[4])))
+run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2], max_requests=int(sys.argv[4])))
 """
 
 

@@ -58,23 +58,23 @@ class Shells:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in {**_HOME, **shell}.items():
                 patch.setenv(name, value)
-            settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
+            settings = Settings.load(state_dir=self._state_dir, database_url=self._database_url)
             with Service.open(settings) as service:
                 return service.submit(spec, actor=actor)
 
     @contextmanager
     def database(self) -> Iterator[Database]:
-        with closing(Database(Settings.load({}, state_dir=self._state_dir, database_url=self._database_url))) as opened:
+        with closing(Database(Settings.load(state_dir=self._state_dir, database_url=self._database_url))) as opened:
             yield opened
 
     def release(self) -> None:
         """As each worker does, twice a second."""
-        settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
+        settings = Settings.load(state_dir=self._state_dir, database_url=self._database_url)
         with Service.open(settings) as service:
             service.release()
 
     def events(self, transfer_id: str) -> list[str]:
-        settings = Settings.load({}, state_dir=self._state_dir, database_url=self._database_url)
+        settings = Settings.load(state_dir=self._state_dir, database_url=self._database_url)
         with Service.open(settings) as service:
             return [event.kind for event in service.events(transfer_id)]
 

@@ -37,7 +37,8 @@ def current(connection: sa.Connection) -> AuditKey | None:
             f"file of that key {where} (docs/audit.md)."
         )
     found = keys.signing() or keys.make()
-    keys.checked = True
+    # Without a key it is asked again: another process may begin to sign.
+    keys.checked = found is not None
     return found
 
 
