@@ -5,6 +5,7 @@ They change nothing, and what they find is kept, so that a transfer which begins
 
 from __future__ import annotations
 
+import difflib
 import logging
 from dataclasses import replace
 from typing import Final
@@ -142,4 +143,13 @@ def _missing_single(engine: Engine, source: Location) -> str:
         return f"There is no object {source.uri}."
     if is_prefix:
         return f"There is no object {source.uri}; did you mean {below.uri} (everything below it)?"
+    alike = difflib.get_close_matches(source.key, _beside(engine, source), n=3, cutoff=0.7)
+    if alike:
+        return f"There is no object {source.uri}; nearest: {', '.join(map(source.at, alike))}."
     return f"There is no object {source.uri}. See what there is with: seqferry ls s3://{source.bucket}/"
+
+
+def _beside(engine: Engine, place: Location) -> list[str]:
+    """Keys in the folder of a key, as one page shows them."""
+    folder = replace(place, key=place.key[: place.key.rfind("/") + 1])
+    return [info.key for info in engine.list_after(folder, "", at_most=LOOKED_UP_AT_ONCE)[0]]

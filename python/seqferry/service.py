@@ -13,7 +13,7 @@ from typing import Any, Final, Self, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, collisions, listing, operations, paths, preflight, stored_spec, unpacking
+from seqferry import access, collisions, listing, nearest, operations, paths, preflight, stored_spec, unpacking
 from seqferry.config import Settings
 from seqferry.db import events, evidence, object_pages, objects, receipts, samples, signing, transfer_pages, transfers
 from seqferry.db.database import Database
@@ -21,6 +21,7 @@ from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
+from seqferry.forecast import Estimate, Forecast
 from seqferry.models import (
     OPERATION_UNPACK,
     Event,
@@ -43,6 +44,8 @@ from seqferry.spec import checked, is_local
 log: Final = logging.getLogger("seqferry.service")
 
 SHORTEST_ID: Final = 4
+_EARLIER: Final = 200
+"""Transfers whose rates an estimate looks at."""
 MAX_PAGE: Final = 10_000
 _IDEMPOTENCY_KEY_BYTES: Final = 255
 _ABANDONED_AT_ONCE: Final = 20
@@ -421,6 +424,14 @@ class Service:
             found = collisions.Spool(spec, _names, astuple, lambda values: PlannedCopy(*values)).unique(found)
         for page in found:
             yield from page
+
+    def estimate(self, forecast: Forecast) -> Estimate:
+        """What a transfer would ask, take and cost, with the rates of earlier ones where there are any."""
+        return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now())
+
+    def nearest(self, spec: TransferSpec) -> list[str]:
+        """Keys of the source that are most like those which were asked for and are not there."""
+        return nearest.nearest(self.engine, spec)
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""

@@ -17,6 +17,7 @@ from seqferry.bench.transfer import Asked, Outcome, Plan, Tell
 from seqferry.config import parse_size
 from seqferry.errors import ConfigError, UsageError
 from seqferry.formatting import count, size
+from seqferry.prices import GB
 from seqferry.spec import parse_uri
 
 DEFAULT_WORKLOADS: Final = ("1x128MiB", "100x64KiB")
@@ -107,7 +108,7 @@ class Prepared:
                 f"on AWS that is about ${traffic.request_dollars:.2f} for requests, and about "
                 f"${traffic.egress_dollars:.2f} for traffic unless this machine is in {place.region}"
                 + (
-                    f"; ${plan.accelerated_bytes / prices.GB * prices.PER_GB_ACCELERATED:.2f} or more for acceleration"
+                    f"; ${plan.accelerated_bytes / GB * prices.PER_GB_ACCELERATED:.2f} or more for acceleration"
                     if plan.accelerated_bytes
                     else ""
                 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from seqferry.bench.prices import GB
 from seqferry.bench.workload import Workload
+from seqferry.prices import GB
 
 LABEL: Final = "modelled, not measured"
 

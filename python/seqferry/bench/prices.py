@@ -1,8 +1,4 @@
-"""What AWS asks for a bench: list prices of us-east-1, US dollars, for a rough figure before the start.
-
-Requests: S3 Standard, July 2024. Traffic: out to the internet, first 10 TB of a month, September 2024; in is free, and
-so is all between S3 and machines in its region. Real bills differ by region, class and agreement.
-"""
+"""What AWS asks for a bench, by the list prices of ``seqferry.prices``: a rough figure before the start."""
 
 from __future__ import annotations
 
@@ -11,12 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from seqferry.bench.workload import Workload
+from seqferry.prices import GB, PER_GB_OUT, PER_READ, PER_WRITE
 
-GB: Final = 10**9
-PER_WRITE: Final = 0.005 / 1000
-"""PUT, POST, COPY and LIST; deletions are free."""
-PER_READ: Final = 0.0004 / 1000
-PER_GB_OUT: Final = 0.09
 PER_GB_ACCELERATED: Final = 0.04
 """On top, through edges in the US, Europe and Japan; 0.08 elsewhere. Not confirmed against a price list."""
 _PART: Final = 8 * 1024 * 1024

@@ -130,7 +130,9 @@ class Session:
     def result(self, status: Status) -> summary.Result:
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.removed(status.id) if status.spec.delete else 0
-        return summary.Result(status, self.service.evidence(status.id), failures, removed)
+        found_nothing = status.state == "done" and status.totals.objects == 0
+        nearest = self.service.nearest(status.spec) if found_nothing else ()
+        return summary.Result(status, self.service.evidence(status.id), failures, removed, nearest)
 
     def summary_lines(self, result: summary.Result) -> list[str]:
         return summary.lines(result, status_command=self.command("status", result.status.id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -53,6 +54,8 @@ class Result:
     evidence: list[Evidence]
     failures: list[FailureGroup]
     removed: int = 0
+    nearest: Sequence[str] = ()
+    """Keys that are most like what was asked for, where nothing was selected."""
 
     @property
     def seconds(self) -> float:
@@ -104,6 +107,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     elif status.state == "done":
         selects = matcher(selection_of(status.spec)) is not None
         out.append(f"  nothing {'selected ' if selects else ''}is at {text.printable(status.spec.source.uri)}")
+        if result.nearest:
+            out.append(f"  nearest   {text.printable(', '.join(map(status.spec.source.at, result.nearest)))}")
     if status.receipt_digest is not None:
         out.append(f"  receipt   {status.receipt_digest}")
     for group in result.failures:
@@ -183,6 +188,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "error_code": status.error_code,
         "error_message": status.error_message,
         "receipt_digest": status.receipt_digest,
+        "nearest": [status.spec.source.at(key) for key in result.nearest],
         "failures": [
             {**asdict(group), "next_step": next_step(group.error_class, group.error_code)} for group in result.failures
         ],

@@ -39,7 +39,16 @@ def test_a_wildcard_selects_and_names_by_what_follows_its_folder(cli: Cli, place
     assert set(places.content()) == {"b.log"}
     assert cli.run("cp", f"s3://{places.source}/run42/x[1]*", places.uris[1]).code == 0
     assert set(places.content()) == {"b.log", "x[1].txt"}
-    assert cli.run("cp", f"s3://{places.source}/run42/*.cram", places.uris[1]).code == 4
+    nothing = cli.run("cp", f"s3://{places.source}/run42/d/e/*.bm", places.uris[1])
+    assert nothing.code == 4
+    assert f"nearest   s3://{places.source}/run42/d/e/c.bam" in nothing.err
+    for command in (("cp", "--json"), ("cp", "--dry-run", "--json")):
+        told = cli.run(*command, f"s3://{places.source}/run42/gone/*.bam", places.uris[1])
+        assert told.code == 4
+        assert any("c.bam" in key for key in told.events[-1]["nearest"])
+    mistyped = cli.run("cp", f"s3://{places.source}/run42/a.tx", places.uris[1])
+    assert mistyped.code == 2
+    assert f"nearest: s3://{places.source}/run42/a.txt" in mistyped.err
 
 
 def test_a_list_names_the_objects(cli: Cli, places: Places, tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""``/api/v1/previews``: what a transfer would do, without doing or recording anything."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from seqferry import access, planning
+from seqferry.api.deps import ContextDep
+from seqferry.api.documented import answers
+from seqferry.api.schemas import TransferRequest
+from seqferry.forecast import Forecast
+from seqferry.models import PlannedCopy, TransferSpec
+from seqferry.service import Service
+from seqferry.unpacking import build_operation_spec
+
+router = APIRouter(prefix="/api/v1/previews", tags=["transfers"])
+
+_SECONDS: Final = 60.0
+"""Longest look at the two places: what was seen by then is answered, and said not to be all."""
+
+
+class PreviewObject(BaseModel):
+    source_key: str
+    target_key: str
+    size: int
+    action: Literal["copy", "skip", "compare", "refuse", "leave_out"]
+    """``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
+    because: str
+
+
+class EstimateOut(BaseModel):
+    requests: dict[str, int]
+    """By operation of S3."""
+    total_requests: int
+    seconds: float
+    based_on: str
+    request_dollars: float | None
+    """At list prices of AWS; null for other services."""
+    egress_dollars: float | None
+    """At most, where the bytes leave AWS."""
+
+
+class Preview(BaseModel):
+    objects: list[PreviewObject]
+    """The first of them, as many as were asked for."""
+    complete: bool
+    """Whether the totals are of all objects: a look ends after a minute."""
+    totals: dict[str, Any]
+    estimate: EstimateOut
+    removals: list[str]
+    """Keys at the target that would be removed, as many as were asked for."""
+    kept: str | None
+    """Why nothing would be removed, where that was asked for."""
+    nearest: list[str]
+    """Keys that are most like what was asked for, where nothing is selected."""
+
+
+@router.post("", summary="What a transfer would do, and what it would cost", responses=answers(400, 502, 504))
+async def preview(
+    body: TransferRequest, context: ContextDep, limit: Annotated[int, Query(ge=0, le=10_000)] = 1000
+) -> Preview:
+    """Compares both places as the transfer would. Nothing is copied or recorded."""
+    spec = build_operation_spec(body.operation, body.options, **body.arguments())
+    context.settings.policy.check(spec)
+    await context.checks.check(spec)
+    return await run_in_threadpool(_preview, context.service, access.resolved(spec), limit)
+
+
+def _preview(service: Service, spec: TransferSpec, limit: int) -> Preview:
+    forecast, shown, complete = Forecast(spec), list[PreviewObject](), True
+    deadline = time.monotonic() + _SECONDS
+    for planned in service.preview(spec):
+        forecast.add(planned)
+        if len(shown) < limit:
+            shown.append(_object(planned))
+        if time.monotonic() > deadline:
+            complete = False
+            break
+    removals, kept = list[str](), None
+    if spec.delete and complete:
+        why = planning.why_kept(spec, forecast.met, forecast.refused)
+        kept = None if why is None else why.reason
+        for key in service.preview_removal(spec) if why is None else ():
+            forecast.removed += 1
+            if len(removals) < limit:
+                removals.append(key)
+    estimate = service.estimate(forecast)
+    return Preview(
+        objects=shown,
+        complete=complete,
+        totals=forecast.totals(),
+        estimate=EstimateOut(total_requests=estimate.total_requests, **asdict(estimate)),
+        removals=removals,
+        kept=kept,
+        nearest=[] if forecast.met else service.nearest(spec),
+    )
+
+
+def _object(planned: PlannedCopy) -> PreviewObject:
+    action: Any = planned.action if planned.refusal is None else "leave_out" if planned.left_out else "refuse"
+    return PreviewObject(
+        source_key=planned.source_key,
+        target_key=planned.target_key,
+        size=planned.size,
+        action=action,
+        because=planned.refusal or planned.because,
+    )

@@ -1,0 +1,134 @@
+"""The dry run: what would become of each object and why, totals, and what the transfer would ask, take and cost."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from seqferry.cli import display, exits, text
+from seqferry.models import OPERATION_TRANSFER, PlannedCopy, TransferSpec
+from seqferry.spec import data_path, why_streamed
+
+if TYPE_CHECKING:
+    from seqferry.cli.session import Session
+    from seqferry.forecast import Estimate, Forecast
+
+
+def show(session: Session, spec: TransferSpec) -> int:
+    """Shows what would happen to each object, and why. Objects of equal size are compared by the transfer itself."""
+    from seqferry.forecast import Forecast  # it brings the engine, which --help need not wait for
+
+    forecast = Forecast(spec)
+    for planned in session.service.preview(spec):
+        forecast.add(planned)
+        _show_object(session, spec, planned)
+    kept = _removal(session, spec, forecast)
+    free = session.service.free_space(spec)
+    estimate = session.service.estimate(forecast)
+    if session.as_json:
+        display.emit(
+            "dry_run",
+            **forecast.totals(),
+            way=data_path(spec),
+            free_bytes=free,
+            nearest=None if forecast.met else session.service.nearest(spec),
+            estimate=asdict(estimate) | {"total_requests": estimate.total_requests},
+        )
+    elif not session.quiet:
+        _show_totals(session, spec, forecast, estimate, free)
+    if kept is not None:
+        display.say(text.printable(kept))
+    if forecast.refused or kept is not None:
+        return exits.FAILED
+    return exits.OK if forecast.objects or forecast.skipped else exits.NOTHING
+
+
+def _show_object(session: Session, spec: TransferSpec, planned: PlannedCopy) -> None:
+    if planned.refusal is not None:
+        if session.as_json:
+            display.emit(
+                "refused",
+                source_key=planned.source_key,
+                error_message=planned.refusal,
+                left_out=planned.left_out,
+            )
+        else:
+            display.say(text.printable(f"{spec.source.at(planned.source_key)}: {planned.refusal}"))
+    elif session.as_json:
+        display.emit(
+            "planned",
+            source_key=planned.source_key,
+            target_key=planned.target_key,
+            size=planned.size,
+            action=planned.action,
+            because=planned.because,
+        )
+    elif not session.quiet:
+        print(f"(dry run) {_foretold(spec, planned)}")
+
+
+def _removal(session: Session, spec: TransferSpec, forecast: Forecast) -> str | None:
+    """Shows what would be removed, and counts it; returns why nothing would be, if so."""
+    from seqferry import planning
+
+    if spec.delete and (why_kept := planning.why_kept(spec, forecast.met, forecast.refused)) is not None:
+        return why_kept.reason
+    unwanted = session.service.preview_removal(spec)
+    if spec.max_delete is not None:
+        first = list(itertools.islice(unwanted, spec.max_delete + 1))
+        if (too_many := planning.too_many(spec, len(first))) is not None:
+            return too_many.reason
+        unwanted = iter(first)
+    for key in unwanted:
+        forecast.removed += 1
+        if session.as_json:
+            display.emit("planned_removal", target_key=key)
+        elif not session.quiet:
+            print(f"(dry run) remove {text.printable(spec.target.at(key))}")
+    return None
+
+
+def _show_totals(
+    session: Session, spec: TransferSpec, forecast: Forecast, estimate: Estimate, free: int | None
+) -> None:
+    if (why := why_streamed(spec)) is not None:
+        display.say(f"The bytes would pass through the machine that does the work: {why}.")
+    if free is not None and free < forecast.bytes:
+        display.say(f"{text.printable(spec.target.container)} has only {text.size(free)} free.")
+    also = f"; {text.count(forecast.compared, 'object')} of them would be compared first" if forecast.compared else ""
+    also += f"; {text.count(forecast.skipped, 'object')} would be skipped" if forecast.skipped else ""
+    also += f", {text.count(forecast.removed, 'object')} to remove" if forecast.removed else ""
+    counted = f"{text.count(forecast.objects, 'object')}, {text.size(forecast.bytes)}"
+    display.say(f"Dry run: {counted}{also}. Nothing was copied or recorded.")
+    if forecast.objects or forecast.removed:
+        display.say(_estimated(estimate))
+    if not forecast.met:
+        nearest = session.service.nearest(spec)
+        display.say(text.printable(f"Nothing is selected at {spec.source.uri}{nearest_words(spec, nearest)}."))
+
+
+def nearest_words(spec: TransferSpec, nearest: list[str]) -> str:
+    """What there is instead of what was asked for, to be added to a sentence."""
+    return f"; nearest: {', '.join(map(spec.source.at, nearest))}" if nearest else ""
+
+
+def _estimated(estimate: Estimate) -> str:
+    most = sorted(estimate.requests.items(), key=lambda one: (-one[1], one[0]))
+    requests = ", ".join(f"{count:,} {name}" for name, count in most if count)
+    cost = "" if estimate.request_dollars is None else f"; ${estimate.request_dollars:,.4f} for requests at list prices"
+    if estimate.egress_dollars:
+        cost += f", and up to ${estimate.egress_dollars:,.2f} for traffic if this machine is outside of the region"
+    takes = f"about {text.duration(max(estimate.seconds, 1.0))}, by {estimate.based_on}"
+    return f"Estimate: {estimate.total_requests:,} requests ({requests}); {takes}{cost}."
+
+
+def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
+    """One object of a dry run, in words."""
+    source = text.printable(spec.source.at(planned.source_key))
+    target = text.printable(spec.target.at(planned.target_key))
+    if planned.action == "skip":
+        return f"skip {source}: {planned.because}"
+    verb = "copy" if spec.operation == OPERATION_TRANSFER else spec.operation
+    why = "" if planned.because == "absent" else f" ({planned.because})"
+    return f"{verb if planned.action == 'copy' else planned.action} {source} to {target}{why}"

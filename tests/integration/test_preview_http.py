@@ -1,0 +1,70 @@
+"""The dry run over HTTP: objects, totals, an estimate that the transfer bears out, and what is nearest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from control import until_ended
+from http_client import http_of
+
+from seqferry.config import Settings
+from seqferry.service import Service
+from seqferry.worker import Worker
+from support.proxy import Proxy
+from support.servers import S3Server
+
+
+def test_a_preview_says_what_the_transfer_then_does(
+    sqlite_settings: Settings,
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    make_proxy: Callable[[S3Server], Proxy],
+    start_worker: Callable[[Service], Worker],
+) -> None:
+    source, target, store = make_bucket(versitygw), make_bucket(versitygw), versitygw.client()
+    for number in range(5):
+        store.put_object(Bucket=source, Key=f"run/{number}.bam", Body=b"x" * number)
+    store.put_object(Bucket=target, Key="in/1.bam", Body=b"x")
+    store.put_object(Bucket=target, Key="in/2.bam", Body=b"other")
+    proxy = make_proxy(versitygw)
+    body = {
+        "source": f"s3://{source}/run/",
+        "target": f"s3://{target}/in/",
+        "endpoint_url": proxy.server.endpoint_url,
+        "rules": ["- 4*"],
+    }
+    with Service.open(sqlite_settings) as own, http_of(own) as client:
+        shown = client.post("/api/v1/previews", json=body, params={"limit": 3})
+        assert shown.status_code == 200, shown.text
+        preview = shown.json()
+        assert len(preview["objects"]) == 3
+        assert preview["complete"]
+        assert {name: preview["totals"][name] for name in ("objects", "skipped", "bytes")} == {
+            "objects": 3,
+            "skipped": 1,
+            "bytes": 5,
+        }
+        assert preview["totals"]["by_reason"] == {"absent": 2, "size differs": 1, "equal ETags": 1}
+        assert own.transfers() == []
+        proxy.wait_idle()
+        proxy.clear_log()
+
+        start_worker(own)
+        answer = client.post("/api/v1/transfers", json=body)
+        assert answer.status_code == 202, answer.text
+        until_ended(own, answer.json()["id"])
+
+        proxy.wait_idle()
+        made = Counter(record.operation for record in proxy.log())
+        estimated = preview["estimate"]["requests"]
+        assert made["CopyObject"] == estimated["CopyObject"] == 3
+        assert made["ListObjectsV2"] <= estimated["ListObjectsV2"] + 1
+        assert preview["estimate"]["request_dollars"] is None
+
+        nothing = client.post("/api/v1/previews", json={**body, "source": f"s3://{source}/run/*.bai", "rules": None})
+        assert nothing.status_code == 200, nothing.text
+        assert nothing.json()["nearest"][0].endswith(".bam")
+        wrong = client.post("/api/v1/previews", json={**body, "rename": ["s/[0-9]//"]})
+        assert wrong.status_code == 400
+        assert "would both become" in wrong.json()["detail"]

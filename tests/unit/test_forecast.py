@@ -1,0 +1,112 @@
+"""What a transfer would come to: totals, requests, time and money, by arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from seqferry.forecast import Forecast
+from seqferry.models import LocalFolder, PlannedCopy, S3Location, Status, Totals, TransferSpec
+
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+URL = "http://127.0.0.1:9"
+SPEC = TransferSpec(S3Location("from", "run/"), S3Location("to", "in/"), strip="run/")
+
+
+@pytest.fixture(autouse=True)
+def _on_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def _forecast(spec: TransferSpec, *sizes: int, action: str = "copy", because: str = "absent") -> Forecast:
+    found = Forecast(spec)
+    for number, size in enumerate(sizes):
+        found.add(PlannedCopy(f"run/{number}", f"in/{number}", size, action=action, because=because))  # type: ignore[arg-type]
+    return found
+
+
+def test_copies_inside_s3_are_counted_by_request() -> None:
+    found = _forecast(SPEC, 1, 10, 300 * MIB)
+
+    estimate = found.estimate()
+
+    assert found.totals()["by_reason"] == {"absent": 3}
+    assert estimate.requests == {
+        "CompleteMultipartUpload": 1,
+        "CopyObject": 2,
+        "CreateMultipartUpload": 1,
+        "HeadBucket": 2,
+        "HeadObject": 2,
+        "ListObjectsV2": 2,
+        "UploadPartCopy": 3,
+    }
+    writes, reads = 9, 4
+    assert estimate.request_dollars == pytest.approx(writes * 0.005 / 1000 + reads * 0.0004 / 1000)
+    assert estimate.egress_dollars is None
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "requests"),
+    [
+        (LocalFolder("/data"), SPEC.target, {"CreateMultipartUpload": 1, "UploadPart": 3, "PutObject": 1}),
+        (SPEC.source, LocalFolder("/data"), {"GetObject": 4}),
+        (
+            SPEC.source,
+            S3Location("to", "in/", endpoint_url=URL),
+            {"GetObject": 4, "CreateMultipartUpload": 1, "UploadPart": 3, "PutObject": 1},
+        ),
+    ],
+)
+def test_what_passes_through_this_machine_goes_in_parts_of_8_mib(
+    source: S3Location | LocalFolder, target: S3Location | LocalFolder, requests: dict[str, int]
+) -> None:
+    estimate = _forecast(replace(SPEC, source=source, target=target), 100, 20 * MIB).estimate()
+
+    assert {name: estimate.requests.get(name) for name in requests} == requests
+
+
+def test_other_services_have_no_list_price() -> None:
+    place = S3Location("to", "in/", endpoint_url=URL)
+
+    assert _forecast(replace(SPEC, target=place), 1).estimate().request_dollars is None
+
+
+def test_traffic_that_leaves_aws_is_named_at_most() -> None:
+    estimate = _forecast(replace(SPEC, target=LocalFolder("/data")), 10**9).estimate()
+
+    assert estimate.egress_dollars == pytest.approx(0.09)
+
+
+def test_objects_that_are_there_cost_their_listing() -> None:
+    estimate = _forecast(SPEC, *([5] * 2500), action="skip", because="equal ETags").estimate()
+
+    assert estimate.requests == {"HeadBucket": 2, "ListObjectsV2": 3 + 1 + 3}
+    assert estimate.seconds < 1
+
+
+def test_parts_stay_within_ten_thousand() -> None:
+    estimate = _forecast(replace(SPEC, part_size=5 * MIB), 1000 * GIB).estimate()
+
+    assert estimate.requests["UploadPartCopy"] == 10_000
+
+
+def test_time_rests_on_earlier_transfers_between_the_same_places() -> None:
+    totals = Totals(objects=1, bytes=GIB, done=1, bytes_done=GIB)
+    earlier = Status("id", "done", SPEC, totals, True, 0.0, "ada", started_at=0.0, ended_at=1024.0)
+    elsewhere = replace(earlier, spec=replace(SPEC, target=S3Location("other")), ended_at=1.0)
+
+    found = _forecast(SPEC, 100 * MIB)
+
+    assert found.estimate([elsewhere, earlier]).seconds == pytest.approx(100)
+    assert "1 earlier" in found.estimate([elsewhere, earlier]).based_on
+    assert "75 MiB/s" in found.estimate([elsewhere]).based_on
+
+
+def test_a_limit_of_bandwidth_holds_for_what_passes_through() -> None:
+    upload = replace(SPEC, source=LocalFolder("/data"))
+
+    assert _forecast(upload, 100 * MIB).estimate(max_bandwidth=MIB).seconds == pytest.approx(100)
+    assert _forecast(SPEC, 100 * MIB).estimate(max_bandwidth=1).seconds < 10
