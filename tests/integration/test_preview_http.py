@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from control import until_ended
 from http_client import http_of
 
@@ -21,6 +22,7 @@ def test_a_preview_says_what_the_transfer_then_does(
     make_bucket: Callable[..., str],
     make_proxy: Callable[[S3Server], Proxy],
     start_worker: Callable[[Service], Worker],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source, target, store = make_bucket(versitygw), make_bucket(versitygw), versitygw.client()
     for number in range(5):
@@ -28,6 +30,7 @@ def test_a_preview_says_what_the_transfer_then_does(
     store.put_object(Bucket=target, Key="in/1.bam", Body=b"x")
     store.put_object(Bucket=target, Key="in/2.bam", Body=b"other")
     proxy = make_proxy(versitygw)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.server.endpoint_url)
     body = {
         "source": f"s3://{source}/run/",
         "target": f"s3://{target}/in/",

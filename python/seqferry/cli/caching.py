@@ -69,26 +69,8 @@ def warm(
     pin: Annotated[
         bool, typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep it: other objects never push it out.")
     ] = False,
-    max_cache_size: Annotated[
-        int | None,
-        typer.Option(
-            "--max-cache-size",
-            envvar="SEQFERRY_MAX_CACHE_SIZE",
-            metavar="SIZE",
-            parser=options.size,
-            help="Bytes of the cache at most. Default: all but 1GiB of the disk.",
-        ),
-    ] = None,
-    max_bandwidth: Annotated[
-        int | None,
-        typer.Option(
-            "--max-bandwidth",
-            envvar="SEQFERRY_MOUNT_MAX_BANDWIDTH",
-            metavar="RATE",
-            parser=options.size,
-            help="Bytes per second at most, as 200MiB.",
-        ),
-    ] = None,
+    max_cache_size: options.MaxCacheSize = None,
+    max_bandwidth: options.PlainBandwidth = None,
     endpoint_url: options.EndpointUrl = None,
     profile: options.Profile = None,
     region: options.Region = None,

@@ -130,16 +130,7 @@ def mount(
             help="Keep what was read in this folder of a local disk, for later mounts and other processes.",
         ),
     ] = None,
-    max_cache_size: Annotated[
-        int | None,
-        typer.Option(
-            "--max-cache-size",
-            envvar="SEQFERRY_MAX_CACHE_SIZE",
-            metavar="SIZE",
-            parser=options.size,
-            help="Bytes of the cache at most. Default: all but 1GiB of the disk.",
-        ),
-    ] = None,
+    max_cache_size: options.MaxCacheSize = None,
     pin: Annotated[
         bool,
         typer.Option("--pin", envvar="SEQFERRY_PIN", help="Keep what this mount reads in the cache, whatever comes."),
@@ -153,16 +144,7 @@ def mount(
             help="Show what this file names, as seqferry ls --recursive --json prints it, and list nothing.",
         ),
     ] = None,
-    max_bandwidth: Annotated[
-        int | None,
-        typer.Option(
-            "--max-bandwidth",
-            envvar="SEQFERRY_MOUNT_MAX_BANDWIDTH",
-            metavar="RATE",
-            parser=options.size,
-            help="Bytes per second at most, as 200MiB.",
-        ),
-    ] = None,
+    max_bandwidth: options.PlainBandwidth = None,
     max_requests: Annotated[
         int,
         typer.Option(

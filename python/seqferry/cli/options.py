@@ -151,6 +151,18 @@ MaxCacheSize = Annotated[
     ),
 ]
 
+PlainBandwidth = Annotated[
+    int | None,
+    typer.Option(
+        "--max-bandwidth",
+        envvar="SEQFERRY_MOUNT_MAX_BANDWIDTH",
+        metavar="RATE",
+        parser=size,
+        help="Bytes per second at most, as 200MiB.",
+    ),
+]
+"""Of mounts, which have limits of their own."""
+
 TransferId = Annotated[str, typer.Argument(metavar="ID", help="A transfer's id, or the start of it.")]
 StateDir = Annotated[
     str | None,
