@@ -172,6 +172,19 @@ def described(identity: Identity) -> str:
     }.get(identity.source, f"credentials of the kind {identity.source}")
 
 
+def renewed(spec: TransferSpec) -> TransferSpec:
+    """The spec with the temporary keys that this process has now, where those of its account were recorded."""
+    return replace(spec, source=_renewed_place(spec.source), target=_renewed_place(spec.target))
+
+
+def _renewed_place(place: Location) -> Location:
+    if isinstance(place, LocalFolder) or place.access is None or place.access.identity.source != _RENEWED:
+        return place
+    now = _identity(None)
+    same = now.source == _RENEWED and now.role is not None and now.role == place.access.identity.role
+    return replace(place, access=replace(place.access, identity=now)) if same else place
+
+
 def submission(spec: TransferSpec) -> str:
     """Equal for two specs that ask for the same, as the same.
 
@@ -212,7 +225,7 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
 
 _LATER_FIELDS: Final = (
     "pattern", "rules", "min_size", "max_size", "newer_than", "older_than",
-    "versions", "targets", "ranges", "rename",
+    "versions", "targets", "ranges", "rename", "retry_of",
 )  # fmt: skip
 
 _OF_PLACE: Final = {

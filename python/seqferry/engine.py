@@ -215,6 +215,7 @@ class Engine:
                 allowed,
                 max_requests,
             )
+        self._max_requests = allowed
         self._native = _native.Engine(max_requests=allowed, memory=memory, max_bandwidth=max_bandwidth)
         self._cache_settings = cache
         self._cache: DiskCache | None = None
@@ -270,6 +271,15 @@ class Engine:
     def limit_bandwidth(self, bytes_per_second: int | None) -> None:
         """From now on; None lifts the limit."""
         self._native.retune(max_bandwidth=bytes_per_second or 0)
+
+    def limit_requests(self, most: int) -> bool:
+        """From now on, as far as files may be open; True when that is another limit than before."""
+        allowed = max(min(most, _open_files() - _OTHER_FILES), 1)
+        if allowed == self._max_requests:
+            return False
+        self._native.retune(max_requests=allowed)
+        self._max_requests = allowed
+        return True
 
     @property
     def bandwidth(self) -> int | None:

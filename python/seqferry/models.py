@@ -13,7 +13,7 @@ Symlinks = Literal["follow", "skip", "keep"]
 DataPath = Literal["copy", "stream"]
 """``copy``: the storage copies the bytes itself. ``stream``: they pass through the process that does the work."""
 
-TransferState = Literal["queued", "planning", "running", "cancelling", "cancelled", "done", "failed"]
+TransferState = Literal["queued", "planning", "running", "paused", "cancelling", "cancelled", "done", "failed"]
 """``done``: all objects have ended, whatever their outcome. ``failed``: a job-wide error stopped it."""
 
 ENDED_TRANSFER_STATES: Final[frozenset[str]] = frozenset({"cancelled", "done", "failed"})
@@ -234,6 +234,8 @@ class TransferSpec:
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
     """Options of the operation that are its own: values that JSON can hold."""
+    retry_of: str | None = None
+    """The transfer whose unfinished objects are copied, and no others. The fields above are those of that transfer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,24 @@ class Live:
     slowest: tuple[ActiveObject, ...] = ()
 
 
+MOST_PRIORITY: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What may be changed of a transfer while it is under way.
+
+    Attributes:
+        priority: transfers of a higher one are served first, from -10 to 10.
+        max_requests: requests in flight in each process that works at it; None: as the process was started.
+        max_bandwidth: bytes per second through each such process, as ``config.Bandwidth`` is written; None: as above.
+    """
+
+    priority: int = 0
+    max_requests: int | None = None
+    max_bandwidth: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """One transfer, now. Times are seconds since the epoch."""
@@ -300,6 +320,9 @@ class Status:
     """Of the receipt, SHA-256 in hexadecimal, once it has ended (``db.receipts``)."""
     pruned_at: float | None = None
     """Since then its objects are in the receipt only."""
+    adjustment: Adjustment = field(default_factory=lambda: Adjustment())
+    retried_by: str | None = None
+    """The latest transfer that copies what has failed of this one."""
 
     @property
     def ended(self) -> bool:

@@ -20,6 +20,10 @@ def queue_of(queue: str, lane: str | None) -> str:
     return queue if lane is None else f"{queue}.{lane}"
 
 
+PAUSED_LANE: Final = "paused"
+"""The lane of paused transfers, which no worker takes from."""
+
+
 WORKFLOW_TRANSFER: Final = "transfer"
 WORKFLOW_BATCH: Final = "batch"
 

@@ -13,7 +13,19 @@ from typing import Any, Final, Self, get_args
 
 import sqlalchemy as sa
 
-from seqferry import access, collisions, listing, nearest, operations, paths, preflight, stored_spec, unpacking
+from seqferry import (
+    access,
+    batching,
+    collisions,
+    listing,
+    names,
+    nearest,
+    operations,
+    paths,
+    preflight,
+    stored_spec,
+    unpacking,
+)
 from seqferry.config import Settings
 from seqferry.db import events, evidence, object_pages, objects, receipts, samples, signing, transfer_pages, transfers
 from seqferry.db.database import Database
@@ -198,7 +210,7 @@ class Service:
             transfers.lock_submissions(connection)
             row = transfers.unblock(connection, transfer_id)
             if row is not None:
-                self.queue.enqueue_transfer(connection, transfer_id, row.lane)
+                self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)
 
     def submitted(self, spec: TransferSpec, idempotency_key: str) -> str | None:
         """The id of the transfer that was submitted with this key, None when there is none.
@@ -324,8 +336,11 @@ class Service:
             ConflictError: it has ended in another way, or is to be abandoned while a worker is at it.
         """
         with self.database.write() as connection:
-            full_id = self._resolve(connection, transfer_id)
+            row = self.locked(connection, transfer_id)
+            full_id = row.id
             transfers.request_cancel(connection, full_id, time.time(), actor)
+            if transfers.is_paused(row):
+                self.requeue(connection, row)
             status = transfers.statuses(connection, self.database, ids=[full_id], limit=1)[0]
             attended = transfers.attended(connection, self.database, full_id)
         if abandon and not status.ended:
@@ -459,6 +474,33 @@ class Service:
             StorageError: the listing failed.
         """
         return self.engine.list(location)
+
+    # --- the queue ---
+
+    def locked(self, connection: sa.Connection, transfer_id: str) -> sa.Row[Any]:
+        """The row of a transfer, locked until the transaction ends.
+
+        Raises:
+            NotFoundError: there is none, or the start of the id is not unique.
+        """
+        row = transfers.row_of(connection, self._resolve(connection, transfer_id), lock=True)
+        assert row is not None
+        return row
+
+    def park(self, connection: sa.Connection, row: sa.Row[Any]) -> None:
+        """Put the work of a transfer where no worker takes it."""
+        self.queue.move(connection, row.id, row.lane, names.PAUSED_LANE)
+
+    def requeue(self, connection: sa.Connection, row: sa.Row[Any]) -> None:
+        """Put the work of a parked transfer back. What was done without the queue, by a process that left it, is added.
+
+        A transfer that waits for another is queued when that has ended.
+        """
+        self.queue.move(connection, row.id, names.PAUSED_LANE, row.lane)
+        if row.blocked_by is None and not self.queue.holds(connection, row.id):
+            sizes = objects.open_batch_sizes(connection, row.id)
+            places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
+            self.queue.adopt(connection, row.id, row.lane, row.priority, places)
 
     def _resolve(self, connection: sa.Connection, text: str) -> str:
         """The full id that ``text`` is, or is the start of."""

@@ -41,6 +41,7 @@ from seqferry.service import Service
 from seqferry.workflows import direct, liveness, transfer_steps
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
+from seqferry.workflows.limits import limits_of
 from seqferry.workflows.runtime import Runtime, Suspended, install
 
 if TYPE_CHECKING:
@@ -72,9 +73,12 @@ class Worker:
 
     _present: Worker | None = None
 
-    def __init__(self, service: Service, held: ExitStack, on_end: Callable[[], None] | None) -> None:
+    def __init__(
+        self, service: Service, held: ExitStack, on_end: Callable[[], None] | None, *, own_work: bool = False
+    ) -> None:
         """Not to be called: use ``start``."""
         self._service = service
+        self._own_work = own_work
         self._database = service.database
         attendant = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.executor_id: Final = SQLITE_EXECUTOR if self._database.is_sqlite else attendant
@@ -111,12 +115,14 @@ class Worker:
         *,
         queue: bool = True,
         on_end: Callable[[], None] | None = None,
+        own_work: bool = False,
     ) -> Worker:
         """Start to work; returns at once. A ``service`` that is given shares its engine and database, and stays open.
 
         Args:
             queue: False leaves the queue for later, when something needs it. On SQLite only; Postgres needs it at once.
             on_end: called, in any thread, whenever a transfer was brought to its end here.
+            own_work: the process was started for a transfer: see ``limits_of``.
 
         Raises:
             WorkerBusyError: another worker holds the state folder (SQLite), or this process has one already.
@@ -131,7 +137,7 @@ class Worker:
             if service is None:
                 service = held.enter_context(Service.open(settings))
             service.check_audit_key()
-            worker = cls(service, held.pop_all(), on_end)
+            worker = cls(service, held.pop_all(), on_end, own_work=own_work)
             try:
                 worker._begin(queue=queue or not settings.uses_sqlite)
             except BaseException:
@@ -281,7 +287,7 @@ class Worker:
 
         Repeating it adds nothing, since the ids of workflows follow from those of the rows.
         """
-        left: dict[str, str | None] = {}
+        left: dict[str, transfers.Place] = {}
         after = ""
         while page := self._unfinished(after, _ADOPTED_AT_ONCE):
             after = max(page)
@@ -291,13 +297,12 @@ class Worker:
         if not left:
             return
         with self._database.write() as connection:
-            for transfer_id, lane in left.items():
-                self._runtime.queue.enqueue_transfer(connection, transfer_id, lane)
-                for number, biggest in objects.open_batch_sizes(connection, transfer_id):
-                    priority = batching.priority_of(biggest)
-                    self._runtime.queue.enqueue_batch(connection, transfer_id, lane, number, priority)
+            for transfer_id, place in left.items():
+                sizes = objects.open_batch_sizes(connection, transfer_id)
+                places = [(number, batching.priority_of(biggest)) for number, biggest in sizes]
+                self._runtime.queue.adopt(connection, transfer_id, place.lane, place.priority, places)
 
-    def _unfinished(self, after: str, limit: int) -> dict[str, str | None]:
+    def _unfinished(self, after: str, limit: int) -> dict[str, transfers.Place]:
         with self._database.read() as connection:
             return transfers.unfinished(connection, after=after, limit=limit)
 
@@ -374,19 +379,25 @@ class Worker:
             self._runtime.announce_end()
 
     def _control(self) -> None:
-        self._keep_timetable()
+        self._keep_limits()
         self._give_orders()
         self._lanes.look()
         if self._dbos is None and self._others_wait():
             self._take_queue_or_fail()
         self._listen()
 
-    def _keep_timetable(self) -> None:
-        """Carry the limit of this time of day to the engine whenever it is another one."""
-        limit = self._service.settings.max_bandwidth.now()
-        if limit != self._service.engine.bandwidth:
-            self._service.engine.limit_bandwidth(limit)
-            log.info("%s", "no limit of bandwidth from now on" if limit is None else f"{limit} bytes/s from now on")
+    def _keep_limits(self) -> None:
+        """Carry the limits that hold now to the engine whenever they are others: of the settings, and of its work."""
+        engine, settings = self._service.engine, self._service.settings
+        with self._database.read() as connection:
+            adjustments = transfers.adjustments(connection, self._runtime.attended)
+        limits = limits_of(settings, adjustments, own_work=self._own_work)
+        if limits.bandwidth != engine.bandwidth:
+            engine.limit_bandwidth(limits.bandwidth)
+            rate = limits.bandwidth
+            log.info("%s", "no limit of bandwidth from now on" if rate is None else f"{rate} bytes/s from now on")
+        if engine.limit_requests(limits.requests):
+            log.info("%s requests in flight at most from now on", limits.requests)
 
     def _others_wait(self) -> bool:
         """True when a transfer waits that is not done here: submitted meanwhile, or left by a process that is gone."""
@@ -400,6 +411,7 @@ class Worker:
         epoch = self._runtime.epoch  # before they are found to be ours
         with self._database.read() as connection:
             stopping = transfers.stopping(connection, {batch.run.transfer_id for batch in running})
+            paused = transfers.paused(connection, {batch.run.transfer_id for batch in running})
             lost = self._runtime.lost(connection, running)
         for batch in running:
             if batch in lost:
@@ -407,6 +419,9 @@ class Worker:
                     run = batch.run
                     log.warning("batch %s of transfer %s was taken over by another worker", run.number, run.transfer_id)
                 batch.lose()
+                continue
+            if batch.run.transfer_id in paused and not batch.cleaning:
+                batch.pause()
                 continue
             batch.admit(epoch)
             if batch.run.transfer_id in stopping and not batch.cleaning:
@@ -423,8 +438,10 @@ class Worker:
                 if given_up <= names.REVIVALS:
                     log.warning("the workflow of transfer %s was given up; it is begun anew", transfer_id)
                     with self._database.write() as connection:
-                        lane = page[transfer_id]
-                        self._runtime.queue.enqueue_transfer(connection, transfer_id, lane, revival=given_up)
+                        place = page[transfer_id]
+                        self._runtime.queue.enqueue_transfer(
+                            connection, transfer_id, place.lane, priority=place.priority, revival=given_up
+                        )
                 else:
                     transfer_steps.bury(self._runtime, transfer_id)
 

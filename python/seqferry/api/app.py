@@ -12,7 +12,7 @@ from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
-from seqferry.api.routes import health, mirror, previews, transfers
+from seqferry.api.routes import control, health, mirror, previews, transfers
 from seqferry.config import Settings
 from seqferry.engine import version
 from seqferry.service import Service
@@ -58,6 +58,8 @@ def create_app(
     app.add_middleware(BodyLimit)
     app.add_middleware(Guard, tokens=tokens)  # added last, so that it comes first
     app.include_router(health.router)
+    app.include_router(control.router, dependencies=[DOCUMENTED])
+    app.include_router(control.actions, dependencies=[DOCUMENTED])
     app.include_router(transfers.router, dependencies=[DOCUMENTED])
     app.include_router(previews.router, dependencies=[DOCUMENTED])
     app.include_router(mirror.router, dependencies=[DOCUMENTED])

@@ -86,13 +86,22 @@ def _changeable_id(transfer_id: FullIdDep, service: ServiceDep, identity: Identi
         NotFoundError: there is none.
         PolicyError: another client, or a person at the command line, has started it.
     """
-    # Names of tokens hold no space, so that none is the start of another one here.
-    if not identity.may("admin") and not service.status(transfer_id).created_by.startswith(f"{_named(identity)} "):
+    if not is_own(service, identity, transfer_id):
         raise PolicyError(
             f"Transfer {transfer_id} was not started with the token '{identity.name}', and its role "
             f"'{identity.role}' allows changes to its own transfers only."
         )
     return transfer_id
+
+
+def is_own(service: Service, identity: Identity, transfer_id: str) -> bool:
+    """Whether a client may change this transfer.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    # Names of tokens hold no space, so that none is the start of another one here.
+    return identity.may("admin") or service.status(transfer_id).created_by.startswith(f"{_named(identity)} ")
 
 
 ChangeableIdDep = Annotated[str, Depends(_changeable_id)]

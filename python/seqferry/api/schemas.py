@@ -159,6 +159,15 @@ class TransferOut(BaseModel):
     """In words, when no worker is at it and none that is there may be, as ``a worker with profile lab``."""
     receipt_digest: str | None
     """Of the receipt, SHA-256 in hexadecimal, once it has ended."""
+    retry_of: str | None
+    """The transfer whose failed objects it copies."""
+    retried_by: str | None
+    """The latest transfer that copies what has failed of it."""
+    priority: int
+    max_requests: int | None
+    """In each process that works at it; null: as the process was started."""
+    max_bandwidth: str | None
+    """The same for bytes per second, or a timetable."""
 
     @classmethod
     def of(cls, status: Status) -> TransferOut:
@@ -181,6 +190,9 @@ class TransferOut(BaseModel):
             error_message=_message(status.error_message),
             waits_for=status.waits_for,
             receipt_digest=status.receipt_digest,
+            retry_of=status.spec.retry_of,
+            retried_by=status.retried_by,
+            **asdict(status.adjustment),
         )
 
 

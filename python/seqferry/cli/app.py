@@ -39,8 +39,12 @@ _COMMANDS: Final = {
     "unpack": "seqferry.cli.unpacking",
     "tar": "seqferry.cli.tar",
     "status": "seqferry.cli.status",
+    "watch": "seqferry.cli.status",
+    "pause": "seqferry.cli.control",
     "resume": "seqferry.cli.control",
+    "retry": "seqferry.cli.control",
     "cancel": "seqferry.cli.control",
+    "set": "seqferry.cli.control:adjust",
     "ls": "seqferry.cli.listing",
     "du": "seqferry.cli.listing",
     "mount": "seqferry.cli.mounting",
@@ -56,7 +60,8 @@ _COMMANDS: Final = {
     "bench": "seqferry.cli.bench",
     "demo": "seqferry.cli.demo",
 }
-"""The commands in the order of ``--help``, each with the module that has a function (or a group) of its name."""
+"""The commands in the order of ``--help``, each with the module that has a function (or a group) of its name, or of
+the one that follows it."""
 
 
 _WIDTH: Final = {"max_content_width": 100}
@@ -161,7 +166,8 @@ def application(arguments: list[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     asked = arguments[0] if arguments else ""
     for name in [asked] if asked in _COMMANDS else _COMMANDS:
-        found = getattr(import_module(_COMMANDS[name]), name)
+        module, _, function = _COMMANDS[name].partition(":")
+        found = getattr(import_module(module), function or name)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         elif kinds := groups.of_command(found):

@@ -138,7 +138,9 @@ class WorkerSupervisor:
         from seqferry.worker import Worker  # a mere look at the status must not pay for it
 
         try:
-            self._worker = Worker.start(self._settings, self._service, queue=queue, on_end=self._watch.ring)
+            self._worker = Worker.start(
+                self._settings, self._service, queue=queue, on_end=self._watch.ring, own_work=True
+            )
         except WorkerBusyError:
             self._busy = True
             self._next_try = time.monotonic() + _TAKE_OVER
@@ -170,6 +172,7 @@ def follow(
     began = time.monotonic()
     shortest, longest = _POLL
     waits_for = None
+    was_paused = False
     try:
         while True:
             status = service.status(transfer_id)
@@ -177,6 +180,9 @@ def follow(
             if status.waits_for != waits_for:
                 waits_for = status.waits_for
                 _note_wait(status, show, supervisor)
+            if (status.state == "paused") != was_paused:
+                was_paused = not was_paused
+                show.note(f"Paused. Go on with: seqferry resume {transfer_id}" if was_paused else "It goes on.")
             if status.ended:
                 return status
             if supervisor is not None:

@@ -18,8 +18,9 @@ import typer
 
 from seqferry import key_lists
 from seqferry.cli import options
+from seqferry.config import MOST_REQUESTS
 from seqferry.errors import UsageError
-from seqferry.models import IfExists, Symlinks, Verify
+from seqferry.models import MOST_PRIORITY, IfExists, Symlinks, Verify
 
 if TYPE_CHECKING:
     from typer._click.core import Parameter
@@ -67,6 +68,87 @@ class Recorded:
     PANEL: ClassVar = "Arguments"
 
     transfer: options.TransferId
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Transfers that are on record: by their ids, or many by what they are.
+
+    No twins in the environment, so that nothing is given up by accident.
+    """
+
+    PANEL: ClassVar = "Arguments"
+
+    transfers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Ids of transfers, or the starts of them. Without: see the options."),
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", help="All transfers that the command is for.")] = False
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="STATE", help="Those in this state, as queued or running. May be repeated."),
+    ] = None
+    prefix: Annotated[
+        str | None,
+        typer.Option("--prefix", metavar="URI", help="Those whose source or target begins with this."),
+    ] = None
+    created_by: Annotated[
+        str | None,
+        typer.Option("--created-by", metavar="NAME", help="Those that this person has started, as ada or ada@host."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """Whether a command stays with what it has begun."""
+
+    PANEL: ClassVar = "Options"
+
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record it and return; a running worker does it."),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is changed of transfers under way. No twins in the environment: those hold for processes."""
+
+    PANEL: ClassVar = "Options"
+
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            "--priority",
+            metavar="N",
+            min=-MOST_PRIORITY,
+            max=MOST_PRIORITY,
+            help="Transfers of a higher priority are served first, from -10 to 10.",
+        ),
+    ] = None
+    max_requests: Annotated[
+        int | None,
+        typer.Option(
+            "--max-requests",
+            metavar="N",
+            min=1,
+            max=MOST_REQUESTS,
+            help="Requests in flight at most in each process that works at it.",
+        ),
+    ] = None
+    max_bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            "--max-bandwidth",
+            metavar="RATE",
+            parser=options.written_bandwidth,
+            help="Bytes per second through each process that works at it, as 200MiB, off, or a timetable.",
+        ),
+    ] = None
+    defaults: Annotated[
+        bool,
+        typer.Option("--defaults", help="Give up what was set before: the limits of the workers hold."),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

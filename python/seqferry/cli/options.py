@@ -29,6 +29,12 @@ def bandwidth(written: str) -> Bandwidth:
         raise typer.BadParameter(f"{why}.") from None
 
 
+def written_bandwidth(written: str) -> str:
+    """Parses the same, and gives it as it was written."""
+    bandwidth(written)
+    return written
+
+
 Json = Annotated[bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events on stdout.")]
 Quiet = Annotated[
     bool,

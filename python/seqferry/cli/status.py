@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import Session, open_session
-from seqferry.models import Status
+from seqferry.errors import UsageError
+from seqferry.models import Adjustment, Status
 from seqferry.spec import data_path, why_streamed
+
+_LOOKED_AT: Final = 1000
+_NAMED_AT_MOST: Final = 5
 
 
 def status(
@@ -45,6 +49,36 @@ def status(
         if failed or objects:
             _list_objects(session, found, failed_only=not objects)
         return exits.OK
+
+
+def watch(
+    transfer: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A transfer's id, or the start of it. Without: the unfinished one."),
+    ] = None,
+    as_json: options.Json = False,
+    no_progress: options.NoProgress = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Follow a transfer until it ends. Ctrl-C stops watching, never the transfer."""
+    with open_session(as_json=as_json, progress=not no_progress, state_dir=state_dir) as session:
+        found = session.service.status(transfer) if transfer is not None else _unfinished(session)
+        return session.see_through(found.id, work=False)
+
+
+def _unfinished(session: Session) -> Status:
+    """The one unfinished transfer.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    found = [one for one in session.service.transfers(_LOOKED_AT) if not one.ended]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError("No transfer is unfinished. See the recent ones with: seqferry status")
+    ids = ", ".join(one.id for one in found[:_NAMED_AT_MOST])
+    raise UsageError(f"{len(found)} transfers are unfinished; give the id of one: {ids}.")
 
 
 def _recent(session: Session, limit: int) -> None:
@@ -86,15 +120,33 @@ def _show(session: Session, found: Status) -> None:
     print(f"to        {text.printable(spec.target.uri)}")
     if (why := why_streamed(spec)) is not None:
         print(f"way       through the machine that does the work: {why}")
+    if spec.retry_of is not None:
+        print(f"retries   {spec.retry_of}")
+    if found.retried_by is not None:
+        print(f"retried   by {found.retried_by}")
+    if (adjusted := _adjusted(found.adjustment)) is not None:
+        print(f"adjusted  {adjusted}")
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found))))
         return
     print(display.progress_line(found))
-    if found.waits_for is not None:
+    if found.state == "paused":
+        print(f"It is paused. Go on with: {session.command('resume', found.id)}")
+    elif found.waits_for is not None:
         print(f"It waits for {text.printable(found.waits_for)}.")
     elif found.live.workers == 0:
         print(f"No worker is at it. Go on with: {session.command('resume', found.id)}")
+
+
+def _adjusted(adjustment: Adjustment) -> str | None:
+    """What was adjusted, in words; None when nothing was."""
+    said = [f"priority {adjustment.priority}"] if adjustment.priority else []
+    if adjustment.max_requests is not None:
+        said.append(f"at most {adjustment.max_requests} requests")
+    if adjustment.max_bandwidth is not None:
+        said.append(f"bandwidth {adjustment.max_bandwidth}")
+    return ", ".join(said) or None
 
 
 def _list_objects(session: Session, found: Status, *, failed_only: bool) -> None:
@@ -119,6 +171,11 @@ def status_facts(found: Status) -> dict[str, Any]:
         "source": spec.source.uri,
         "target": spec.target.uri,
         "way": data_path(spec),
+        "retry_of": spec.retry_of,
+        "retried_by": found.retried_by,
+        "priority": found.adjustment.priority,
+        "max_requests": found.adjustment.max_requests,
+        "max_bandwidth": found.adjustment.max_bandwidth,
         "created_at": text.timestamp(found.created_at, milliseconds=True),
         "created_by": found.created_by,
         "started_at": text.optional_timestamp(found.started_at),

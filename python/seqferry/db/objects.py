@@ -72,6 +72,7 @@ class BatchRun:
     stopping: bool
     spec: str
     """Of the transfer, as JSON."""
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,7 @@ def begin_batch(connection: sa.Connection, transfer_id: str, number: int, at: fl
         target_absent=bool(of.target_absent),
         stopping=of.state == "cancelling" or of.error_code is not None,
         spec=of.spec,
+        paused=of.state == "paused",
     )
 
 
@@ -533,6 +535,36 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
         )
         _add_to_tallies(connection, {transfer_id: {"cancelled": int(left)}})
     return numbers
+
+
+def unfinished_of(
+    connection: sa.Connection, transfer_id: str, after: int, limit: int, *, also_cancelled: bool
+) -> tuple[list[Planned], int | None]:
+    """A page of the objects that a transfer has not brought to its target, and where the next page begins.
+
+    Args:
+        also_cancelled: those that were given up with it, besides those that have failed.
+    """
+    query = sa.select(object_).where(object_.c.transfer_id == transfer_id, object_.c.id > after)
+    if also_cancelled:
+        query = query.where(object_.c.state.in_(("failed", "cancelled")))
+    else:
+        query = query.where(object_.c.state == "failed", HAS_ERROR)
+    rows = connection.execute(query.order_by(object_.c.id).limit(limit)).all()
+    found = [
+        Planned(
+            source_key=row.source_key,
+            target_key=row.target_key,
+            size=row.size,
+            etag=row.etag,
+            last_modified=row.last_modified,
+            version_id=row.version_id or None,
+            storage_class=row.storage_class,
+            refusal=(row.error_code or "", row.error_message or "") if row.error_operation == "plan" else None,
+        )
+        for row in rows
+    ]
+    return found, rows[-1].id if len(rows) == limit else None
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------

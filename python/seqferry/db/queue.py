@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -11,12 +13,33 @@ import sqlalchemy as sa
 from seqferry import names
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
+from seqferry.models import MOST_PRIORITY
 
 if TYPE_CHECKING:
     from dbos import DBOSClient
 
 DEAD_STATES: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 """States in which DBOS will not run a workflow any more, though it has not come to its end."""
+
+
+_PRIORITY_STEP: Final = 64
+"""Between two priorities of transfers in the queue: more than there are places for sizes (``batching``)."""
+
+_OF: Final = "substr(workflow_uuid, 1, :size) = :id"
+"""Workflows of one transfer: their ids begin with its own."""
+
+
+def place_of(priority: int) -> int:
+    """Where the work of a transfer of this priority begins in the queue; places by size follow it."""
+    return _PRIORITY_STEP * (MOST_PRIORITY - priority)
+
+
+def _whose(transfer_id: str) -> Mapping[str, str | int]:
+    return {"id": transfer_id, "size": len(transfer_id)}
+
+
+def _table(connection: sa.Connection) -> str:
+    return "workflow_status" if connection.dialect.name == "sqlite" else "dbos.workflow_status"
 
 
 class Queue:
@@ -35,12 +58,18 @@ class Queue:
         )
 
     def enqueue_transfer(
-        self, connection: sa.Connection, transfer_id: str, lane: str | None, *, revival: int = 0
+        self,
+        connection: sa.Connection,
+        transfer_id: str,
+        lane: str | None,
+        *,
+        priority: int = 0,
+        revival: int = 0,
     ) -> None:
         """Add the workflow of a transfer, or with ``revival`` the one that goes on after so many were given up."""
         queue = names.queue_of(names.QUEUE_TRANSFERS, lane)
         workflow_id = names.transfer_workflow_ids(transfer_id)[revival]
-        self._enqueue(connection, names.WORKFLOW_TRANSFER, queue, workflow_id, 1, transfer_id)
+        self._enqueue(connection, names.WORKFLOW_TRANSFER, queue, workflow_id, place_of(priority) + 1, transfer_id)
 
     def enqueue_batch(
         self, connection: sa.Connection, transfer_id: str, lane: str | None, number: int, priority: int
@@ -50,25 +79,53 @@ class Queue:
         workflow_id = names.batch_workflow_id(transfer_id, number)
         self._enqueue(connection, names.WORKFLOW_BATCH, queue, workflow_id, priority, transfer_id, number)
 
+    def adopt(
+        self,
+        connection: sa.Connection,
+        transfer_id: str,
+        lane: str | None,
+        priority: int,
+        open_batches: Iterable[tuple[int, int]],
+    ) -> None:
+        """Add the workflows of a transfer that is not on the queue, and of its batches (number, place by size)."""
+        self.enqueue_transfer(connection, transfer_id, lane, priority=priority)
+        for number, place in open_batches:
+            self.enqueue_batch(connection, transfer_id, lane, number, place_of(priority) + place)
+
+    def holds(self, connection: sa.Connection, transfer_id: str) -> bool:
+        """Whether the transfer is, or was, on the queue; in the caller's transaction."""
+        query = sa.text(f"select 1 from {_table(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
+        return connection.execute(query, {"id": transfer_id}).first() is not None
+
+    def prioritize(self, connection: sa.Connection, transfer_id: str, before: int, priority: int) -> None:
+        """Serve what waits of a transfer by its new priority."""
+        query = f"update {_table(connection)} set priority = priority + :change where status = 'ENQUEUED' and {_OF}"  # noqa: S608 - constants
+        change = place_of(priority) - place_of(before)
+        connection.execute(sa.text(query), {"change": change, **_whose(transfer_id)})
+
+    def park(self, connection: sa.Connection, workflow_id: str, executor_id: str, queue: str) -> None:
+        """Put a workflow that this executor runs, and leaves now, back on a queue. DBOS has no such verb."""
+        query = f"""
+            update {_table(connection)} set status = 'ENQUEUED', owner_xid = null, started_at_epoch_ms = null,
+                queue_name = :queue, updated_at = :now
+            where workflow_uuid = :id and status = 'PENDING' and executor_id = :me
+        """  # noqa: S608 - a constant
+        now = int(time.time() * 1000)
+        connection.execute(sa.text(query), {"queue": queue, "now": now, "id": workflow_id, "me": executor_id})
+
     def move(self, connection: sa.Connection, transfer_id: str, before: str | None, lane: str | None) -> None:
         """Put the work of a transfer into another lane, whatever of it is on the queue.
 
         DBOS has no such verb. What runs stays where it is until it is queued again.
         """
-        table = "workflow_status" if connection.dialect.name == "sqlite" else "dbos.workflow_status"
+        unfinished = "status in ('ENQUEUED', 'PENDING')"
         for queue in (names.QUEUE_TRANSFERS, names.QUEUE_BATCHES):
-            connection.execute(
-                sa.text(
-                    f"update {table} set queue_name = :lane where queue_name = :before "  # noqa: S608 - constants
-                    "and substr(workflow_uuid, 1, :size) = :id"
-                ),
-                {
-                    "before": names.queue_of(queue, before),
-                    "lane": names.queue_of(queue, lane),
-                    "id": transfer_id,
-                    "size": len(transfer_id),
-                },
+            query = (
+                f"update {_table(connection)} set queue_name = :lane "  # noqa: S608 - constants
+                f"where queue_name = :before and {unfinished} and {_OF}"
             )
+            moved = {"before": names.queue_of(queue, before), "lane": names.queue_of(queue, lane)}
+            connection.execute(sa.text(query), {**moved, **_whose(transfer_id)})
 
     def drop(self, workflow_ids: list[str]) -> None:
         """Take workflows off the queue that have nothing left to do. Those that run are told at their next step."""

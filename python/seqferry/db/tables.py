@@ -66,7 +66,14 @@ transfer: Final = sa.Table(
     sa.Column("receipt_digest", sa.Text),
     # Since then its objects are in ``seal.archive`` only.
     sa.Column("pruned_at", sa.Double),
+    # The transfer whose failed objects it copies.
+    sa.Column("retry_of", KEY),
+    # See ``models.Adjustment``.
+    sa.Column("priority", sa.Integer, nullable=False, server_default="0", default=0),
+    sa.Column("max_requests", sa.Integer),
+    sa.Column("max_bandwidth", sa.Text),
     sa.Index("ix_transfer_created", "created_at"),
+    sa.Index("ix_transfer_retry_of", "retry_of"),
 )
 
 # Idempotency keys of submissions that went on with a transfer which had been submitted before.

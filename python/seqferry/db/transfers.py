@@ -12,13 +12,17 @@ stop, and the state turns to ``failed`` when the last one has. So after an ended
 changes the storage: runs that were shut out have lost the lease to write (``workflows.lease``). Requests that were
 under way may still end; ``docs/semantics.md`` says which, and for how long. Objects that were not attempted to their
 end are ``cancelled`` then. A cancel that comes first wins.
+
+A transfer that has not ended may be ``paused``: workers leave it within a second, with its uploads open. What it was
+follows from the times in its row (``resumed_state``). Its work is parked on the queue in a lane that no worker takes
+from, in the transaction that changes the state; a worker that comes upon it elsewhere parks it there.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -29,7 +33,16 @@ from seqferry.db import events, receipts
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
 from seqferry.errors import UnsupportedError
-from seqferry.models import ENDED_TRANSFER_STATES, ActiveObject, Live, Status, Totals, TransferSpec, TransferState
+from seqferry.models import (
+    ENDED_TRANSFER_STATES,
+    ActiveObject,
+    Adjustment,
+    Live,
+    Status,
+    Totals,
+    TransferSpec,
+    TransferState,
+)
 
 LIVE_SECONDS: Final = 5.0
 """Reports of workers are written each second; one that is older than this comes from a worker that is gone."""
@@ -47,6 +60,8 @@ _UNFINISHED: Final = transfer.c.ended_at.is_(None)
 _TOTALS: Final = receipts.TOTALS
 _NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
+
+_UNADJUSTED: Final = Adjustment()
 
 _SUBMISSIONS_LOCK: Final = 7702
 
@@ -75,6 +90,7 @@ def insert(
     at: float,
     actor: str,
     idempotency_key: str | None,
+    adjustment: Adjustment = _UNADJUSTED,
 ) -> str | None:
     """Add a transfer, after those that are unfinished. The caller holds the lock of submissions.
 
@@ -101,6 +117,10 @@ def insert(
             target_prefix=keyspace.prefix(spec),
             source_uri=spec.source.uri,
             target_uri=spec.target.uri,
+            retry_of=spec.retry_of,
+            priority=adjustment.priority,
+            max_requests=adjustment.max_requests,
+            max_bandwidth=adjustment.max_bandwidth,
         )
     )
     connection.execute(tally.insert().values(transfer_id=transfer_id))
@@ -227,6 +247,7 @@ def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set
     """Ids of unfinished transfers that a worker with these lanes can do now."""
     query = sa.select(transfer.c.id).where(
         _UNFINISHED,
+        transfer.c.state != "paused",
         transfer.c.blocked_by.is_(None),
         sa.or_(transfer.c.lane.is_(None), transfer.c.lane.in_(sorted(lanes))),
     )
@@ -291,15 +312,23 @@ def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> lis
     )
 
 
-def unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, str | None]:
-    """Ids and lanes of transfers that have not ended and wait for no other, in the order of ids beyond ``after``."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the work of a transfer belongs in the queue."""
+
+    lane: str | None
+    priority: int
+
+
+def unfinished(connection: sa.Connection, *, after: str, limit: int) -> dict[str, Place]:
+    """Transfers that have not ended, wait for no other and are not paused, in the order of ids beyond ``after``."""
     rows = connection.execute(
-        sa.select(transfer.c.id, transfer.c.lane)
-        .where(transfer.c.id > after, _UNFINISHED, transfer.c.blocked_by.is_(None))
+        sa.select(transfer.c.id, transfer.c.lane, transfer.c.priority)
+        .where(transfer.c.id > after, _UNFINISHED, transfer.c.blocked_by.is_(None), transfer.c.state != "paused")
         .order_by(transfer.c.id)
         .limit(limit)
     )
-    return {row.id: row.lane for row in rows}
+    return {row.id: Place(row.lane, row.priority) for row in rows}
 
 
 def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
@@ -311,6 +340,70 @@ def row_of(connection: sa.Connection, transfer_id: str, *, lock: bool = False) -
 def is_stopping(row: sa.Row[Any]) -> bool:
     """True when work on the transfer is to be given up: cancelled by a person, or a job-wide error is known."""
     return row.state == "cancelling" or row.error_code is not None
+
+
+def is_paused(row: sa.Row[Any]) -> bool:
+    """True when a person has paused the transfer: workers leave it, with its uploads open."""
+    return row.state == "paused"
+
+
+def resumed_state(row: sa.Row[Any]) -> TransferState:
+    """The state of a paused transfer that is not paused any more."""
+    if row.started_at is None:
+        return "queued"
+    return "planning" if row.planned_at is None else "running"
+
+
+def pause(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str) -> None:
+    """Pause a transfer that has not ended, whose row is locked."""
+    connection.execute(transfer.update().where(transfer.c.id == row.id).values(state="paused"))
+    events.append(connection, row.id, at, "paused", actor)
+
+
+def unpause(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str) -> None:
+    """Let a paused transfer, whose row is locked, go on."""
+    state = resumed_state(row)
+    connection.execute(transfer.update().where(transfer.c.id == row.id).values(state=state))
+    events.append(connection, row.id, at, "resume_requested", actor)
+
+
+def adjust(connection: sa.Connection, row: sa.Row[Any], adjustment: Adjustment, at: float, actor: str) -> None:
+    """Change priority and limits of a transfer, whose row is locked."""
+    values = asdict(adjustment)
+    connection.execute(transfer.update().where(transfer.c.id == row.id).values(values))
+    events.append(connection, row.id, at, "adjusted", actor, values)
+
+
+def adjustment_of(row: sa.Row[Any]) -> Adjustment:
+    return Adjustment(row.priority, row.max_requests, row.max_bandwidth)
+
+
+def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Those of the transfers that are paused."""
+    query = sa.select(transfer.c.id).where(transfer.c.id.in_(list(ids)), transfer.c.state == "paused")
+    return set(connection.execute(query).scalars())
+
+
+def adjustments(connection: sa.Connection, ids: Iterable[str]) -> list[Adjustment]:
+    """What was adjusted of each of these transfers."""
+    rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(list(ids))))
+    return [adjustment_of(row) for row in rows]
+
+
+def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures: bool) -> Sequence[sa.Row[Any]]:
+    """Id, actor and spec (JSON) of all transfers in these states, the oldest first.
+
+    With ``with_failures`` those of which something has failed, and which no other retries.
+    """
+    query = sa.select(transfer.c.id, transfer.c.created_by, transfer.c.spec).where(transfer.c.state.in_(states))
+    if ENDED_TRANSFER_STATES.isdisjoint(states):
+        query = query.where(_UNFINISHED)
+    if with_failures:
+        child = transfer.alias("child")
+        retried = sa.select(child.c.id).where(child.c.retry_of == transfer.c.id)
+        query = query.join(tally, tally.c.transfer_id == transfer.c.id)
+        query = query.where(sa.or_(tally.c.failed > 0, transfer.c.state == "failed"), sa.not_(retried.exists()))
+    return connection.execute(query.order_by(transfer.c.created_at, transfer.c.id)).all()
 
 
 def stopping(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
@@ -374,7 +467,7 @@ def request_cancel(connection: sa.Connection, transfer_id: str, at: float, actor
     if row is None or row.state in ENDED_TRANSFER_STATES or is_stopping(row):
         return
     # Nothing has begun, so nothing has to be undone.
-    unborn = row.state == "queued"
+    unborn = row.state == "queued" or (is_paused(row) and row.started_at is None)
     values: dict[str, Any] = {"state": "cancelled", "ended_at": at} if unborn else {"state": "cancelling"}
     connection.execute(transfer.update().where(transfer.c.id == transfer_id).values(**values))
     events.append(connection, transfer_id, at, "cancel_requested", actor)
@@ -450,10 +543,15 @@ def _statuses_query(*, is_sqlite: bool, by_id: bool) -> sa.Select[Any]:
     why_blocked = sa.select(other.c.waits_for).where(
         other.c.id == transfer.c.blocked_by, other.c.ended_at.is_(None), sa.not_(attended.exists())
     )
+    child = transfer.alias("child")
+    retried_by = (
+        sa.select(child.c.id).where(child.c.retry_of == transfer.c.id).order_by(child.c.created_at.desc()).limit(1)
+    )
     query = sa.select(
         transfer,
         *(tally.c[name].label(f"total_{name}") for name in _TOTALS),
         why_blocked.scalar_subquery().label("why_blocked"),
+        retried_by.scalar_subquery().label("retried_by"),
     )
     query = query.join(tally, tally.c.transfer_id == transfer.c.id)
     query = query.order_by(transfer.c.created_at.desc(), transfer.c.id).limit(sa.bindparam("limit"))
@@ -501,6 +599,8 @@ def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int
         blocked_by=row.blocked_by if row.ended_at is None else None,
         receipt_digest=row.receipt_digest,
         pruned_at=row.pruned_at,
+        adjustment=adjustment_of(row),
+        retried_by=row.retried_by,
     )
 
 
@@ -514,7 +614,7 @@ def _shown(stored: str) -> tuple[TransferSpec, UnsupportedError | None]:
 
 
 def _waits_for(row: sa.Row[Any], live: Live, unsupported: UnsupportedError | None) -> str | None:
-    if row.ended_at is not None:
+    if row.ended_at is not None or is_paused(row):
         return None
     if unsupported is not None and row.blocked_by is None and (live.workers == 0 or row.started_at is None):
         return row.waits_for or unsupported.needs

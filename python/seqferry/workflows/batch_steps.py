@@ -19,7 +19,7 @@ from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, TransferSpec
 from seqferry.workflows.jobs import Events, Job
 from seqferry.workflows.operations import Work, operation_of
-from seqferry.workflows.runtime import RunningBatch, Runtime, Suspended
+from seqferry.workflows.runtime import Paused, RunningBatch, Runtime, Suspended
 
 log: Final = logging.getLogger("seqferry.batch")
 
@@ -51,6 +51,8 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         run = objects.begin_batch(connection, transfer_id, number, time.time())
         if run is None:
             return
+        if run.paused:
+            raise Paused  # this was no run
         spec = _readable(run)  # else this was no run
         runtime.claim(connection, names.batch_workflow_id(transfer_id, number))
         items = objects.open_objects(connection, run)
@@ -136,7 +138,11 @@ def _copy(
     with runtime.running_batch(run, job, epoch=epoch) as running:
         _record_until_finished(runtime, running)
         if running.suspended:
-            raise Suspended
+            if running.paused:
+                # A pause says nothing about the batch.
+                with runtime.database.write(durable=False) as connection:
+                    objects.clear_barren(connection, run)
+            running.leave()
     _tell(run, job)
     failure = job.failure()
     told = None if failure is None else (failure.error_code or failure.error_class, failure.message)

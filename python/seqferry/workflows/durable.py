@@ -19,7 +19,8 @@ log: Final = logging.getLogger("seqferry.workflows")
 
 @DBOS.workflow(name=names.WORKFLOW_TRANSFER, max_recovery_attempts=10_000)
 def transfer(transfer_id: str) -> None:
-    with current().attending(transfer_id):
+    runtime, workflow_id = current(), DBOS.workflow_id or transfer_id
+    with runtime.attending(transfer_id), runtime.parking(transfer_id, workflow_id, names.QUEUE_TRANSFERS):
         try:
             plan(transfer_id)
         except Exception as why:  # whatever it was: the transfer must come to an end
@@ -62,11 +63,12 @@ def batch(transfer_id: str, number: int) -> None:
 
     Restarts are not limited by DBOS's count but by ``batch.barren_runs``: a batch of giants may well outlive many.
     """
-    try:
-        run_batch(transfer_id, number)
-    except Exception as why:  # whatever it was: the transfer must not wait for ever
-        log.exception("batch %s of transfer %s cannot run", number, transfer_id)
-        fail_batch(transfer_id, number, batch_steps.cause(why))
+    with current().parking(transfer_id, names.batch_workflow_id(transfer_id, number), names.QUEUE_BATCHES):
+        try:
+            run_batch(transfer_id, number)
+        except Exception as why:  # whatever it was: the transfer must not wait for ever
+            log.exception("batch %s of transfer %s cannot run", number, transfer_id)
+            fail_batch(transfer_id, number, batch_steps.cause(why))
 
 
 # 3 retries, after 1, 2 and 4 seconds, when the batch as a whole cannot run. A database that is away is waited for.

@@ -13,12 +13,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from seqferry import names
-from seqferry.db import objects, worker_reports
+from seqferry.db import objects, transfers, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
@@ -47,6 +47,16 @@ class Suspended(BaseException):
     """
 
 
+class Paused(Suspended):
+    """Leave a step since the transfer is paused. Its workflow is put back on the queue, where no worker takes it."""
+
+
+def leave_if_paused(row: sa.Row[Any] | None) -> None:
+    """Raise Paused when the transfer of this row is paused."""
+    if row is not None and transfers.is_paused(row):
+        raise Paused
+
+
 class RunningBatch:
     """A batch whose job runs in this process. Orders come from other threads."""
 
@@ -61,10 +71,19 @@ class RunningBatch:
         self._epoch = epoch
         self._aborted = False
         self._suspended = False
+        self._paused = False
 
     @property
     def suspended(self) -> bool:
         return self._suspended
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    def leave(self) -> None:
+        """Raise what a suspended batch leaves with."""
+        raise Paused if self._paused else Suspended
 
     def admit(self, epoch: int | None) -> None:
         """The batch was found to be this process's own after this epoch of the lease had begun: its job may write."""
@@ -85,6 +104,11 @@ class RunningBatch:
             if not (self._aborted or self._suspended):
                 self._aborted = True
                 self.job.cancel(True)
+
+    def pause(self) -> None:
+        """The transfer is paused: stop the job, and leave uploads to the next run."""
+        self._paused = True
+        self.suspend()
 
     def suspend(self) -> None:
         """This process stops: stop the job, and leave uploads to the next run."""
@@ -246,7 +270,30 @@ class Runtime:
             or (held is not None and not batch.cleaning and _workflow_of(batch.run) not in held)
         ]
 
+    @contextmanager
+    def parking(self, transfer_id: str, workflow_id: str, queue: str) -> Generator[None]:
+        """Of a workflow that runs within: should its transfer be paused, it is put back on the queue."""
+        try:
+            yield
+        except Paused:
+            self.patiently(lambda: self._park(transfer_id, workflow_id, queue))
+            raise
+
+    def _park(self, transfer_id: str, workflow_id: str, queue: str) -> None:
+        with self.database.write() as connection:
+            row = transfers.row_of(connection, transfer_id, lock=True)  # a person may let it go on just now
+            if row is None:
+                return
+            lane = names.PAUSED_LANE if transfers.is_paused(row) else row.lane
+            self.queue.park(connection, workflow_id, self.executor_id, names.queue_of(queue, lane))
+
     # --- what runs ---
+
+    @property
+    def attended(self) -> set[str]:
+        """Ids of transfers that this process is at."""
+        with self._changed:
+            return set(self._attended) | {transfer_id for transfer_id, _ in self._running}
 
     @contextmanager
     def attending(self, transfer_id: str) -> Generator[None]:

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from seqferry import access, batching, names, stored_spec
 from seqferry.db import objects, receipts, transfers
 from seqferry.db.objects import Planned
+from seqferry.db.queue import place_of
 from seqferry.engine import traced_as
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.workflows import retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import batch_limit, operation_of
-from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -75,12 +77,14 @@ def plan_with_retries(runtime: Runtime, transfer_id: str, here: Here | None = No
 def wait_for_batches(runtime: Runtime, transfer_id: str) -> None:
     """Return when no batch is open any more. Meanwhile ends batches that no worker will run."""
     with runtime.database.write() as connection:
+        leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         transfers.attend(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
     looked_at = time.monotonic()
     while True:
         with runtime.database.read() as connection:
             row = transfers.row_of(connection, transfer_id)
             left = objects.open_batches(connection, transfer_id, limit=1)
+        leave_if_paused(row)
         if row is None or row.state in ENDED_TRANSFER_STATES or not left:
             return
         if transfers.is_stopping(row) and _cancel_queued(runtime, transfer_id):
@@ -97,12 +101,14 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
 
     Raises:
         Suspended: another worker has the transfer by now. Not asked when it is not ``claimed``: no workflow has it.
+        Paused: it is paused.
         UnsupportedError: this version does not know its operation.
     """
     with runtime.database.read() as connection:
         row = transfers.row_of(connection, transfer_id)
     if row is None:
         return
+    leave_if_paused(row)
     spec = stored_spec.read(row.spec)
     operation = operation_of(spec)
     with traced_as(transfer_id):
@@ -125,6 +131,7 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
         ManyBatchesError: there are more batches than are wanted ``here``.
     """
     with runtime.database.write() as connection:
+        leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
         row = transfers.begin_plan(connection, transfer_id, time.time(), runtime.actor, runtime.attendant)
     if row is None:
         return
@@ -144,7 +151,10 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
     planner = Planner(runtime, transfer_id, spec, here)
-    for page in operation.find(runtime, spec, known, target_absent=absent):
+    pages = operation.find(runtime, spec, known, target_absent=absent)
+    if retries.takes_rows(spec):
+        pages = retries.find(runtime, spec)
+    for page in pages:
         runtime.check()
         if not planner.add(page):
             return
@@ -201,6 +211,7 @@ class Planner:
         with self._runtime.database.write(durable=False) as connection:
             # The lock keeps a cancel, and another planner that takes us for dead, out until the end.
             row = transfers.row_of(connection, self._transfer_id, lock=True)
+            leave_if_paused(row)
             if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at:
                 return False
 
@@ -209,8 +220,8 @@ class Planner:
                 groups = []
 
             def enqueue(number: int, group: Sequence[Planned]) -> None:
-                priority = batching.priority(group)
-                self._runtime.queue.enqueue_batch(connection, self._transfer_id, self._lane, number, priority)
+                place = place_of(row.priority) + batching.priority(group)
+                self._runtime.queue.enqueue_batch(connection, self._transfer_id, self._lane, number, place)
 
             def keep(number: int, group: Sequence[Planned]) -> None:
                 added.append((number, batching.biggest(group)))

@@ -75,7 +75,7 @@ def _found(
     missing: list[str] = []
     own = str(runtime.state_dir)
     for page in listing.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
-        yield [_planned(info, decision) for info, decision in page]
+        yield [planned(info, decision) for info, decision in page]
     yield [_missing(spec, key) for key in missing]
 
 
@@ -98,7 +98,7 @@ def _again(values: Sequence[Any]) -> Planned:
     return found
 
 
-def _planned(info: ObjectInfo, decision: Decision) -> Planned:
+def planned(info: ObjectInfo, decision: Decision) -> Planned:
     refused = None if decision.code is None else (decision.code, decision.reason or "")
     return Planned(
         source_key=info.key,

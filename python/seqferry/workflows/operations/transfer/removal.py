@@ -18,7 +18,7 @@ from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
 from seqferry.naming import source_key
-from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 _ATTEMPTS: Final = 4
 _NAMED_AT_MOST: Final = 3
@@ -147,6 +147,7 @@ def _extras(
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:
+    leave_if_paused(row)
     return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 

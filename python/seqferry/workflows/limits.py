@@ -1,0 +1,35 @@
+"""The limits that hold for a process now: those it was started with, and those of the transfers that it works at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from seqferry.config import Bandwidth, Settings
+from seqferry.models import Adjustment
+
+
+class Limits(NamedTuple):
+    """Requests in flight, and bytes per second (None: no limit)."""
+
+    requests: int
+    bandwidth: int | None
+
+
+def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool) -> Limits:
+    """The least of all limits that hold, since the work of a process shares one budget.
+
+    Args:
+        work: what was adjusted of each transfer that the process works at.
+        own_work: the process was started for its transfer, whose limits then replace those it was started with. Else
+            they were set by an operator, and a transfer can only lower them.
+    """
+    found = list(work)
+    requests = [one.max_requests for one in found]
+    rates = [None if one.max_bandwidth is None else Bandwidth.parse(one.max_bandwidth) for one in found]
+    if not own_work or not found:
+        requests.append(settings.max_requests)
+        rates.append(settings.max_bandwidth)
+    own = settings.max_bandwidth
+    now = [rate for one in rates if (rate := (own if one is None else one).now()) is not None]
+    return Limits(min(one or settings.max_requests for one in requests), min(now, default=None))

@@ -1,0 +1,328 @@
+"""Pause, resume, retry and adjust, of one transfer and of many, on both databases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+from control import ANY_SPEC, counters_fit_rows, spec_number
+from ferry import Ferry
+from http_client import http_of
+from mirror import MULTIPART, SMALL
+
+from seqferry import control
+from seqferry.config import Settings
+from seqferry.control import Filter
+from seqferry.errors import ConflictError, UsageError
+from seqferry.models import Adjustment
+from seqferry.service import Service
+from seqferry.worker import Worker
+from seqferry.workflows.limits import Limits, limits_of
+from support.proxy import Proxy, access_denied, held
+from support.servers import S3Server
+from support.waiting import eventually
+
+DELIVERY = {f"run/s{number:02d}": SMALL for number in range(20)} | {"run/big0": MULTIPART, "run/big1": MULTIPART}
+
+
+@pytest.fixture
+def ferry(
+    service: Service,
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> Ferry:
+    """On each database and each server, reached through the proxy."""
+    return Ferry(service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+
+
+def left(worker: Worker) -> None:
+    """Wait until the worker is at nothing."""
+    eventually(lambda: not worker._runtime.attended and not worker._runtime.running(), what="the worker to leave")
+
+
+def first_parts(proxy: Proxy) -> list[object]:
+    """Copies that took effect of the parts before the last one of each upload."""
+    return [one for one in proxy.log("UploadPartCopy") if one.part_number in (1, 2) and one.took_effect]
+
+
+def queues(service: Service, transfer_id: str) -> set[tuple[str, str]]:
+    """Queue and state of the work of a transfer that is on the queue."""
+    table = "workflow_status" if service.database.is_sqlite else "dbos.workflow_status"
+    query = sa.text(f"select queue_name, status from {table} where workflow_uuid like :id and status <> 'SUCCESS'")
+    with service.database.read() as connection:
+        return {(row.queue_name, row.status) for row in connection.execute(query, {"id": f"{transfer_id}%"})}
+
+
+def test_a_paused_transfer_is_left_with_its_uploads_and_goes_on_with_their_parts(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(DELIVERY)
+    worker = ferry.start_worker(ferry.service)
+    with held(proxy, "UploadPartCopy", part=3):
+        transfer_id = ferry.submit()
+        eventually(lambda: len(first_parts(proxy)) == 4, what="the first parts")
+
+        status = control.pause(ferry.service, transfer_id, actor="ada")
+
+        assert status.state == "paused"
+        left(worker)
+    assert len(ferry.open_uploads()) == 2
+    assert all(queue.endswith(".paused") and state == "ENQUEUED" for queue, state in queues(ferry.service, transfer_id))
+
+    assert control.resume(ferry.service, transfer_id, actor="bob").state == "running"
+
+    end = ferry.until_ended(transfer_id)
+    assert (end.state, end.totals.done, end.totals.failed) == ("done", len(DELIVERY), 0)
+    assert ferry.arrived() == ferry.sent()
+    assert len(first_parts(proxy)) == 4, "a part that was copied before the pause was copied again"
+    counters_fit_rows(ferry.service, transfer_id)
+    kinds = [(event.kind, event.actor) for event in ferry.service.events(transfer_id)]
+    assert ("paused", "ada") in kinds
+    assert ("resume_requested", "bob") in kinds
+
+
+def test_a_transfer_that_is_paused_before_it_begins_begins_when_it_is_resumed(ferry: Ferry) -> None:
+    ferry.fill({"run/a": 1})
+    paused = ferry.submit(target="first/")
+    control.pause(ferry.service, paused, actor="ada")
+    control.pause(ferry.service, paused, actor="ada")
+    ferry.work()
+    _, other = ferry.carry(target="second/")
+
+    assert other.state == "done"
+    status = ferry.service.status(paused)
+    assert (status.state, status.started_at) == ("paused", None)
+
+    assert control.resume(ferry.service, paused, actor="ada").state == "queued"
+
+    assert ferry.until_ended(paused).state == "done"
+
+
+def test_a_pause_outlives_its_worker(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(DELIVERY)
+    with held(proxy, "UploadPartCopy"):
+        first = Worker.start(ferry.service.settings, ferry.service)
+        transfer_id = ferry.submit()
+        proxy.wait_held()
+        # The worker is gone before it could see the pause.
+        assert first.stop(timeout=30.0)
+    control.pause(ferry.service, transfer_id, actor="ada")
+    second = ferry.start_worker(ferry.service)
+    _, other = ferry.carry(source="run/s00", target="other/")
+
+    assert other.state == "done"
+    left(second)
+    assert ferry.service.status(transfer_id).state == "paused"
+
+    control.resume(ferry.service, transfer_id, actor="ada")
+
+    assert ferry.until_ended(transfer_id).state == "done"
+    assert ferry.arrived() == ferry.sent()
+
+
+def test_a_paused_transfer_can_be_cancelled_and_leaves_no_upload(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(DELIVERY)
+    worker = ferry.start_worker(ferry.service)
+    with held(proxy, "UploadPartCopy"):
+        transfer_id = ferry.submit()
+        proxy.wait_held()
+        control.pause(ferry.service, transfer_id, actor="ada")
+        left(worker)
+
+    ferry.service.cancel(transfer_id, actor="ada")
+
+    assert ferry.until_ended(transfer_id).state == "cancelled"
+    assert ferry.open_uploads() == []
+    counters_fit_rows(ferry.service, transfer_id)
+
+
+def test_what_is_done_without_the_queue_is_paused_and_goes_on_with_it(
+    sqlite_settings: Settings, s3server: S3Server, proxy: Proxy, make_bucket: Callable[..., str], rng: random.Random
+) -> None:
+    with Service.open(sqlite_settings) as service:
+        ferry = Ferry(
+            service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, lambda _: None
+        )  # type: ignore[arg-type, return-value]
+        ferry.fill(DELIVERY)
+        worker = Worker.start(sqlite_settings, service, queue=False)
+        try:
+            with held(proxy, "UploadPartCopy"):
+                transfer_id = worker.submit(ferry.spec(), actor="ada")
+                proxy.wait_held()
+                control.pause(service, transfer_id, actor="ada")
+                left(worker)
+            control.resume(service, transfer_id, actor="ada")
+
+            assert ferry.until_ended(transfer_id).state == "done"
+            assert ferry.arrived() == ferry.sent()
+        finally:
+            assert worker.stop(timeout=30.0)
+
+
+def test_a_retry_copies_what_has_failed_and_nothing_else(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(DELIVERY)
+    ferry.work()
+    rule = proxy.rule("CopyObject", access_denied(), key="in/s03")
+    first, status = ferry.carry()
+    assert (status.totals.done, status.totals.failed) == (len(DELIVERY) - 1, 1)
+    proxy.clear_log()
+
+    second = control.retry(ferry.service, first, actor="bob").id
+
+    failed_again = ferry.until_ended(second)
+    assert (failed_again.totals.objects, failed_again.totals.failed) == (1, 1)
+    assert failed_again.spec.retry_of == first
+    proxy.remove_rule(rule)
+
+    third = control.retry(ferry.service, first, actor="bob").id
+
+    end = ferry.until_ended(third)
+    assert (end.state, end.totals.objects, end.totals.done) == ("done", 1, 1)
+    assert {one.key for one in proxy.log("CopyObject")} == {"in/s03"}
+    assert ferry.source not in {one.bucket for one in proxy.log("ListObjectsV2")}
+    assert ferry.arrived() == ferry.sent()
+    assert ferry.service.status(first).retried_by == second
+    with pytest.raises(ConflictError, match=third):
+        control.retry(ferry.service, first, actor="bob")
+
+
+def test_a_cancelled_transfer_is_retried_with_what_was_given_up(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(DELIVERY)
+    ferry.work()
+    with held(proxy, "UploadPartCopy"):
+        transfer_id = ferry.submit()
+        proxy.wait_held()
+        eventually(lambda: ferry.service.status(transfer_id).totals.done == 20, what="the small objects")
+        ferry.service.cancel(transfer_id, actor="ada")
+    assert ferry.until_ended(transfer_id).totals.cancelled == 2
+
+    again = control.retry(ferry.service, transfer_id, actor="ada").id
+
+    assert ferry.until_ended(again).totals.done == 2
+    assert ferry.arrived() == ferry.sent()
+
+
+def test_what_cannot_be_done_is_said(service: Service) -> None:
+    transfer_id = service.submit(ANY_SPEC, actor="ada")
+    with pytest.raises(ConflictError, match="has not ended"):
+        control.retry(service, transfer_id, actor="ada")
+    for change in ({"priority": 11}, {"max_requests": 0}, {"max_bandwidth": "fast"}):
+        with pytest.raises(UsageError):
+            control.adjust(service, transfer_id, actor="ada", **change)  # type: ignore[arg-type]
+    assert service.status(transfer_id).adjustment == Adjustment()
+
+    service.cancel(transfer_id, actor="ada")
+
+    for act in (control.pause, control.resume, control.adjust):
+        with pytest.raises(ConflictError):
+            act(service, transfer_id, actor="ada")
+
+
+def test_limits_hold_while_a_worker_is_at_the_transfer(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill({"run/a": 1, "run/b": 1})
+    ferry.work()
+    engine = ferry.service.engine
+    before = engine.stats().max_requests
+    with held(proxy, "CopyObject"):
+        transfer_id = ferry.submit()
+        proxy.wait_held()
+        control.adjust(ferry.service, transfer_id, actor="ada", max_requests=7, max_bandwidth="1MB")
+
+        eventually(lambda: (engine.bandwidth, engine.stats().max_requests) == (1_000_000, 7), what="the limits")
+
+        control.adjust(ferry.service, transfer_id, actor="ada", max_bandwidth=None)
+
+        eventually(lambda: engine.bandwidth is None, what="the end of a limit")
+    assert ferry.until_ended(transfer_id).adjustment == Adjustment(max_requests=7)
+    eventually(lambda: engine.stats().max_requests == before, what="the limit of the process")
+
+
+def test_limits_of_an_operator_are_lowered_and_those_of_ones_own_replaced() -> None:
+    settings = Settings.load({}, state_dir="/nowhere", max_requests=100, max_bandwidth="10MB")
+    more = [Adjustment(max_requests=500, max_bandwidth="50MB")]
+
+    assert limits_of(settings, more, own_work=False) == Limits(100, 10_000_000)
+    assert limits_of(settings, more, own_work=True) == Limits(500, 50_000_000)
+    assert limits_of(settings, [*more, Adjustment()], own_work=True) == Limits(100, 10_000_000)
+    assert limits_of(settings, [Adjustment(max_bandwidth="off")], own_work=True) == Limits(100, None)
+    assert limits_of(settings, [Adjustment(max_requests=5)], own_work=False) == Limits(5, 10_000_000)
+
+
+def test_a_transfer_of_a_higher_priority_goes_first(service: Service) -> None:
+    low, high = (service.submit(spec_number(number), actor="ada") for number in range(2))
+
+    control.adjust(service, high, actor="ada", priority=5)
+    control.adjust(service, low, actor="ada", priority=-1)
+
+    table = "workflow_status" if service.database.is_sqlite else "dbos.workflow_status"
+    with service.database.read() as connection:
+        order = connection.execute(sa.text(f"select workflow_uuid from {table} order by priority")).scalars().all()
+    assert order == [high, low]
+    assert service.events(low)[-1].data == {"priority": -1, "max_requests": None, "max_bandwidth": None}
+
+
+def test_many_are_selected_by_state_place_and_person(service: Service) -> None:
+    ids = [service.submit(spec_number(number), actor=actor) for number, actor in enumerate(["ada@a", "bob@b", "ada@a"])]
+    control.pause(service, ids[2], actor="ada")
+
+    def of(verb: control.Verb, **which: object) -> list[str]:
+        return control.selected(service, verb, Filter(**which))  # type: ignore[arg-type]
+
+    assert of("cancel") == ids
+    assert of("pause") == ids[:2]
+    assert of("resume") == ids[2:]
+    assert of("cancel", created_by="ada") == [ids[0], ids[2]]
+    assert of("cancel", prefix="s3://ours/number1") == [ids[1]]
+    assert of("cancel", prefix="s3://vendor/") == ids
+    assert of("cancel", states=("paused",)) == [ids[2]]
+    with pytest.raises(UsageError, match="asleep"):
+        of("cancel", states=("asleep",))
+
+    results = control.each(service, "cancel", [*ids, "00000000"], actor="ada")
+
+    assert [one.error is None for one in results] == [True, True, True, False]
+    assert {service.status(one).state for one in ids} == {"cancelled"}
+
+
+def test_all_of_it_over_http(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(DELIVERY)
+    worker = ferry.start_worker(ferry.service)
+    rule = proxy.rule("CopyObject", access_denied(), key="in/s03")
+    with http_of(ferry.service) as client, held(proxy, "UploadPartCopy") as hold:
+        transfer_id = ferry.submit()
+        at = f"/api/v1/transfers/{transfer_id}"
+        proxy.wait_held()
+
+        changed = client.patch(at, json={"priority": 3, "max_bandwidth": "1GB"})
+        assert (changed.status_code, changed.json()["priority"]) == (200, 3)
+        assert client.patch(at, json={"priority": 30}).status_code == 422
+        assert client.patch(at, json={"max_bandwidth": "fast"}).status_code == 400
+        assert client.post(f"{at}/pause").json()["state"] == "paused"
+        left(worker)
+        proxy.release(hold)
+        assert client.post(f"{at}/resume").json()["state"] == "running"
+        proxy.remove_rule(hold)
+        assert client.post(f"{at}/retry").status_code in (202, 409)
+        ferry.until_ended(transfer_id)
+        proxy.remove_rule(rule)
+        retried = client.post(f"{at}/retry")
+        assert retried.status_code == 202
+        assert ferry.until_ended(retried.json()["id"]).totals.done == 1
+        assert client.post(f"{at}/pause").status_code == 409
+
+        for nothing in (
+            {"action": "cancel"},
+            {"action": "set", "all": True},
+            {"action": "cancel", "all": True, "change": {}},
+        ):
+            assert client.post("/api/v1/actions", json=nothing).status_code == 400
+        ids = [ferry.service.submit(spec_number(number), actor="ada") for number in range(2)]
+        control.pause(ferry.service, ids[0], actor="ada")
+        answer = client.post("/api/v1/actions", json={"action": "cancel", "ids": [*ids, transfer_id, "0000"]})
+        results = {one["id"]: one for one in answer.json()["results"]}
+        assert results[ids[0]]["transfer"]["state"] == "cancelled"
+        assert results[transfer_id]["code"] == "conflict"
+        assert results["0000"]["code"] == "not_found"
