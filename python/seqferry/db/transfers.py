@@ -390,7 +390,7 @@ def adjustments(connection: sa.Connection, ids: Iterable[str]) -> list[Adjustmen
     return [adjustment_of(row) for row in rows]
 
 
-def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures: bool) -> Sequence[sa.Row[Any]]:
+def in_states(connection: sa.Connection, states: Sequence[str], *, with_failures: bool) -> Sequence[Any]:
     """Id, actor and spec (JSON) of all transfers in these states, the oldest first.
 
     With ``with_failures`` those of which something has failed, and which no other retries.
