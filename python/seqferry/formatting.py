@@ -1,7 +1,8 @@
-"""Amounts as a person reads them: bytes, rates, spans of time, counts."""
+"""Amounts as a person reads them, and names that cannot harm what shows them."""
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Final
 
 _IEC: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -42,3 +43,31 @@ def duration(seconds: float) -> str:
 def count(number: int, noun: str) -> str:
     """``1 object``, ``1,204 objects``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Controls, format and direction marks, lone surrogates, private and unassigned code points, line separators."""
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, without anything a terminal would act upon.
+
+    Unsafe characters are written as ``\\n``, ``\\x1b`` or ``\\u202e``. Plain text, accents and CJK stay as they are.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(character, first=index == 0) for index, character in enumerate(text))
+
+
+def _escaped(character: str, *, first: bool) -> str:
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
+    category = unicodedata.category(character)
+    # A combining mark in front would hang on to whatever was printed before the name.
+    if category not in _UNSAFE_CATEGORIES and not (first and category in {"Mn", "Me"}):
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -45,6 +45,8 @@ _COMMANDS: Final = {
     "retry": "seqferry.cli.control",
     "cancel": "seqferry.cli.control",
     "set": "seqferry.cli.control:adjust",
+    "report": "seqferry.cli.reporting",
+    "audit": "seqferry.cli.audit",
     "ls": "seqferry.cli.listing",
     "du": "seqferry.cli.listing",
     "mount": "seqferry.cli.mounting",

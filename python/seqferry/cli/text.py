@@ -1,18 +1,16 @@
 """How values are written for a person: names that cannot harm a terminal, times; amounts as everywhere.
 
-Object keys are data from elsewhere: they may hold newlines, terminal escapes or direction marks. ``printable`` is the
-one place that makes them safe to print; everything that prints a key goes through it.
+Object keys are data from elsewhere: they may hold newlines, terminal escapes or direction marks. All that prints a key
+goes through ``printable``.
 """
 
 from __future__ import annotations
 
 import io
 import sys
-import unicodedata
 from datetime import UTC, datetime
-from typing import Final
 
-from seqferry.formatting import count, duration, rate, size
+from seqferry.formatting import count, duration, printable, rate, size
 
 __all__ = [
     "count",
@@ -26,39 +24,12 @@ __all__ = [
     "timestamp",
 ]
 
-_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Controls, format and direction marks, lone surrogates, private and unassigned code points, line separators."""
-
 
 def escape_what_cannot_be_encoded() -> None:
     """Let stdout and stderr print any character: as an escape where their encoding lacks it, instead of an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def printable(text: str) -> str:
-    """``text`` on one line, without anything a terminal would act upon.
-
-    Unsafe characters are written as ``\\n``, ``\\x1b`` or ``\\u202e``. Plain text, accents and CJK stay as they are.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_escaped(character, first=index == 0) for index, character in enumerate(text))
-
-
-def _escaped(character: str, *, first: bool) -> str:
-    if character in _SHORT_ESCAPES:
-        return _SHORT_ESCAPES[character]
-    category = unicodedata.category(character)
-    # A combining mark in front would hang on to whatever was printed before the name.
-    if category not in _UNSAFE_CATEGORIES and not (first and category in {"Mn", "Me"}):
-        return character
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def shorten(text: str, width: int) -> str:

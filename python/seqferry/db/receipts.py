@@ -13,6 +13,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -69,6 +70,7 @@ SEALED_WITH_BATCH: Final = 10_000
 """Objects of a batch that are sealed in the transaction that ends it: 0.1 s on SQLite, where all others wait."""
 
 _SEALED_AT_ONCE: Final = 20
+_PAGE: Final = 2000
 _FACTS_PREFIX: Final = b"\x02"
 _COLUMNS: Final = tuple(object_.c[name] for name in COLUMNS)
 _TIME_AT: Final = tuple(COLUMNS.index(name) for name in TIMES)
@@ -245,12 +247,50 @@ def seals(connection: sa.Connection, transfer_id: str) -> Iterator[Any]:
 
 def rows_of(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
     """The objects of a batch in their order, also when the transfer is pruned. Bounded memory."""
-    archived = connection.execute(
+    archived = _archive(connection, transfer_id, number)
+    return stored_rows(connection, transfer_id, number) if archived is None else unpacked(archived)
+
+
+def _archive(connection: sa.Connection, transfer_id: str, number: int) -> bytes | None:
+    return connection.execute(
         sa.select(seal.c.archive).where(seal.c.transfer_id == transfer_id, seal.c.number == number)
     ).scalar()
-    if archived is None:
-        return stored_rows(connection, transfer_id, number)
-    return unpacked(archived)
+
+
+def pages(database: Database, transfer_id: str, number: int) -> Iterator[list[Row]]:
+    """As ``rows_of``, page by page, without a transaction that lasts while the caller is at a page."""
+    after = 0
+    while True:
+        with database.read() as connection:
+            archived = _archive(connection, transfer_id, number) if after == 0 else None
+            found = [] if archived is not None else _page(connection, transfer_id, number, after)
+        if archived is not None:
+            rows = unpacked(archived)
+            while page := list(islice(rows, _PAGE)):
+                yield page
+            return
+        if not found:
+            return
+        yield [row for _, row in found]
+        after = found[-1][0]
+
+
+def _page(connection: sa.Connection, transfer_id: str, number: int, after: int) -> list[tuple[int, Row]]:
+    query = (
+        sa.select(object_.c.id, *_COLUMNS)
+        .where(object_.c.transfer_id == transfer_id, object_.c.batch_number == number, object_.c.id > after)
+        .order_by(object_.c.id)
+        .limit(_PAGE)
+    )
+    return [(found[0], _canonical(found[1:])) for found in connection.execute(query)]
+
+
+def _canonical(found: Sequence[Any]) -> Row:
+    row = list(found)
+    for at in _TIME_AT:
+        if row[at] is not None:
+            row[at] = round(row[at] * 1_000_000)
+    return row
 
 
 def stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Iterator[Row]:
@@ -261,11 +301,7 @@ def stored_rows(connection: sa.Connection, transfer_id: str, number: int) -> Ite
         .order_by(object_.c.id)
     )
     for found in connection.execute(query, execution_options={"yield_per": 2000}):
-        row = list(found)
-        for at in _TIME_AT:
-            if row[at] is not None:
-                row[at] = round(row[at] * 1_000_000)
-        yield row
+        yield _canonical(found)
 
 
 def batch_numbers(connection: sa.Connection, transfer_id: str) -> list[int]:

@@ -1,0 +1,105 @@
+"""``/api/v1/transfers/{id}/report`` and ``/api/v1/audit``: what is on record, and whether it is as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+
+from seqferry import auditing, reporting
+from seqferry.api.deps import ServiceDep, require_admin
+from seqferry.api.documented import answers
+
+router = APIRouter(prefix="/api/v1", tags=["proof"])
+
+MOST_FINDINGS = 1000
+"""That an answer holds; the number of all is beside them."""
+
+
+class FindingOut(BaseModel):
+    kind: str
+    message: str
+    transfer_id: str | None
+    row: str
+    key: str | None
+
+
+class AuditOut(BaseModel):
+    intact: bool
+    findings: list[FindingOut]
+    count: int
+    """Of all findings: at most 1,000 are named."""
+    transfers: int
+    objects: int
+    events: int
+    entries: int
+    open_batches: int
+    """Batches that have not ended, and so are not covered."""
+    without_key: int
+    before_ledger: int
+    keyed: bool
+    head: str
+
+
+class HeadOut(BaseModel):
+    head: str
+    count: int
+    hash: str
+
+
+@router.get(
+    "/transfers/{transfer_id}/report",
+    summary="Everything on record of a transfer",
+    response_class=StreamingResponse,
+    responses={200: {"content": {kind.partition(";")[0]: {} for kind in reporting.MEDIA_TYPES.values()}}},
+)
+def report(transfer_id: str, service: ServiceDep, format: reporting.Format = "json") -> StreamingResponse:  # noqa: A002
+    """Streams: JSON that can be checked by itself, CSV, or one page of HTML."""
+    full_id = service.status(transfer_id).id
+    pieces = (
+        piece.encode("utf-8", "backslashreplace") for piece in reporting.stream(service.database, full_id, format)
+    )
+    name = f'attachment; filename="seqferry-{full_id}.{format}"'
+    headers = {} if format == "html" else {"Content-Disposition": name}
+    return StreamingResponse(pieces, media_type=reporting.MEDIA_TYPES[format], headers=headers)
+
+
+Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$")]], Query(max_length=100)]
+
+
+@router.get(
+    "/audit",
+    summary="Check the record of all transfers",
+    dependencies=[Depends(require_admin)],
+    responses=answers(400, 403),
+)
+def audit(service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006 - FastAPI copies it
+    """Compares everything on record with its hashes, and with heads of the ledger that were kept elsewhere."""
+    return _audit(service, None, head)
+
+
+@router.get("/transfers/{transfer_id}/audit", summary="Check the record of one transfer", responses=answers(400))
+def audit_transfer(transfer_id: str, service: ServiceDep, head: Heads = []) -> AuditOut:  # noqa: B006
+    """As ``/audit``, of one transfer; the ledger is looked at as a whole."""
+    return _audit(service, service.status(transfer_id).id, head)
+
+
+@router.get("/audit/head", summary="The head of the ledger over all transfers")
+def head(service: ServiceDep) -> HeadOut:
+    """Kept elsewhere, it shows later that nothing before it was changed or removed."""
+    found = auditing.head(service.database)
+    return HeadOut(head=str(found), count=found.count, hash=found.hash)
+
+
+def _audit(service: ServiceDep, transfer_id: str | None, heads: list[str]) -> AuditOut:
+    checked, count, named = auditing.Checked(), 0, list[FindingOut]()
+    known = auditing.known_heads(heads)
+    for finding in auditing.verify(service.database, checked, transfer_id=transfer_id, known=known):
+        count += 1
+        if count <= MOST_FINDINGS:
+            named.append(FindingOut(**asdict(finding)))
+    facts: dict[str, Any] = asdict(checked) | {"head": str(checked.head)}
+    return AuditOut(intact=not count, findings=named, count=count, **facts)

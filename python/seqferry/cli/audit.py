@@ -1,0 +1,102 @@
+"""``seqferry audit``: the record of all transfers against its hashes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqferry.cli import display, exits, options, text
+from seqferry.cli.session import open_session
+
+if TYPE_CHECKING:
+    from seqferry.auditing import Checked
+
+audit = typer.Typer(
+    help="Check the record of transfers against its hashes, and keep heads of it elsewhere (docs/audit.md).",
+    no_args_is_help=True,
+)
+
+
+@audit.command("verify")
+def verify(
+    transfer: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Only this transfer, and the ledger. Without: all.")
+    ] = None,
+    head: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--head", envvar="SEQFERRY_HEAD", metavar="HEAD", help="A head that you have kept; may be repeated."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+    state_dir: options.StateDir = None,
+) -> int:
+    """Find everything on record that is not as it was written. Exit code 3 when something is found.
+
+    Example: seqferry audit verify --head 14-9f3c...
+    """
+    from seqferry import auditing
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        known = auditing.known_heads(head or [])
+        full_id = None if transfer is None else session.service.status(transfer).id
+        checked = auditing.Checked()
+        found = 0
+        for finding in auditing.verify(session.service.database, checked, transfer_id=full_id, known=known):
+            found += 1
+            if as_json:
+                display.emit("finding", **asdict(finding))
+            else:
+                print(f"{finding.kind}\t{text.printable(finding.message)}")
+        code = exits.MISMATCH if found else exits.OK
+        if as_json:
+            facts = asdict(checked) | {"head": str(checked.head)}
+            display.emit("audit", findings=found, outside_heads=len(known), **facts, exit_code=code)
+        else:
+            for line in _lines(checked, found, outside=len(known)):
+                display.say(line)
+        return code
+
+
+@audit.command("head")
+def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
+    """Print the head of the ledger. Keep it where whoever may write to the database may not."""
+    from seqferry import auditing
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        found = auditing.head(session.service.database)
+        if as_json:
+            display.emit("head", head=str(found), count=found.count, hash=found.hash)
+        else:
+            print(found)
+        return exits.OK
+
+
+def _lines(checked: Checked, found: int, *, outside: int) -> list[str]:
+    what = ", ".join(
+        text.count(number, noun)
+        for number, noun in (
+            (checked.transfers, "transfer"),
+            (checked.objects, "object"),
+            (checked.events, "event"),
+        )
+    )
+    result = "nothing was changed" if not found else f"{text.count(found, 'finding')}"
+    lines = [f"Checked {what} and a ledger of {checked.entries:,}: {result}."]
+    notes: dict[str, Any] = {
+        "  no key     the record is kept without a key: only accidental changes show": bool(checked.entries)
+        and not checked.keyed,
+        f"  no key     {text.count(checked.without_key, 'transfer')} were recorded without a key": (
+            checked.keyed and checked.without_key
+        ),
+        f"  older      {text.count(checked.before_ledger, 'transfer')} from before the ledger": checked.before_ledger,
+        f"  open       batches that have not ended, and so are not covered yet: {checked.open_batches:,}": (
+            checked.open_batches
+        ),
+        "  no anchor  no head was given: a cut at the end and an older backup do not show": not outside,
+    }
+    lines += [line for line, holds in notes.items() if holds]
+    lines.append(f"  head       {checked.head}")
+    return lines
