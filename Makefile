@@ -55,6 +55,10 @@ $(VENV)/.stamp-native: $(VENV)/.stamp-packages $(wheel_sources) pyproject.toml
 	@$(BIN)/python -m compileall -q python/seqferry # as pip does with what it installs to stay
 	@touch $@
 
+.PHONY: man
+man: build ## write the manual pages to dist/man/man1
+	$(VENV)/bin/seqferry man --dir dist/man/man1
+
 .PHONY: tools
 tools: $(TOOLS)/versitygw $(TOOLS)/s5cmd $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor ## make the servers and instruments that the tests need
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from seqferry.cli import errors, exits, fingers, groups, selecting
+from seqferry.cli import errors, examples, exits, fingers, groups, selecting
 from seqferry.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ _COMMANDS: Final = {
     "nextflow": "seqferry.cli.nextflow",
     "bench": "seqferry.cli.bench",
     "demo": "seqferry.cli.demo",
+    "completion": "seqferry.cli.completion",
+    "man": "seqferry.cli.manual",
 }
 """The commands in the order of ``--help``, each with the module that has a function (or a group) of its name, or of
 the one that follows it."""
@@ -74,10 +76,34 @@ class _Group(TyperGroup):
     def get_params(self, ctx: Context) -> list[Parameter]:
         return _plain(super().get_params(ctx))
 
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        _write_examples(ctx, formatter)
+        super().format_epilog(ctx, formatter)
+
 
 class _Command(TyperCommand):
     def get_params(self, ctx: Context) -> list[Parameter]:
         return _plain(super().get_params(ctx))
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
+        _write_examples(ctx, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def _write_examples(ctx: Context, formatter: HelpFormatter) -> None:
+    """The last panel of ``--help``."""
+    found = examples.lines(ctx.command_path.partition(" ")[2], formatter.width - 2)
+    if found:
+        with formatter.section("Examples"):
+            formatter.write("".join(f"  {line}\n" for line in found))
+
+
+def _with_examples(found: typer.Typer) -> typer.Typer:
+    """A group whose commands show their help as the others do."""
+    for command in found.registered_commands:
+        command.cls = _Command
+        command.context_settings = _WIDTH | (command.context_settings or {})
+    return found
 
 
 def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
@@ -94,14 +120,18 @@ def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> typ
             return super().parse_args(ctx, selecting.in_order(args) if is_ordered else args)
 
         def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+            for panel, records in self.panels(ctx).items():
+                with formatter.section(panel):
+                    formatter.write_dl(records)
+
+        def panels(self, ctx: Context) -> dict[str, list[tuple[str, str]]]:
+            """What ``--help`` shows of the parameters, by panel."""
             panels: dict[str, list[tuple[str, str]]] = {}
             for parameter in self.get_params(ctx):
                 if (record := parameter.get_help_record(ctx)) is not None:
                     panel = self._expanded.panels.get(str(parameter.name), groups.Output.PANEL)
                     panels.setdefault(panel, []).append(record)
-            for panel, records in panels.items():
-                with formatter.section(panel):
-                    formatter.write_dl(records)
+            return panels
 
     return Command
 
@@ -163,7 +193,14 @@ def application(arguments: list[str]) -> typer.Typer:
     """The command line; with the command alone that is asked for, if that is clear, since each takes time to make."""
     # Plain help: rich's panels cost more start-up time than all the rest of --help together.
     app = typer.Typer(
-        name="seqferry", cls=_Group, help=_HELP, epilog=_EPILOG, rich_markup_mode=None, pretty_exceptions_enable=False
+        name="seqferry",
+        cls=_Group,
+        help=_HELP,
+        epilog=_EPILOG,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=_WIDTH,
+        add_completion=False,
     )
     app.callback(invoke_without_command=True)(_root)
     asked = arguments[0] if arguments else ""
@@ -171,7 +208,7 @@ def application(arguments: list[str]) -> typer.Typer:
         module, _, function = _COMMANDS[name].partition(":")
         found = getattr(import_module(module), function or name)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+            app.add_typer(_with_examples(found), name=name, cls=_Group, context_settings=_WIDTH)
         elif kinds := groups.of_command(found):
             app.command(name, cls=_of_groups(found, kinds), help=getdoc(found), context_settings=_WIDTH)(_nothing)
         else:

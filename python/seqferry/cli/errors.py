@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import traceback
 from difflib import SequenceMatcher
@@ -15,6 +16,8 @@ from seqferry.cli import display, exits, text
 from seqferry.errors import SeqferryError
 
 _DEBUG: Final = "SEQFERRY_DEBUG"
+_DOUBLED: Final = re.compile(r"([?!)'\"\w])([.?!])\.(?=\s|$)")
+"""A full stop after the end of a sentence, as of a cause that brings its own. Not an ellipsis."""
 _ALIKE: Final = 0.8
 """How much of two options is the same when one is taken for the other misspelt, from 0 to 1."""
 
@@ -37,6 +40,7 @@ def report(error: BaseException, *, as_json: bool) -> int:
         code, message, exit_code = "internal", f"unexpected {kind}: {_first_line(error)}{debug}", exits.FAILED
     if _debugging():
         traceback.print_exception(error)
+    message = _DOUBLED.sub(r"\1\2", message)
     display.say(f"seqferry: {text.printable(message)}")
     if as_json:
         facts = {
@@ -58,7 +62,12 @@ def _usage(error: TyperException) -> str:
     if guesses:
         typed = str(getattr(error, "option_name", ""))
         setattr(error, "possibilities", [one for one in guesses if _is_typo(typed, one)])  # noqa: B010 - of one subclass
-    return f"{error.format_message().rstrip('.')}. See `{where} --help`."
+    return f"{_sentence(error.format_message())} See `{where} --help`."
+
+
+def _sentence(message: str) -> str:
+    """A message that ends as a sentence does."""
+    return message if message.endswith(("?", "!")) else f"{message.rstrip('.')}."
 
 
 def _is_typo(typed: str, option: str) -> bool:

@@ -40,7 +40,7 @@ def test_the_help_shows_options_in_panels(
     shown = _help(command, monkeypatch, capsys, 100)
 
     panels = re.findall(r"^(\w+):$", shown, flags=re.MULTILINE)
-    assert panels == ["Arguments", "Selection", "Speed", "Storage", "Output"]
+    assert panels == ["Arguments", "Selection", "Speed", "Storage", "Output", "Examples"]
     of_panel = {panel: shown.split(f"\n{panel}:\n")[1].split("\n\n")[0] for panel in panels}
     assert ("--delete" in of_panel["Selection"]) == (command == "sync")
     assert "--if-exists" in of_panel["Selection"]

@@ -1,0 +1,97 @@
+"""Examples of each command: for ``--help`` and the manual pages. A test parses each of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "cp": (
+        ("seqferry cp s3://vendor/run42/ s3://ours/run42/", "mirror a prefix"),
+        ("seqferry cp 's3://vendor/run42/*.fastq.gz' /data/", "download what matches"),
+        ("seqferry cp /data/run42 s3://ours/ --exclude '*' --include '*.bam'", "upload some files"),
+        ("seqferry cp --files-from list.csv s3://vendor/ s3://ours/", "copy what a list names"),
+        ("seqferry cp s3://v/run/ s3://ours/ --rename 's/_R([12])_001/.\\1/'", "change names"),
+        ("seqferry cp s3://vendor/run42/ s3://ours/run42/ --dry-run", "what would happen, and its cost"),
+    ),
+    "sync": (
+        ("seqferry sync s3://vendor/run42/ s3://ours/run42/", "copy what is missing or differs"),
+        ("seqferry sync /data/run42 s3://ours/run42/ --delete --max-delete 100", "remove what is gone"),
+    ),
+    "mv": (("seqferry mv s3://inbox/run42/ s3://archive/run42/", "copy, verify, then remove"),),
+    "rm": (("seqferry rm s3://ours/tmp/ --dry-run", "what would be removed"),),
+    "check": (("seqferry check s3://vendor/run42/ s3://ours/run42/", "compare and change nothing"),),
+    "run": (("seqferry run commands.txt", "do the commands of a file as one transfer"),),
+    "pack": (("seqferry pack s3://ours/run42/ s3://archive/run42.tar", "one tar of a prefix"),),
+    "unpack": (("seqferry unpack s3://archive/run42.tar s3://ours/run42/", "unpack a tar"),),
+    "tar": (),
+    "tar ls": (("seqferry tar ls s3://archive/run42.tar", "the members"),),
+    "tar verify": (("seqferry tar verify s3://archive/run42.tar", "compare with the index"),),
+    "tar index": (("seqferry tar index s3://archive/run42.tar", "write the index beside it"),),
+    "status": (
+        ("seqferry status", "the recent transfers"),
+        ("seqferry status 3f2a --failed", "what failed, and why"),
+    ),
+    "watch": (("seqferry watch 3f2a", "follow a transfer"),),
+    "resume": (("seqferry resume 3f2a", "go on after Ctrl-C or a crash"),),
+    "cancel": (("seqferry cancel 3f2a", "stop it"),),
+    "pause": (("seqferry pause 3f2a", "stop for a while"),),
+    "retry": (("seqferry retry 3f2a", "copy again what failed"),),
+    "set": (("seqferry set 3f2a --max-bandwidth 50MB", "change limits under way"),),
+    "report": (("seqferry report 3f2a", "what arrived, and how it was verified"),),
+    "audit": (("seqferry audit", "check the records"),),
+    "ls": (
+        ("seqferry ls s3://vendor/run42/", "one level"),
+        ("seqferry ls s3://vendor/run42/ --recursive --json", "all below, for scripts"),
+    ),
+    "du": (("seqferry du s3://vendor/run42/", "count and size by storage class"),),
+    "cat": (("seqferry cat s3://ours/run42/SampleSheet.csv", "print an object"),),
+    "head": (("seqferry head s3://ours/run42/a.bam", "size, metadata, checksum"),),
+    "presign": (("seqferry presign s3://ours/run42/a.bam", "a link for a while"),),
+    "mb": (("seqferry mb s3://new-bucket", "make a bucket"),),
+    "rb": (("seqferry rb s3://old-bucket", "remove an empty bucket"),),
+    "cleanup": (("seqferry cleanup s3://ours/ --dry-run", "uploads that were left open"),),
+    "mount": (("seqferry mount s3://reference/hg38/ /mnt/hg38", "a read-only folder"),),
+    "umount": (("seqferry umount /mnt/hg38", "unmount it"),),
+    "mounts": (("seqferry mounts", "what is mounted"),),
+    "cache": (),
+    "cache warm": (("seqferry cache warm --cache /scratch/cache s3://reference/hg38/", "read ahead"),),
+    "cache ls": (("seqferry cache ls --cache /scratch/cache", "what is kept"),),
+    "cache verify": (("seqferry cache verify --cache /scratch/cache", "check the blocks"),),
+    "cache rm": (("seqferry cache rm --cache /scratch/cache s3://reference/hg38/", "make room"),),
+    "serve": (("seqferry serve --port 8080", "HTTP API and a worker"),),
+    "worker": (("seqferry worker", "do what is recorded"),),
+    "token": (),
+    "token create": (("seqferry token create dashboard", "a token of its own"),),
+    "token list": (("seqferry token list", "all of them"),),
+    "token revoke": (("seqferry token revoke dashboard", "end one"),),
+    "aws": (("seqferry aws s3 cp s3://ours/a.bam a.bam", "as Nextflow calls it"),),
+    "s5cmd": (("seqferry s5cmd cp s3://ours/a.bam a.bam", "as Nextflow calls it"),),
+    "nextflow": (),
+    "bench": (),
+    "demo": (("seqferry demo", "the whole story on this machine"),),
+    "man": (
+        ("seqferry man cp | man -l -", "the manual page of a command"),
+        ("seqferry man --dir ~/.local/share/man/man1", "write all pages"),
+    ),
+    "completion": (
+        ('eval "$(seqferry completion bash)"', "in ~/.bashrc"),
+        ("seqferry completion zsh > ~/.zfunc/_seqferry", "for zsh"),
+        ("seqferry completion fish > ~/.config/fish/completions/seqferry.fish", "for fish"),
+    ),
+}
+"""Command lines by command, each with what it is for."""
+
+
+def of(command: str) -> tuple[tuple[str, str], ...]:
+    """The examples of a command: of ``tar ls``, say, without the program's name."""
+    return EXAMPLES.get(command, ())
+
+
+def lines(command: str, width: int) -> list[str]:
+    """The examples as lines of at most so many columns: what it is for stands beside its line, or above it."""
+    found = of(command)
+    widest = max((len(line) for line, _ in found), default=0)
+    beside = all(len(line) <= widest and widest + 3 + len(what) <= width for line, what in found)
+    if beside:
+        return [f"{line:<{widest}}  {what}".rstrip() for line, what in found]
+    return [text for line, what in found for text in (f"# {what}", line)]

@@ -1,0 +1,159 @@
+"""Help, manual pages and completion are made of the same commands; each command has examples that it takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from seqferry.cli import commands, completion, errors, examples, manual
+from seqferry.cli.app import run
+from seqferry.errors import UsageError
+
+TREE = commands.tree()
+COMMANDS = dict(commands.walk(TREE))
+NAMES = sorted(" ".join(path) for path in COMMANDS)
+_LEAVES = [" ".join(path) for path, command in COMMANDS.items() if not hasattr(command, "commands")]
+_WITHOUT = {"aws s3 cp", "aws s3 ls", "s5cmd cp", "s5cmd ls"}
+
+
+@pytest.mark.parametrize("name", ["", *NAMES])
+@pytest.mark.parametrize("columns", [80, 200])
+def test_help_fits_its_columns(
+    name: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERMINAL_WIDTH", str(columns))
+
+    assert run([*name.split(), "--help"]) == 0
+
+    out = capsys.readouterr().out
+    assert out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", _LEAVES)
+def test_each_command_shows_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    group = name.split()[0]
+    shown = examples.of(name) or examples.of(group)
+    if not shown:
+        pytest.skip("a part of another program's interface, or of a group without examples")
+
+    assert run([*name.split(), "--help"]) == 0
+
+    if examples.of(name):
+        out = capsys.readouterr().out
+        assert "Examples:" in out
+        assert all(line in out for line, _ in examples.of(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [(name, line) for name in NAMES for line, _ in examples.of(name) if "$(" not in line]
+)
+def test_examples_name_options_that_there_are(name: str, line: str) -> None:
+    words = shlex.split(line.split(" | ")[0].split(" > ")[0])
+    command = COMMANDS[tuple(name.split())]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+    assert words[: 1 + len(name.split())] == ["seqferry", *name.split()]
+    assert {word for word in words if word.startswith("--")} <= known | {"--include", "--exclude"}
+
+
+def test_commands_of_today_have_examples() -> None:
+    top = {path[0] for path in COMMANDS if len(path) == 1}
+
+    assert {"cp", "sync", "ls", "status", "resume", "cancel", "serve", "worker", "man", "completion"} <= top
+    assert not {name for name in top if name not in examples.EXAMPLES}
+
+
+@pytest.mark.parametrize("name", ["", *NAMES])
+def test_a_manual_page_has_what_help_has(name: str) -> None:
+    path = tuple(name.split())
+    command = COMMANDS[path] if path else TREE
+
+    page = manual.page(command, path)
+
+    plain = page.replace("\\-", "-")
+    assert all(f"\n.SH {section}\n" in page for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS"))
+    for parameter in command.params:
+        if parameter.param_type_name == "option" and not parameter.hidden:
+            assert max(parameter.opts, key=len) in plain
+    assert ("\n.SH EXAMPLES\n" in page) == bool(examples.of(name))
+    assert not re.search(r"^[.'](?![A-Z]|nf$|fi$)", page, re.MULTILINE)
+
+
+def test_pages_of_all_commands_are_written(tmp_path: Path) -> None:
+    assert run(["man", "--dir", str(tmp_path / "man1")]) == 0
+
+    written = {path.name for path in (tmp_path / "man1").iterdir()}
+    assert {"seqferry.1", "seqferry-cp.1", "seqferry-tar-ls.1"} <= written
+    assert len(written) == 1 + len(COMMANDS)
+    if (mandoc := shutil.which("mandoc")) is not None:
+        for path in (tmp_path / "man1").iterdir():
+            subprocess.run([mandoc, "-T", "lint", "-W", "error", str(path)], check=True)
+    assert run(["man", "fly"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "among"),
+    [
+        ("seqferry ", {"cp", "sync", "status"}),
+        ("seqferry sta", {"status"}),
+        ("seqferry tar ", {"ls", "verify"}),
+        ("seqferry cp --if-ex", {"--if-exists"}),
+        ("seqferry cp --if-exists ", {"same", "skip", "overwrite", "fail"}),
+        ("seqferry cp --if-exists s", {"same", "skip"}),
+        ("seqferry --profile lab cp --ver", {"--verify"}),
+        ("seqferry copy --if-ex", {"--if-exists"}),
+        ("seqferry cp s", {"s3://"}),
+        ("seqferry completion b", {"bash"}),
+    ],
+)
+def test_words_complete(line: str, among: set[str]) -> None:
+    assert among <= set(completion.words(line))
+
+
+@pytest.mark.parametrize(
+    "line", ["", "seqferry", "seqferry fly ", "seqferry cp /da", "seqferry cp --profile ", "seqferry cp '"]
+)
+def test_what_is_not_known_is_left_to_the_shell(line: str) -> None:
+    assert completion.words(line) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_are_valid_where_their_shell_is(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+
+    script = tmp_path / "script"
+    script.write_text(capsys.readouterr().out)
+    assert "seqferry completion" in script.read_text()
+    if (found := shutil.which(shell)) is not None:
+        subprocess.run([found, "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("Cannot read x: it is gone..", "Cannot read x: it is gone."),
+        ("Did you mean 'cp'?.", "Did you mean 'cp'?"),
+        ("It goes on ...", "It goes on ..."),
+        ("See ../x and a..b.", "See ../x and a..b."),
+    ],
+)
+def test_no_error_ends_twice(message: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    errors.report(UsageError(message), as_json=False)
+
+    assert capsys.readouterr().err == f"seqferry: {shown}\n"
+
+
+@pytest.mark.parametrize("arguments", [("copi",), ("cp", "--if-exist", "x"), ("cp",), ("status", "--nope"), ("fly",)])
+def test_usage_errors_are_sentences(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(list(arguments)) == 2
+
+    err = capsys.readouterr().err
+    assert not re.search(r"[?!.][.](\s|$)", err), err
+    assert re.search(r"See `seqferry.* --help`\.$", err.strip()), err
