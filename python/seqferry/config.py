@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from seqferry import audit_key, paths, private
+from seqferry.channels import Notices
 from seqferry.errors import ConfigError, UsageError
 from seqferry.policy import Policy
 
@@ -154,6 +155,7 @@ class Settings:
         audit_key: the file of keys of the audit record; None: the record is kept without a key.
         trusted_proxies: addresses and networks whose word on the address of a client counts.
         config_file: the configuration file that was read, None if there is none.
+        notices: channels of notices, from the configuration file only. Their URLs hold secrets.
     """
 
     state_dir: Path
@@ -169,6 +171,7 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
     config_file: Path | None = None
+    notices: Notices = field(default_factory=Notices, repr=False)
 
     @property
     def uses_sqlite(self) -> bool:

@@ -6,11 +6,13 @@ import difflib
 import ipaddress
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+from seqferry.channels import ChannelError, Notices
+from seqferry.channels import parse as parse_notices
 from seqferry.errors import PolicyError, UsageError
 from seqferry.policy import Policy, refuse_address
 
@@ -47,9 +49,10 @@ def read(path: Path, *, named: bool) -> dict[str, Any]:
 
 
 def _fields(path: Path, text: str, tables: dict[str, Any]) -> dict[str, Any]:
+    notices = _notices(path, text, tables.pop("notices", {}))
     for name in tables:
         if name not in _KEYS:
-            raise _unknown(path, text, None, name, _KEYS)
+            raise _unknown(path, text, None, name, [*_KEYS, "notices"])
     server: Any = tables.get("server", {})
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
@@ -67,10 +70,25 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> dict[str, Any]:
         except ValueError as why:
             raise UsageError(f"{where}: {why}.") from None
     proxies = parsed.pop("trusted_proxies", ())
-    return {"policy": Policy(**parsed), "trusted_proxies": proxies}
+    return {"policy": Policy(**parsed), "trusted_proxies": proxies, "notices": notices}
 
 
-def _unknown(path: Path, text: str, table: str | None, key: str, known: Mapping[str, object]) -> UsageError:
+def _notices(path: Path, text: str, table: object) -> Notices:
+    try:
+        return parse_notices(table)
+    except ChannelError as why:
+        raise UsageError(f"{path}, line {_notices_line(text, why.key)}: {why}.") from None
+
+
+def _notices_line(text: str, key: str) -> int:
+    """The first line from the table of notices on that has the key, or else the first line of that table."""
+    lines = list(enumerate(text.splitlines(), 1))
+    start = next((number for number, line in lines if re.match(r"\s*\[\s*notices", line)), 1)
+    named = re.compile(rf"\s*(\[.*[.\"'\s])?[\"']?{re.escape(key)}[\"']?\s*(=|\])")
+    return next((number for number, line in lines if number >= start and named.match(line)), start)
+
+
+def _unknown(path: Path, text: str, table: str | None, key: str, known: Iterable[str]) -> UsageError:
     nearest = difflib.get_close_matches(key, known, 1)
     hint = f"did you mean '{nearest[0]}'?" if nearest else f"known are: {', '.join(known)}."
     what = f"the key '{key}' in [{table}]" if table else f"the table or key '{key}'"

@@ -42,6 +42,7 @@ from seqferry.workflows import direct, liveness, transfer_steps
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
+from seqferry.workflows.notifier import Notifier
 from seqferry.workflows.runtime import Runtime, Suspended, install
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ _SAMPLE_EVERY: Final = 2  # reports
 _THIN_EVERY: Final = 600  # reports
 _FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so as well
 _BEAT_SECONDS: Final = 1.0
+_NOTIFY_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
@@ -93,7 +95,9 @@ class Worker:
             attendant,
             on_end,
             self._lease,
+            service.settings.notices,
         )
+        self._notifier = Notifier(service, service.settings.notices) if service.settings.notices.channels else None
         self._lanes = Lanes(service)
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -227,6 +231,8 @@ class Worker:
         self._thread("control", _CONTROL_SECONDS, self._control)
         self._thread("reporter", _REPORT_SECONDS, _Reporter(self._runtime).report)
         self._thread("reviver", _REVIVE_SECONDS, self._revive)
+        if self._notifier is not None:
+            self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn)
 
     def _take_queue(self) -> None:
         """Bring the queue up, if it is not, with all on it that no process is at."""
@@ -324,6 +330,12 @@ class Worker:
         return True
 
     def _leave(self) -> None:
+        if self._notifier is not None and self._own_work:
+            # No other process may come for long. What cannot be sent now is sent by the next worker.
+            try:
+                self._notifier.deliver()
+            except Exception as why:  # noqa: BLE001 - the database may be gone
+                log.warning("notices are left to the next worker: %s", why)
         if self._dbos is not None:
             from dbos import DBOS
 

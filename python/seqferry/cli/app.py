@@ -56,6 +56,7 @@ _COMMANDS: Final = {
     "serve": "seqferry.cli.serving",
     "worker": "seqferry.cli.serving",
     "token": "seqferry.cli.access",
+    "notify": "seqferry.cli.notices",
     "aws": "seqferry.cli.nextflow",
     "s5cmd": "seqferry.cli.nextflow",
     "nextflow": "seqferry.cli.nextflow",

@@ -221,6 +221,24 @@ seal: Final = sa.Table(
     sa.Column("archive", sa.LargeBinary),
 )
 
+# Notices that are to be sent: one row for each channel. ``episode`` tells several of one kind apart.
+notice: Final = sa.Table(
+    "notice",
+    metadata,
+    sa.Column("transfer_id", KEY, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("episode", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("channel", KEY, primary_key=True),
+    # pending | sent | given_up
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0", default=0),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("next_at", sa.Double, nullable=False),
+    sa.Column("sent_at", sa.Double),
+    sa.Column("error", sa.Text),
+    sa.Index("ix_notice_due", "state", "next_at"),
+)
+
 sample: Final = sa.Table(
     "sample",
     metadata,

@@ -18,7 +18,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry import names
-from seqferry.db import objects, transfers, worker_reports
+from seqferry.channels import Notices
+from seqferry.db import notices, objects, transfers, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
@@ -36,6 +37,8 @@ _RATE_SECONDS: Final = 5.0
 
 _SLOWEST: Final = 5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
+
+_NO_NOTICES: Final = Notices()
 
 log: Final = logging.getLogger("seqferry.worker")
 
@@ -154,6 +157,7 @@ class Runtime:
         attendant: str,
         on_end: Callable[[], None] | None = None,
         lease: Lease | None = None,
+        told: Notices = _NO_NOTICES,
     ) -> None:
         self.database: Final = database
         self.recorder: Final = Recorder(database)
@@ -164,6 +168,7 @@ class Runtime:
         self.attendant: Final = attendant
         self.actor: Final = f"worker {attendant}"
         self.lease: Final = lease
+        self._ends_told: Final = [one.name for one in told.channels if "finished" in one.events]
         self._on_end = on_end
         self._stopping = threading.Event()
         self._changed = threading.Condition()
@@ -234,6 +239,10 @@ class Runtime:
         """A batch has ended."""
         with self._changed:
             self._changed.notify_all()
+
+    def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
+        """Have the end of a transfer told, by whoever sends notices, if that is wanted."""
+        notices.record(connection, transfer_id, "finished", self._ends_told, at)
 
     def announce_end(self) -> None:
         """A transfer has ended."""

@@ -118,7 +118,9 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     with runtime.database.write() as connection:
         if claimed:
             runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-        transfers.finish(connection, transfer_id, time.time(), runtime.actor)
+        now = time.time()
+        transfers.finish(connection, transfer_id, now, runtime.actor)
+        runtime.record_end(connection, transfer_id, now)
     operation.tidy(runtime, spec)
     runtime.announce_end()
 

@@ -1,0 +1,87 @@
+"""Notices that are to be sent, one row for each channel: recorded with what they tell, sent later, again and again.
+
+A sender takes a row by moving its next try into the future, so that one that is killed delays it and loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db.tables import notice, object_
+
+PENDING: Final = "pending"
+SENT: Final = "sent"
+GIVEN_UP: Final = "given_up"
+
+
+def record(
+    connection: sa.Connection, transfer_id: str, kind: str, channels: Iterable[str], at: float, episode: int = 0
+) -> None:
+    """Add a notice for each channel, unless it is there. ``episode`` tells several of one kind apart."""
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+    else:
+        from sqlalchemy.dialects.postgresql import insert
+    rows: list[dict[str, Any]] = [
+        {
+            "transfer_id": transfer_id,
+            "kind": kind,
+            "episode": episode,
+            "channel": channel,
+            "state": PENDING,
+            "created_at": at,
+            "next_at": at,
+        }
+        for channel in channels
+    ]
+    if rows:
+        connection.execute(insert(notice).on_conflict_do_nothing(), rows)
+
+
+def due(connection: sa.Connection, channels: Sequence[str], now: float, limit: int) -> list[sa.Row[Any]]:
+    """Notices for these channels whose next try has come, the oldest first."""
+    query = sa.select(notice).where(notice.c.state == PENDING, notice.c.next_at <= now, notice.c.channel.in_(channels))
+    return list(connection.execute(query.order_by(notice.c.next_at).limit(limit)))
+
+
+def take(connection: sa.Connection, row: sa.Row[Any], until: float) -> bool:
+    """Take a notice that is due, until then; False when another sender has it."""
+    taken = connection.execute(
+        _of(row)
+        .where(notice.c.next_at == row.next_at, notice.c.state == PENDING)
+        .values(next_at=until, attempts=notice.c.attempts + 1)
+    )
+    return taken.rowcount == 1
+
+
+def settle(
+    connection: sa.Connection, row: sa.Row[Any], state: str, *, next_at: float, at: float | None, error: str | None
+) -> None:
+    """What became of a try."""
+    connection.execute(_of(row).values(state=state, next_at=next_at, sent_at=at, error=error))
+
+
+def _of(row: sa.Row[Any]) -> sa.Update:
+    return notice.update().where(
+        notice.c.transfer_id == row.transfer_id,
+        notice.c.kind == row.kind,
+        notice.c.episode == row.episode,
+        notice.c.channel == row.channel,
+    )
+
+
+def undelivered(connection: sa.Connection, limit: int) -> list[sa.Row[Any]]:
+    """Notices that were not delivered, or not yet, the newest first."""
+    query = sa.select(notice).where(notice.c.state != SENT).order_by(notice.c.created_at.desc())
+    return list(connection.execute(query.limit(limit)))
+
+
+def need_person(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
+    """Those of the transfers of which objects have failed for what a person has to put right."""
+    query = sa.select(object_.c.transfer_id).where(
+        object_.c.transfer_id.in_(list(ids)), object_.c.error_class.in_(("person", "credentials"))
+    )
+    return set(connection.execute(query.distinct()).scalars())

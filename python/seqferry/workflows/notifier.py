@@ -1,0 +1,119 @@
+"""Sends notices, and finds what is worth one while transfers run. No transfer waits for it, or fails by it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.channels import Channel, NoticeKind, Notices
+from seqferry.db import notices as rows
+from seqferry.db import transfers
+from seqferry.errors import NotFoundError
+from seqferry.models import Status
+from seqferry.notices import Delivery, notice_of, send
+from seqferry.service import Service
+
+log: Final = logging.getLogger("seqferry.notices")
+
+_TAKEN_SECONDS: Final = 120.0
+"""A sender that has said nothing for so long is gone, and another one tries."""
+
+_PAUSES: Final = (5.0, 30.0, 120.0, 600.0, 3600.0)
+"""Seconds before the next try; the last one again and again."""
+
+_TRIES: Final = 76
+"""Three days of tries."""
+
+_AT_ONCE: Final = 20
+_WATCHED: Final = 200
+_LOOK_SECONDS: Final = 5.0
+
+
+class Notifier:
+    """One per worker, used by one thread at a time."""
+
+    def __init__(self, service: Service, notices: Notices) -> None:
+        self._service: Final = service
+        self._channels: Final = {channel.name: channel for channel in notices.channels}
+        self._stalled_after: Final = notices.stalled_after
+        self._progress: dict[str, tuple[tuple[int, int, int], float]] = {}
+        self._looked_at = float("-inf")
+
+    def turn(self) -> None:
+        """Send what is due, and look at what runs."""
+        if time.monotonic() - self._looked_at >= min(_LOOK_SECONDS, self._stalled_after / 4):
+            self._looked_at = time.monotonic()
+            self.look()
+        self.deliver()
+
+    # --- what is worth a notice ---
+
+    def look(self) -> None:
+        """Record failures that need a person, and transfers that have stalled."""
+        database = self._service.database
+        with database.read() as connection:
+            ids = list(transfers.unfinished(connection, after="", limit=_WATCHED))
+            found = transfers.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
+            failing = rows.need_person(connection, [one.id for one in found if one.totals.failed])
+        for transfer_id in failing:
+            self._record(transfer_id, "person", 0)
+        for status in found:
+            if self._has_stalled(status):
+                self._record(status.id, "stalled", status.totals.ended + status.totals.bytes_done)
+        self._progress = {one.id: self._progress[one.id] for one in found if one.id in self._progress}
+
+    def _has_stalled(self, status: Status) -> bool:
+        now, totals = time.monotonic(), status.totals
+        mark = (totals.objects, totals.ended, totals.bytes_done)
+        before = self._progress.get(status.id)
+        if before is None or before[0] != mark:
+            self._progress[status.id] = (mark, now)
+            return False
+        return now - before[1] >= self._stalled_after
+
+    def _record(self, transfer_id: str, kind: NoticeKind, episode: int) -> None:
+        wanted = [one.name for one in self._channels.values() if kind in one.events]
+        with self._service.database.write(durable=False) as connection:
+            rows.record(connection, transfer_id, kind, wanted, time.time(), episode)
+
+    # --- sending ---
+
+    def deliver(self) -> None:
+        """Try each notice that is due, once."""
+        database = self._service.database
+        with database.read() as connection:
+            due = rows.due(connection, list(self._channels), time.time(), _AT_ONCE)
+        for row in due:
+            with database.write(durable=False) as connection:
+                if not rows.take(connection, row, time.time() + _TAKEN_SECONDS):
+                    continue
+            channel = self._channels[row.channel]
+            try:
+                notice_id = f"{row.transfer_id}.{row.kind}.{row.episode}.{row.channel}"
+                delivery = send(channel, notice_of(self._service, row.transfer_id, row.kind, notice_id))
+            except NotFoundError:
+                delivery = Delivery("the transfer is not on record any more", final=True)
+            tries = row.attempts + 1
+            with database.write(durable=False) as connection:
+                self._settle(connection, row, delivery, tries)
+            if delivery.error is not None:
+                self._tell(channel, row.transfer_id, delivery, tries)
+
+    def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, tries: int) -> None:
+        now = time.time()
+        if delivery.error is None:
+            rows.settle(connection, row, rows.SENT, next_at=now, at=now, error=None)
+            return
+        state = rows.GIVEN_UP if delivery.final or tries >= _TRIES else rows.PENDING
+        pause = _PAUSES[min(tries, len(_PAUSES)) - 1]
+        rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
+
+    def _tell(self, channel: Channel, transfer_id: str, delivery: Delivery, tries: int) -> None:
+        again = "it is given up" if delivery.final or tries >= _TRIES else "it is tried again"
+        log.warning(
+            "a notice of transfer %s could not be sent to %s (%s): %s; %s",
+            transfer_id, channel.name, channel.shown, delivery.error, again,
+        )  # fmt: skip

@@ -1,0 +1,256 @@
+"""Notices to a real mail server and a receiver of webhooks: what arrives, how often, and what is never shown."""
+
+from __future__ import annotations
+
+import email
+import json
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from aiosmtpd.controller import Controller
+from control import spec_number
+from ferry import Ferry
+from standardwebhooks.webhooks import Webhook
+
+from seqferry import control, notices
+from seqferry.channels import Channel, ChannelError, Notices, parse
+from seqferry.config import Settings
+from seqferry.db.tables import notice
+from seqferry.service import Service
+from seqferry.worker import Worker
+from seqferry.workflows.notifier import Notifier
+from support.proxy import Proxy, access_denied
+from support.servers import S3Server
+from support.waiting import eventually
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
+
+
+class Receiver:
+    """Takes webhooks, and answers with each of ``answers`` before it answers 204."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self.answers = answers
+        self.taken: list[tuple[dict[str, str], bytes]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.taken.append(({key.lower(): value for key, value in self.headers.items()}, body))
+                self.send_response(receiver.answers.pop(0) if receiver.answers else 204)
+                self.send_header("location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/hook/s3cr3t-path?key=hunter22"
+
+    @contextmanager
+    def running(self) -> Iterator[Receiver]:
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+
+    def channel(self, **changes: Any) -> Channel:
+        return parse({"lims": {"webhook": self.url, "secret": SECRET, **changes}}).channels[0]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver([]).running() as running:
+        yield running
+
+
+class Mails:
+    def __init__(self) -> None:
+        self.taken: list[email.message.Message] = []
+
+    async def handle_DATA(self, server: object, session: object, envelope: Any) -> str:  # noqa: N802
+        self.taken.append(email.message_from_bytes(envelope.content))
+        return "250 OK"
+
+
+@pytest.fixture
+def mails() -> Iterator[tuple[Mails, Channel]]:
+    """A mail server, and the channel to it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    handler = Mails()
+    controller = Controller(handler, hostname="127.0.0.1", port=port)
+    controller.start()
+    url = f"mailto://127.0.0.1:{port}/?from=seqferry@example.org&to=ada@example.org&mode=insecure"
+    yield handler, Channel("mail", url)
+    controller.stop()
+
+
+def states(service: Service) -> dict[str, tuple[str, int]]:
+    with service.database.read() as connection:
+        return {row.channel: (row.state, row.attempts) for row in connection.execute(sa.select(notice))}
+
+
+def make_due(service: Service) -> None:
+    with service.database.write() as connection:
+        connection.execute(notice.update().values(next_at=0.0))
+
+
+def test_the_end_of_a_transfer_is_told_by_mail_and_by_a_signed_webhook(
+    settings: Settings,
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: Callable[..., str],
+    rng: random.Random,
+    receiver: Receiver,
+    mails: tuple[Mails, Channel],
+) -> None:
+    mail, channel = mails
+    object.__setattr__(settings, "notices", Notices((channel, receiver.channel())))
+    with Service.open(settings) as service, Worker.start(settings, service) as worker:
+        ferry = Ferry(
+            service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, lambda _: worker
+        )
+        ferry.fill({"run/a": 1, "run/b\n250 forged": 1} if s3server.kind == "seaweedfs" else {"run/a": 1, "run/b": 1})
+        proxy.rule("CopyObject", access_denied(), key="in/b*")
+        transfer_id, status = ferry.carry()
+        assert status.totals.failed == 1
+        eventually(lambda: set(states(service).values()) == {("sent", 1)}, what="the notices")
+        digest = service.status(transfer_id).receipt_digest
+
+    [(headers, body)] = receiver.taken
+    sent = Webhook(SECRET).verify(body, headers)
+    assert sent["type"] == "transfer.finished"
+    data = sent["data"]
+    assert (data["id"], data["objects_failed"], data["receipt_digest"]) == (transfer_id, 1, digest)
+    assert (data["causes"][0]["error_code"], data["causes"][0]["count"]) == ("AccessDenied", 1)
+    assert data["next"] == f"seqferry retry {transfer_id}"
+    [message] = mail.taken
+    assert "1 of 2 objects failed" in str(email.header.make_header(email.header.decode_header(message["subject"])))
+    text = message.as_string() if not message.is_multipart() else str(message)
+    assert message["to"] is not None
+    assert "forged" not in {line.strip() for line in text.splitlines()}
+
+
+def test_a_notice_that_is_refused_is_sent_again_with_the_same_id_and_fails_no_transfer(
+    service: Service, receiver: Receiver
+) -> None:
+    receiver.answers = [500, 302]
+    transfer_id = service.submit(spec_number(1), actor="ada")
+    wanted = Notices((receiver.channel(),))
+    notifier = Notifier(service, wanted)
+    notifier._record(transfer_id, "finished", 0)
+    notifier._record(transfer_id, "finished", 0)
+
+    notifier.deliver()
+    assert states(service) == {"lims": ("pending", 1)}
+    notifier.deliver()
+    assert len(receiver.taken) == 1, "it was not due yet"
+    make_due(service)
+    Notifier(service, wanted).deliver()  # as another process
+    make_due(service)
+    notifier.deliver()
+    make_due(service)
+    notifier.deliver()
+
+    assert states(service) == {"lims": ("sent", 3)}
+    assert len(receiver.taken) == 3, "a redirect was followed, or the notice was sent again"
+    assert len({headers["webhook-id"] for headers, _ in receiver.taken}) == 1
+    for headers, body in receiver.taken:
+        Webhook(SECRET).verify(body, headers)
+    assert service.status(transfer_id).state == "queued"
+
+
+def test_a_receiver_that_is_gone_for_good_is_given_up(service: Service, receiver: Receiver) -> None:
+    receiver.answers = [410]
+    notifier = Notifier(service, Notices((receiver.channel(),)))
+    notifier._record(service.submit(spec_number(1), actor="ada"), "finished", 0)
+
+    notifier.deliver()
+
+    assert states(service) == {"lims": ("given_up", 1)}
+
+
+def test_a_transfer_without_progress_has_stalled_once_and_a_paused_one_has_not(
+    service: Service, receiver: Receiver
+) -> None:
+    ids = [service.submit(spec_number(number), actor="ada") for number in range(2)]
+    control.pause(service, ids[1], actor="ada")
+    notifier = Notifier(service, Notices((receiver.channel(),), stalled_after=0.0))
+
+    for _ in range(3):
+        notifier.look()
+        notifier.deliver()
+
+    assert [json.loads(body)["data"]["id"] for _, body in receiver.taken] == [ids[0]]
+    assert json.loads(receiver.taken[0][1])["type"] == "transfer.stalled"
+
+
+def test_no_secret_of_a_channel_is_shown(receiver: Receiver) -> None:
+    hook = receiver.channel()
+    slack = Channel("slack", "slack://TokenAAAA1/TokenBBBB2/TokenCCCC3cccccccccccccccc/#lab")
+    mail = Channel("mail", "mailtos://ada:hunter22@127.0.0.1:9/?to=bob@example.org")
+    for channel in (hook, slack, mail):
+        for secret in ("hunter22", "s3cr3t", "Token", SECRET):
+            assert secret not in channel.shown + repr(channel)
+        assert (
+            "hunter22" not in notices.scrubbed(channel, f"cannot connect to {channel.url} as hunter22")
+            or channel is slack
+        )
+        assert "TokenBBBB2" not in notices.scrubbed(slack, f"no such place: {slack.url}, TokenBBBB2")
+    delivery = notices.send(mail, notices.test_notice("1"))
+    assert delivery.error is not None
+    assert "hunter22" not in delivery.error
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ([], "notices"),
+        ({"stalled_after": "soon"}, "stalled_after"),
+        ({"a": 1}, "a"),
+        ({"a b": {"url": "json://x"}}, "a b"),
+        ({"a": {}}, "a"),
+        ({"a": {"url": "json://x", "webhook": "https://x", "secret": SECRET}}, "a"),
+        ({"a": {"url": "x"}}, "url"),
+        ({"a": {"url": "json://hunter22", "secret": "x"}}, "secret"),
+        ({"a": {"webhook": "ftp://hunter22", "secret": SECRET}}, "webhook"),
+        ({"a": {"webhook": "https://x", "secret": "hunter22"}}, "secret"),
+        ({"a": {"webhook": "https://x"}}, "secret"),
+        ({"a": {"url": "json://x", "events": ["often"]}}, "events"),
+        ({"a": {"url": "json://x", "color": "red"}}, "color"),
+    ],
+)
+def test_what_is_wrong_in_the_table_is_said_without_its_values(table: object, key: str) -> None:
+    with pytest.raises(ChannelError) as raised:
+        parse(table)
+
+    assert raised.value.key == key
+    assert "hunter22" not in str(raised.value)
+
+
+def test_the_configuration_file_names_channels(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        f'[notices]\nstalled_after = "90s"\n\n[notices.lims]\nwebhook = "https://x.org/h"\nsecret = "{SECRET}"\n'
+    )
+    found = Settings.load({"SEQFERRY_CONFIG": str(file)}).notices
+    assert (found.stalled_after, [one.name for one in found.channels]) == (90.0, ["lims"])
+    file.write_text('[notices.lims]\nwebhook = "https://x.org/h"\nsecret = "hunter22"\n')
+
+    with pytest.raises(Exception, match="line 3") as raised:
+        Settings.load({"SEQFERRY_CONFIG": str(file)})
+    assert "hunter22" not in str(raised.value)
