@@ -17,6 +17,7 @@ from seqferry import (
     access,
     batching,
     collisions,
+    inspection,
     listing,
     names,
     nearest,
@@ -447,6 +448,14 @@ class Service:
     def nearest(self, spec: TransferSpec) -> list[str]:
         """Keys of the source that are most like those which were asked for and are not there."""
         return nearest.nearest(self.engine, spec)
+
+    def inspect(self, spec: TransferSpec, *, at_most: int | None) -> inspection.Report:
+        """Look at the objects of a transfer, at most so many, for what would make them fail; nothing is written.
+
+        Raises:
+            StorageError: the source cannot be listed.
+        """
+        return inspection.inspect(self.engine, spec, str(self.settings.state_dir), at_most=at_most)
 
     def preview_removal(self, spec: TransferSpec) -> Iterator[str]:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""

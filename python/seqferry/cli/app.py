@@ -39,6 +39,8 @@ _COMMANDS: Final = {
     "unpack": "seqferry.cli.unpacking",
     "tar": "seqferry.cli.tar",
     "status": "seqferry.cli.status",
+    "doctor": "seqferry.cli.checkup",
+    "preflight": "seqferry.cli.checkup",
     "watch": "seqferry.cli.status",
     "pause": "seqferry.cli.control",
     "resume": "seqferry.cli.control",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from seqferry import access
-from seqferry.cli import display, exits, pipes, preview, selecting
+from seqferry.cli import display, exits, pipes, preview, selecting, text
 from seqferry.cli.groups import (
     Endpoints,
     Filters,
@@ -20,6 +22,8 @@ from seqferry.cli.groups import (
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.models import Submission, TransferSpec
 from seqferry.spec import build_spec
+
+_KEYS_PER_CAUSE: Final = 20
 
 
 def cp(
@@ -74,9 +78,27 @@ def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
     with session_of(output, speed, check=spec) as session:
         if start.dry_run:
             return preview.show(session, spec)
+        if start.preflight and not passes(session, spec):
+            return exits.FAILED
         if start.detach:
             return detached(session, session.service.submission(spec, actor=actor(), new=start.new))
         return session.copy(spec, new=start.new)
+
+
+def passes(session: Session, spec: TransferSpec) -> bool:
+    """Look at all objects first; False, with the report, when some would fail."""
+    from seqferry import inspection  # it brings the engine, which --help need not wait for
+
+    report = session.service.inspect(spec, at_most=None)
+    if session.as_json:
+        display.emit("preflight", **inspection.facts(report))
+    if report.troubled:
+        for line in inspection.lines(report, spec, keys=_KEYS_PER_CAUSE):
+            display.say(text.printable(line))
+        display.say("Nothing was started. Without --preflight the other objects are copied.")
+    elif not session.quiet:
+        display.say(f"Preflight: {text.count(report.objects, 'object')} looked at, none would fail.")
+    return not report.troubled
 
 
 def detached(session: Session, submission: Submission) -> int:

@@ -419,6 +419,14 @@ class Start:
         bool,
         typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would become of each object."),
     ] = False
+    preflight: Annotated[
+        bool,
+        typer.Option(
+            "--preflight",
+            envvar="SEQFERRY_PREFLIGHT",
+            help="Look at each object first, and start nothing if one would fail.",
+        ),
+    ] = False
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False

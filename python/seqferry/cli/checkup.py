@@ -1,0 +1,98 @@
+"""``seqferry doctor`` and ``seqferry preflight``: looks at this machine, the storage, and the objects of a transfer."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, ClassVar, Final
+
+import typer
+
+from seqferry import access
+from seqferry.cli import display, exits, text
+from seqferry.cli.groups import Endpoints, Output, merged
+from seqferry.cli.session import session_of
+from seqferry.config import Settings
+from seqferry.errors import UsageError
+from seqferry.models import LocalFolder, Location, S3Location
+from seqferry.spec import build_spec, parse_uri
+
+_MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Places that are looked at."""
+
+    PANEL: ClassVar = "Arguments"
+
+    source: Annotated[
+        str | None, typer.Argument(metavar="[SRC]", help="s3://bucket/prefix/ or a local folder that is read.")
+    ] = None
+    target: Annotated[
+        str | None, typer.Argument(metavar="[DST]", help="s3://bucket/prefix/ or a local folder that is written.")
+    ] = None
+
+
+def doctor(looked: Looked, endpoints: Endpoints, output: Output) -> int:
+    """Look at this machine, the database and the places, and say what to do about each trouble. Changes nothing."""
+    from seqferry.doctor import examine
+
+    settings = Settings.load(state_dir=output.state_dir)
+    worst = "ok"
+    for finding in examine(settings, _places(looked, endpoints)):
+        worst = max(worst, finding.level, key=("ok", "warning", "problem").index)
+        if output.as_json:
+            display.emit("finding", **asdict(finding))
+        elif not (output.quiet and finding.level == "ok"):
+            print(f"{_MARKS[finding.level]:<5} {finding.topic:<14} {text.printable(finding.text)}")
+            if finding.advice is not None:
+                print(f"{'':<20} {text.printable(finding.advice)}")
+    return exits.FAILED if worst == "problem" else exits.OK
+
+
+def _places(looked: Looked, endpoints: Endpoints) -> list[tuple[str, Location]]:
+    found: list[tuple[str, Location]] = []
+    for name, given in (("source", looked.source), ("target", looked.target)):
+        if given is None:
+            continue
+        if not given.startswith("s3:"):
+            found.append((name, LocalFolder(given)))
+            continue
+        bucket, key = parse_uri(given)
+        own = {
+            each: getattr(endpoints, f"{name}_{each}") or getattr(endpoints, each)
+            for each in ("endpoint_url", "profile", "region")
+        }
+        anonymous = endpoints.no_sign_request and name == "source"
+        found.append((name, access.resolved_place(S3Location(bucket, key, anonymous=anonymous, **own))))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """How much is looked at."""
+
+    PANEL: ClassVar = "Options"
+
+    everything: Annotated[bool, typer.Option("--all", help="Look at all objects, not only at the first 10,000.")] = (
+        False
+    )
+
+
+def preflight(looked: Looked, every: Every, endpoints: Endpoints, output: Output) -> int:
+    """Look at each object before a byte moves: permission, archives, names. One report by cause, for who owns them."""
+    from seqferry import inspection
+
+    if looked.source is None or looked.target is None:
+        raise UsageError("Give SRC and DST, as for cp. See `seqferry preflight --help`.")
+    given = merged(endpoints)
+    spec = access.resolved(build_spec(looked.source, looked.target, **given, allow_local=True))
+    with session_of(output) as session:
+        session.service.check(spec)
+        report = session.service.inspect(spec, at_most=None if every.everything else inspection.LOOKED_AT)
+    if output.as_json:
+        display.emit("preflight", **inspection.facts(report))
+    elif report.troubled or not output.quiet:
+        for line in inspection.lines(report, spec):
+            print(text.printable(line))
+    return exits.FAILED if report.troubled else exits.OK if report.objects else exits.NOTHING

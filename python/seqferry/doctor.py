@@ -1,0 +1,319 @@
+"""``seqferry doctor``: what this machine, its database and the storage are like, and what to do about each trouble.
+
+Changes nothing, and asks the storage for no more than a few requests for each place.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import fcntl
+import http.client
+import os
+import platform
+import resource
+import shutil
+import sqlite3
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+
+from seqferry import access, endpoints, paths
+from seqferry.config import Settings, cores
+from seqferry.db.tables import executor_beat
+from seqferry.engine import Engine, version
+from seqferry.errors import SeqferryError, StorageError
+from seqferry.formatting import size
+from seqferry.models import LocalFolder, Location, S3Location
+from seqferry.service import Service
+
+Level = Literal["ok", "warning", "problem"]
+
+_LITTLE_SPACE: Final = 1024**3
+_SKEW_WARNING: Final = 60.0
+_SKEW_REFUSED: Final = 900.0
+"""S3 refuses requests whose time is 15 minutes off."""
+_SLOW_DATABASE: Final = 0.25
+_NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "ceph", "glusterfs"})
+_TIMEOUT_SECONDS: Final = 10.0
+_FILES_BESIDE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``advice`` is there for all that is not ``ok``."""
+
+    topic: str
+    level: Level
+    text: str
+    advice: str | None = None
+
+
+def examine(settings: Settings, places: Sequence[tuple[str, Location]]) -> Iterator[Finding]:
+    """Look at everything; ``places`` are named, as ``source``."""
+    yield _versions()
+    yield Finding("configuration", "ok", f"file: {settings.config_file or 'none'}; database: {settings.database_label}")
+    yield _state_folder(settings)
+    yield _disk(settings.state_dir)
+    yield from _database(settings)
+    yield _open_files(settings)
+    yield _memory(settings)
+    yield _identity()
+    engine = Engine.of(settings) if places else None
+    clocks: set[str] = set()
+    for name, place in places:
+        if isinstance(place, LocalFolder):
+            yield _folder(name, place, is_target=name == "target")
+            continue
+        assert engine is not None
+        url = _address(place)
+        if url not in clocks:
+            clocks.add(url)
+            yield _clock(url, place)
+        yield from _bucket(engine, name, place)
+
+
+def _versions() -> Finding:
+    text = (
+        f"seqferry {version()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
+        f"DBOS {version_of('dbos')}, {platform.system()} {platform.release()} {platform.machine()}, {cores()} cores"
+    )
+    return Finding("versions", "ok", text)
+
+
+def _state_folder(settings: Settings) -> Finding:
+    try:
+        settings.prepare_state_dir()
+    except SeqferryError as why:
+        return Finding("state folder", "problem", why.message, "Give a folder of your own with --state-dir.")
+    kind = file_system(settings.state_dir)
+    if settings.uses_sqlite and kind in _NETWORK_FILE_SYSTEMS:
+        return Finding(
+            "state folder", "problem", f"{settings.state_dir} is on {kind}, where SQLite loses its locks.",
+            "Give a folder on a local disk with --state-dir, or use PostgreSQL (SEQFERRY_DATABASE_URL).",
+        )  # fmt: skip
+    return Finding("state folder", "ok", f"{settings.state_dir} ({kind or 'unknown file system'})")
+
+
+def file_system(path: Path, mounts: str = "/proc/mounts") -> str | None:
+    """The kind of file system that a folder is on; None where that is not told."""
+    try:
+        lines = Path(mounts).read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    best, found = "", None
+    whole = os.path.realpath(path)
+    for line in lines:
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = fields[1].replace("\\040", " ")
+        if (whole == point or whole.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, found = point, fields[2]
+    return found
+
+
+def _disk(folder: Path) -> Finding:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as why:
+        return Finding(
+            "disk", "problem", f"Cannot tell the free space of {folder}: {why.strerror}.", "See that it is there."
+        )
+    if free < _LITTLE_SPACE:
+        return Finding(
+            "disk", "problem", f"Only {size(free)} are free for records in {folder}.",
+            "Make room, or give another folder with --state-dir: a million objects take about 500 MB.",
+        )  # fmt: skip
+    return Finding("disk", "ok", f"{size(free)} free for records")
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    begun = time.monotonic()
+    try:
+        with Service.open(settings) as service:
+            unfinished = [one for one in service.transfers(1000) if not one.ended]
+            took = time.monotonic() - begun
+            with service.database.read() as connection:
+                select = "select sqlite_version()" if settings.uses_sqlite else "show server_version"
+                server = connection.execute(sa.text(select)).scalar()
+                beating = None
+                if not settings.uses_sqlite:
+                    beating = connection.execute(sa.select(sa.func.count()).select_from(executor_beat)).scalar()
+    except SeqferryError as why:
+        yield Finding("database", "problem", why.message, "See that it runs and that SEQFERRY_DATABASE_URL is right.")
+        return
+    name = "SQLite" if settings.uses_sqlite else "PostgreSQL"
+    text = f"{name} {server}, {len(unfinished)} unfinished transfers, opened and read in {1000 * took:.0f} ms"
+    slow = took > _SLOW_DATABASE * 10
+    advice = "Put it on a faster disk, or nearer to this machine." if slow else None
+    yield Finding("database", "warning" if slow else "ok", text, advice)
+    working = _is_locked(settings.state_dir / "worker.lock") if beating is None else beating > 0
+    if unfinished and not working:
+        yield Finding(
+            "worker", "warning", f"{len(unfinished)} transfers are unfinished and no worker runs.",
+            "Start `seqferry worker` or `seqferry serve`, or go on with one by `seqferry resume ID`.",
+        )  # fmt: skip
+    else:
+        yield Finding("worker", "ok", "a worker runs" if working else "none runs, and nothing waits for one")
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _open_files(settings: Settings) -> Finding:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard - _FILES_BESIDE < settings.max_requests:
+        return Finding(
+            "open files", "warning",
+            f"At most {hard:,} files may be open: {max(hard - _FILES_BESIDE, 1):,} requests can be in flight, and not "
+            f"{settings.max_requests:,}.",
+            "Raise the hard limit (ulimit -Hn, LimitNOFILE= of systemd, nofile of Docker), or lower --max-requests.",
+        )  # fmt: skip
+    return Finding("open files", "ok", f"{'no limit' if hard == resource.RLIM_INFINITY else f'{hard:,} may be open'}")
+
+
+def _memory(settings: Settings) -> Finding:
+    free = available_memory()
+    if free is not None and free < 2 * settings.memory:
+        return Finding(
+            "memory", "warning", f"{size(free)} are left, and buffers may take {size(settings.memory)}.",
+            "Lower --memory, or give the process more.",
+        )  # fmt: skip
+    return Finding(
+        "memory", "ok", f"{size(settings.memory)} of buffers, {'unknown' if free is None else size(free)} free"
+    )
+
+
+def available_memory() -> int | None:
+    """Bytes that this process may still take, by the machine and by its control group."""
+    found: list[int] = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        most = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        if most.isdecimal():
+            found.append(int(most) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    except (OSError, ValueError, IndexError):
+        pass
+    return min(found, default=None)
+
+
+# --- places -----------------------------------------------------------------------------------------------------------
+
+
+def _identity() -> Finding:
+    place = access.resolved_place(S3Location(""))
+    assert isinstance(place, S3Location)
+    assert place.access is not None
+    who = place.access.identity
+    of = "" if who.role is None else f" ({'account' if who.source == 'session' else 'role'} {who.role})"
+    return Finding("credentials", "ok", f"by default {access.described(who)}{of}")
+
+
+def _folder(name: str, place: LocalFolder, *, is_target: bool) -> Finding:
+    try:
+        if is_target:
+            paths.check_target(place.path)
+        else:
+            paths.check_source(place.path)
+    except SeqferryError as why:
+        return Finding(name, "problem", why.message, "Correct the path, or its permissions.")
+    free = paths.free_bytes(place.path) if is_target else None
+    return Finding(name, "ok", f"{place.uri}{'' if free is None else f', {size(free)} free'}")
+
+
+def _address(place: S3Location) -> str:
+    found = endpoints.of(place)
+    if found is not None and "://" in found:
+        return found
+    return f"https://s3.{place.region or 'us-east-1'}.amazonaws.com"
+
+
+def _clock(url: str, place: S3Location) -> Finding:
+    """The storage's time beside ours, by an unsigned request."""
+    try:
+        before = time.time()
+        date, server = _date_of(url, place)
+        now = (before + time.time()) / 2
+    except (OSError, http.client.HTTPException, ValueError) as why:
+        return Finding(
+            "endpoint", "problem", f"{url} cannot be reached: {why}.",
+            "See that the address is right, and that this machine's network, proxy and certificates allow it.",
+        )  # fmt: skip
+    if date is None:
+        return Finding("endpoint", "ok", f"{url} answers ({server}), without its time")
+    skew = now - date
+    text = f"{url} answers ({server}); this machine's clock is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
+    if abs(skew) < _SKEW_WARNING:
+        return Finding("endpoint", "ok", text)
+    level: Level = "problem" if abs(skew) > _SKEW_REFUSED else "warning"
+    return Finding("clock", level, text, "Set this machine's clock (timedatectl set-ntp true): S3 refuses 15 minutes.")
+
+
+def _date_of(url: str, place: S3Location) -> tuple[float | None, str]:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    connection: http.client.HTTPConnection
+    if parts.scheme == "https":
+        bundle = None if place.access is None else place.access.ca_bundle
+        context = ssl.create_default_context(cafile=bundle)
+        connection = http.client.HTTPSConnection(host, parts.port, timeout=_TIMEOUT_SECONDS, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_SECONDS)
+    try:
+        connection.request("HEAD", "/")
+        answer = connection.getresponse()
+        given, server = answer.getheader("date"), answer.getheader("server", "unnamed server")
+    finally:
+        connection.close()
+    return None if given is None else email.utils.parsedate_to_datetime(given).timestamp(), server
+
+
+def _bucket(engine: Engine, name: str, place: S3Location) -> Iterator[Finding]:
+    place_now = access.resolved_place(place)
+    assert isinstance(place_now, S3Location)
+    assert place_now.access is not None
+    who = access.described(place_now.access.identity)
+    try:
+        engine.check_bucket(place_now)
+    except StorageError as why:
+        yield Finding(name, "problem", why.message, _advice(why))
+        return
+    yield Finding(name, "ok", f"s3://{place.bucket} is there, with {who}")
+    try:
+        found, _ = engine.list_after(place_now, "", at_most=1)
+    except StorageError as why:
+        yield Finding(f"{name}: list", "warning", why.message, "Allow s3:ListBucket, or name each object.")
+        return
+    if not found:
+        yield Finding(f"{name}: list", "ok", f"nothing is at {place.uri} yet")
+        return
+    try:
+        engine.head(place_now, [found[0].key])
+    except StorageError as why:
+        yield Finding(f"{name}: read", "problem", why.message, "Allow s3:GetObject below this prefix.")
+        return
+    yield Finding(f"{name}: read", "ok", "objects can be listed and looked up")
+
+
+def _advice(why: StorageError) -> str:
+    return {
+        "credentials": "Renew the credentials (with SSO: `aws sso login`), or name a profile with --profile.",
+        "redirect": "Give the region of the bucket with --region.",
+        "person": "See the name of the bucket, and that its policy allows these credentials.",
+    }.get(why.error_class, "See that the endpoint is right and can be reached.")
