@@ -225,7 +225,7 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
 
 _LATER_FIELDS: Final = (
     "pattern", "rules", "min_size", "max_size", "newer_than", "older_than",
-    "versions", "targets", "ranges", "rename", "retry_of",
+    "versions", "targets", "ranges", "rename", "inventory", "retry_of",
 )  # fmt: skip
 
 _OF_PLACE: Final = {

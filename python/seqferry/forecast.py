@@ -137,7 +137,7 @@ class Forecast:
         pages = max(1, -(-self.met // _PAGE))
         if self.spec.keys is not None:
             found["HeadObject"] += len(self.spec.keys) if isinstance(self.spec.source, S3Location) else 0
-        elif isinstance(self.spec.source, S3Location):
+        elif isinstance(self.spec.source, S3Location) and self.spec.inventory is None:
             found["ListObjectsV2"] += pages
         if isinstance(self.spec.target, S3Location):
             found["ListObjectsV2"] += 1 + (pages if self.skipped or self.compared else 0)

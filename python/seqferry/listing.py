@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from seqferry import paths, planning, source_ranges
+from seqferry import inventory, paths, planning, source_ranges
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
@@ -73,7 +73,7 @@ def _decided(
 ) -> Iterator[list[tuple[ObjectInfo, Decision]]]:
     """``decided`` for one source."""
     compare = compare and planning.compares_listings(spec)
-    pages = objects(engine, spec, missing) if known is None or known.found is None else iter([[*known.found]])
+    pages = objects(engine, spec, missing, own) if known is None or known.found is None else iter([[*known.found]])
     looked = spec.single and known is not None and known.target_absent is not None
     for page in pages:
         there: dict[str, ObjectInfo] = {}
@@ -103,7 +103,7 @@ def _foreseen(
 ) -> Iterator[list[tuple[ObjectInfo, Decision, Foreseen | None]]]:
     """``foreseen`` for one source."""
     compares = planning.compares_listings(spec)
-    for page in objects(engine, spec, missing):
+    for page in objects(engine, spec, missing, own):
         selected = [info for info in page if planning.is_selected(spec, info)]
         there = _all_at_target(engine, spec, selected) if selected else {}
         found: list[tuple[ObjectInfo, Decision, Foreseen | None]] = []
@@ -177,7 +177,9 @@ def _in_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def objects(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None]) -> Iterator[list[ObjectInfo]]:
+def objects(
+    engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str | None = None
+) -> Iterator[list[ObjectInfo]]:
     """Pages of the objects that the spec asks for, in no order, in bounded memory; empty pages while waiting.
 
     ``missing`` is called with named keys that are not there.
@@ -185,6 +187,9 @@ def objects(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], N
     Raises:
         StorageError: the listing failed.
     """
+    if spec.inventory is not None:
+        yield from inventory.objects(engine, spec, missing, own)
+        return
     if spec.keys is None and not spec.single:
         yield from engine.list(spec.source)
         return

@@ -230,6 +230,8 @@ class TransferSpec:
     """Several sources, all in the container of ``source``, whose key is what their keys begin with."""
     rename: tuple[str, ...] = ()
     """Rules for the names below the target: see ``renaming``."""
+    inventory: str | None = None
+    """The manifest of an S3 Inventory that lists the source: see ``inventory``."""
     operation: str = OPERATION_TRANSFER
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)

@@ -74,6 +74,11 @@ class Policy:
                 )
         named = [spec.source.key + key for key in spec.keys or ()] + [one.key for one in spec.ranges]
         _check_below("read", self.read, spec.source, [spec.source.key, *named])
+        if spec.inventory is not None:
+            bucket, _, key = spec.inventory.removeprefix("s3://").partition("/")
+            # Its files lie beside the folder of the manifest.
+            above = "".join(f"{part}/" for part in key.split("/")[:-2])
+            _check_below("read", self.read, S3Location(bucket, above), [key])
         # Each goes to the target without the start that is stripped; what is listed there is not known here.
         targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
         targets += [spec.target.key + name for name in (*spec.targets, *(one.into for one in spec.ranges))]

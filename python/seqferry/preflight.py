@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-from seqferry import paths
+from seqferry import inventory, paths
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, is_denied, objects
@@ -35,6 +35,9 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
     check_buckets(engine, spec)
     if spec.ranges:
         _check_singles(engine, spec)
+        return KnownObjects()
+    if spec.inventory is not None:
+        inventory.manifest(engine, spec)
         return KnownObjects()
     if spec.keys is None:
         return KnownObjects()
@@ -108,7 +111,7 @@ def check_buckets(engine: Engine, spec: TransferSpec) -> None:
 def _lists_source(spec: TransferSpec) -> bool:
     if spec.ranges:
         return any(not one.single for one in spec.ranges)
-    return spec.keys is None and not _is_of_one(spec)
+    return spec.keys is None and spec.inventory is None and not _is_of_one(spec)
 
 
 def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:

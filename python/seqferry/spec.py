@@ -132,6 +132,7 @@ def build_one(
     versions: Sequence[str] = (),
     targets: Sequence[str] = (),
     rename: Sequence[str] | None = None,
+    inventory: str | None = None,
     below: bool = False,
     allow_local: bool = False,
 ) -> TransferSpec:
@@ -234,6 +235,7 @@ def build_one(
         versions=tuple(versions) if any(versions) else (),
         targets=tuple(targets) if any(targets) else (),
         rename=tuple(rename or ()),
+        inventory=inventory,
         pattern=pattern,
         rules=tuple(rules or ()),
         min_size=min_size,
@@ -313,6 +315,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
         )
     check_selection(selection_of(spec))
     naming.check(spec)
+    if spec.inventory is not None:
+        _check_inventory(spec)
     if spec.delete and (spec.single or spec.keys is not None or spec.pattern is not None or spec.ranges):
         raise UsageError("--delete is for everything below a prefix or a folder, not for named objects.")
     if spec.max_delete is not None and (not spec.delete or spec.max_delete < 0):
@@ -344,6 +348,19 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 "Choose a target outside of it."
             )
     return spec
+
+
+def _check_inventory(spec: TransferSpec) -> None:
+    """Refuse an inventory beside what lists the source in another way."""
+    _, key = parse_uri(spec.inventory or "")
+    if not key.endswith("manifest.json"):
+        raise UsageError(f"'{_shown(spec.inventory or '')}' is not a manifest; give s3://bucket/.../manifest.json.")
+    if not isinstance(spec.source, S3Location) or spec.single or spec.keys is not None or spec.ranges:
+        raise UsageError("An inventory lists a bucket or a prefix in S3; give one of those as SRC, ending in a slash.")
+    if spec.delete or spec.operation != OPERATION_TRANSFER:
+        raise UsageError(
+            "An inventory is of yesterday or older: it lists what is copied, not what is removed or packed."
+        )
 
 
 def is_same_store(spec: TransferSpec) -> bool:

@@ -85,6 +85,10 @@ class TransferRequest(BaseModel):
     """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
     rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])
     """Rules for the names below the target, as sed has them."""
+    inventory: str | None = Field(
+        default=None, examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"]
+    )
+    """The manifest of an S3 Inventory (CSV) that lists the source."""
     min_size: int | None = None
     max_size: int | None = None
     newer_than: str | None = None

@@ -250,7 +250,7 @@ class Names:
             envvar="SEQFERRY_FILES_FROM",
             metavar="FILE",
             help="Only what FILE names, one key below SRC (or member of an archive) on a line; in FILE.csv "
-            "key[,version_id[,target_key]]; - for standard input.",
+            "key[,version_id[,target_key]]; in s3://.../manifest.json an S3 Inventory; - for standard input.",
         ),
     ] = None
     files_format: Annotated[

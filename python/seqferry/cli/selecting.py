@@ -116,7 +116,9 @@ def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
     """What a list names, as arguments of ``build_spec``."""
     form = key_lists.format_of(name, asked)
     if form == "inventory":
-        raise UsageError(f"{name}: an inventory cannot be read yet; write its keys into a list.")
+        if not is_s3_uri(name):
+            raise UsageError(f"'{name}': give the manifest where its files are, as s3://bucket/.../manifest.json.")
+        return {"inventory": name}
     shown = "standard input" if name == "-" else name
     try:
         with sys.stdin.buffer if name == "-" else open(name, "rb") as file:  # noqa: PTH123
