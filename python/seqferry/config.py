@@ -32,6 +32,9 @@ MAX_REQUESTS: Final = 10_000
 MOST_REQUESTS: Final = 65_535
 """Each request in flight holds a connection, and a machine has no more ports than this."""
 
+MOST_ATTEMPTS: Final = 100
+"""Tries of a request: with the pauses between them, more take hours."""
+
 _MIB: Final = 1024 * 1024
 
 _UNITS: Final = {"": 1, "b": 1}
@@ -147,6 +150,7 @@ class Settings:
             password, so it is never printed: use ``database_label``.
         max_requests: S3 requests in flight.
         memory: bytes of buffers.
+        attempts: tries of each request; None: as the AWS settings say.
         max_bandwidth: bytes per second that pass through this process.
         cache: a folder that keeps blocks of what was downloaded, up to ``max_cache_size`` bytes; absolute.
         trace: ``stderr`` or the file that spans of the engine are written to, None for neither.
@@ -162,6 +166,7 @@ class Settings:
     database_url: str | None = field(default=None, repr=False)
     max_requests: int = MAX_REQUESTS
     memory: int = field(default_factory=default_memory)
+    attempts: int | None = None
     max_bandwidth: Bandwidth = Bandwidth()
     cache: Path | None = None
     max_cache_size: int | None = None
@@ -241,6 +246,7 @@ class Settings:
             database_url=value("database_url", _postgres_url, None),
             max_requests=value("max_requests", _count, MAX_REQUESTS),
             memory=value("memory", parse_size, default_memory()),
+            attempts=value("attempts", _count, None),
             max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
             cache=value("cache", _folder, None),
             max_cache_size=value("max_cache_size", parse_size, None),
@@ -356,6 +362,8 @@ def _check(settings: Settings) -> None:
         raise UsageError(
             f"--max-requests, or SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight."
         )
+    if settings.attempts is not None and not 1 <= settings.attempts <= MOST_ATTEMPTS:
+        raise UsageError(f"--attempts, or SEQFERRY_ATTEMPTS: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
     if settings.memory < 16 * _MIB:
         raise UsageError(
             f"--memory, or SEQFERRY_MEMORY: {settings.memory} bytes are too few for buffers, 16MiB the least."

@@ -6,6 +6,7 @@ Adds nothing but the translation of places (``Location``) and failures (``Storag
 from __future__ import annotations
 
 import logging
+import os
 import resource
 import threading
 from collections.abc import Generator, Iterable, Iterator
@@ -225,6 +226,9 @@ class Engine:
     def of(cls, settings: Settings) -> Engine:
         """With the limits that the settings have now, and their trace."""
         trace(settings.trace)
+        if settings.attempts is not None:
+            # The engine reads it as all AWS tools do, for each endpoint that it connects to.
+            os.environ["AWS_MAX_ATTEMPTS"] = str(settings.attempts)
         return cls(
             max_requests=settings.max_requests,
             memory=settings.memory,

@@ -36,12 +36,14 @@ from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.forecast import Estimate, Forecast
 from seqferry.models import (
-    OPERATION_UNPACK,
+    Adjustment,
     Event,
     Evidence,
     FailureGroup,
     LocalFolder,
     Location,
+    MOST_PRIORITY,
+    OPERATION_UNPACK,
     ObjectRecord,
     ObjectState,
     PlannedCopy,
@@ -134,6 +136,7 @@ class Service:
         idempotency_key: str | None = None,
         queued: bool = True,
         new: bool = False,
+        priority: int = 0,
     ) -> Submission:
         """Record a transfer and put it on the queue, both or none; or go on with an unfinished one that is the same.
 
@@ -141,7 +144,7 @@ class Service:
         ``idempotency_key`` that was used before for the same spec, the transfer of then is the answer. With ``new``,
         another transfer is recorded though the same is unfinished; so it is where that was submitted by another client
         over HTTP. One that writes to the same keys as an unfinished
-        one waits for its end. Not ``queued`` is for the worker of a state folder that does it at once; the next worker
+        one waits for its end. ``priority`` is that of a new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next worker
         queues what is left.
 
         Raises:
@@ -151,6 +154,8 @@ class Service:
             UnsupportedError: there is no such operation.
         """
         operations.require(spec)
+        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+            raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
         spec = checked(access.resolved(spec))
         if is_local(spec) and not self.database.is_sqlite:
             raise UsageError(
@@ -177,9 +182,11 @@ class Service:
                 at=time.time(),
                 actor=actor,
                 idempotency_key=idempotency_key,
+                adjustment=Adjustment(priority=priority),
             )
             if queued and blocked_by is None:
-                self.queue.enqueue_transfer(connection, transfer_id, access.lane(access.needs(spec)))
+                lane = access.lane(access.needs(spec))
+                self.queue.enqueue_transfer(connection, transfer_id, lane, priority=priority)
         return Submission(transfer_id, blocked=blocked_by is not None)
 
     def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> None:

@@ -156,7 +156,13 @@ class Worker:
         return self.submission(spec, actor=actor).id
 
     def submission(
-        self, spec: TransferSpec, *, actor: str, new: bool = False, known: KnownObjects | None = None
+        self,
+        spec: TransferSpec,
+        *,
+        actor: str,
+        new: bool = False,
+        known: KnownObjects | None = None,
+        priority: int = 0,
     ) -> Submission:
         """Record a transfer as ``Service.submission`` does; do it here, without the queue as long as it is small.
 
@@ -166,9 +172,9 @@ class Worker:
             UsageError: the spec makes no sense.
         """
         if not self._database.is_sqlite:
-            return self._service.submission(spec, actor=actor, new=new)
+            return self._service.submission(spec, actor=actor, new=new, priority=priority)
         with self._lock:  # else *control* could take it for another worker's before it is known to be ours
-            submission = self._service.submission(spec, actor=actor, queued=False, new=new)
+            submission = self._service.submission(spec, actor=actor, queued=False, new=new, priority=priority)
             if not (submission.goes_on or submission.blocked):
                 if known is not None:
                     self._runtime.keep_preflight(submission.id, known)

@@ -27,6 +27,11 @@ def test_no_request_is_tried_more_often_than_the_settings_say(
 
     assert (code, summary["objects_failed"]) == (1, 1), f"{summary}\n{err}"
     assert len(proxy.log("GetObject")) == 2
+    proxy.clear_log()
+    mover.env["SEQFERRY_ATTEMPTS"] = "3"
+    code, summary, err = mover.copy(f"s3://{bucket}/run/", f"{tmp_path}/other")
+    assert (code, summary["objects_failed"]) == (1, 1), f"{summary}\n{err}"
+    assert len(proxy.log("GetObject")) == 3
 
 
 def test_settings_without_effect_and_open_bodies_are_told_once(

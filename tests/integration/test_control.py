@@ -262,6 +262,13 @@ def test_a_transfer_of_a_higher_priority_goes_first(service: Service) -> None:
         order = connection.execute(sa.text(f"select workflow_uuid from {table} order by priority")).scalars().all()
     assert order == [high, low]
     assert service.events(low)[-1].data == {"priority": -1, "max_requests": None, "max_bandwidth": None}
+    first = service.submission(spec_number(2), actor="ada", priority=10).id
+    with service.database.read() as connection:
+        order = connection.execute(sa.text(f"select workflow_uuid from {table} order by priority")).scalars().all()
+    assert order == [first, high, low]
+    assert service.status(first).adjustment.priority == 10
+    with pytest.raises(UsageError, match="-10 to 10"):
+        service.submission(spec_number(3), actor="ada", priority=11)
 
 
 def test_many_are_selected_by_state_place_and_person(service: Service) -> None:

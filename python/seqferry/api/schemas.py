@@ -96,10 +96,12 @@ class TransferRequest(BaseModel):
     raw: bool = False
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
+    priority: Annotated[int, Field(ge=-10, le=10)] = 0
+    """Transfers of a higher priority are served first."""
 
     def arguments(self) -> dict[str, Any]:
         """Those of ``build_spec``."""
-        given = self.model_dump(exclude={"new", "operation", "options", "objects"})
+        given = self.model_dump(exclude={"new", "priority", "operation", "options", "objects"})
         if self.objects is not None:
             if self.keys is not None:
                 raise UsageError("'keys' and 'objects' name the same thing; give one of them.")

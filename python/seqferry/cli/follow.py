@@ -115,13 +115,19 @@ class WorkerSupervisor:
         return self._service.missing(status) is None
 
     def submit(
-        self, spec: TransferSpec, actor: str, *, new: bool = False, known: KnownObjects | None = None
+        self,
+        spec: TransferSpec,
+        actor: str,
+        *,
+        new: bool = False,
+        known: KnownObjects | None = None,
+        priority: int = 0,
     ) -> Submission:
         """Record a transfer: with the worker that this process becomes, or else for the one that is there."""
         self._become(queue=False)
         if self._worker is None:
-            return self._service.submission(spec, actor=actor, new=new)
-        return self._worker.submission(spec, actor=actor, new=new, known=known)
+            return self._service.submission(spec, actor=actor, new=new, priority=priority)
+        return self._worker.submission(spec, actor=actor, new=new, known=known, priority=priority)
 
     def work(self) -> None:
         """Become the worker if there is none. Cheap when called often.

@@ -307,6 +307,7 @@ class Speed:
 
     max_requests: options.MaxRequests = None
     max_bandwidth: options.MaxBandwidth = None
+    attempts: options.Attempts = None
     memory: options.Memory = None
     cache: options.Cache = None
     max_cache_size: options.MaxCacheSize = None
@@ -439,6 +440,17 @@ class Start:
             "the same command goes on with the unfinished transfer.",
         ),
     ] = False
+    priority: Annotated[
+        int,
+        typer.Option(
+            "--priority",
+            envvar="SEQFERRY_PRIORITY",
+            metavar="N",
+            min=-MOST_PRIORITY,
+            max=MOST_PRIORITY,
+            help="Transfers of a higher priority are served first, from -10 to 10.",
+        ),
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)

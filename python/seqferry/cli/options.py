@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from seqferry.config import MOST_REQUESTS, Bandwidth, parse_size
+from seqferry.config import MOST_ATTEMPTS, MOST_REQUESTS, Bandwidth, parse_size
 
 
 def size(written: str) -> int:
@@ -122,6 +122,17 @@ MaxBandwidth = Annotated[
         parser=bandwidth,
         help="Bytes per second that pass through this process at most, as 200MiB; or a timetable, as "
         "'08:00,50MB/s 18:00,off'. Copies inside the storage do not count.",
+    ),
+]
+Attempts = Annotated[
+    int | None,
+    typer.Option(
+        "--attempts",
+        envvar="SEQFERRY_ATTEMPTS",
+        metavar="N",
+        min=1,
+        max=MOST_ATTEMPTS,
+        help="Tries of each request at most, when this process does the work. Default: AWS_MAX_ATTEMPTS, or 11.",
     ),
 ]
 Memory = Annotated[

@@ -62,11 +62,13 @@ class Session:
         done = "" if share is None else f", {share} % done"
         display.say(f"Going on with transfer {submission.id}{done}; --new starts another.")
 
-    def copy(self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None) -> int:
+    def copy(
+        self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None, priority: int = 0
+    ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
         known = known or self.known
         with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
-            submission = supervisor.submit(spec, actor(), new=new, known=known)
+            submission = supervisor.submit(spec, actor(), new=new, known=known, priority=priority)
             transfer_id = submission.id
             show = self.display()
             show.submitted(transfer_id)

@@ -75,6 +75,7 @@ def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     assert rest.pop("inventory") is None is of_http.pop("inventory")
     assert {name: rest[name] for name in rest if name not in ("below", "allow_local")} == of_groups
     assert of_http.pop("new") is False
+    assert of_http.pop("priority") == 0
     assert of_http.pop("operation") == OPERATION_TRANSFER
     assert of_http.pop("options") == {}
     assert {name: of_http[name] for name in of_http if name not in ("source", "target")}.items() <= of_groups.items()

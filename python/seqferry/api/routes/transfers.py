@@ -87,7 +87,12 @@ async def submit(
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(
-            service.submission, spec, actor=actor, idempotency_key=idempotency_key, new=body.new
+            service.submission,
+            spec,
+            actor=actor,
+            idempotency_key=idempotency_key,
+            new=body.new,
+            priority=body.priority,
         )
         transfer_id = submission.id
         if submission.goes_on:
