@@ -36,14 +36,14 @@ from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.forecast import Estimate, Forecast
 from seqferry.models import (
+    MOST_PRIORITY,
+    OPERATION_UNPACK,
     Adjustment,
     Event,
     Evidence,
     FailureGroup,
     LocalFolder,
     Location,
-    MOST_PRIORITY,
-    OPERATION_UNPACK,
     ObjectRecord,
     ObjectState,
     PlannedCopy,
@@ -143,9 +143,9 @@ class Service:
         What the spec leaves open is resolved by the environment of this process and recorded (``access``). With an
         ``idempotency_key`` that was used before for the same spec, the transfer of then is the answer. With ``new``,
         another transfer is recorded though the same is unfinished; so it is where that was submitted by another client
-        over HTTP. One that writes to the same keys as an unfinished
-        one waits for its end. ``priority`` is that of a new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next worker
-        queues what is left.
+        over HTTP. One that writes to the same keys as an unfinished one waits for its end. ``priority`` is that of a
+        new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next
+        worker queues what is left.
 
         Raises:
             UsageError: the spec makes no sense, or needs this machine's disk while any machine may do the work, or the

@@ -5,7 +5,6 @@ Where s5cmd and rclone follow other rules, the cases are not theirs; ``docs/comi
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import subprocess
 import sys
@@ -88,7 +87,9 @@ def test_the_same_as_the_aws_cli(folder: Path) -> None:
         ]
     )
     env = {"PATH": "/usr/bin:/bin", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_REGION": "us-east-1"}
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env, timeout=300)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env, timeout=300
+    )
 
     found: dict[int, set[str]] = {}
     for line in ran.stdout.splitlines():
@@ -108,7 +109,7 @@ def test_the_same_as_s5cmd(case: int, folder: Path) -> None:
     command = [s5cmd, "--dry-run", "cp", *_options(case), f"{folder}/", "s3://b/"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=60)
 
-    kept = {shlex.split(line)[-1].removeprefix("s3://b/") for line in ran.stdout.splitlines() if line.startswith("cp ")}
+    kept = {line.rpartition(" s3://b/")[2] for line in ran.stdout.splitlines() if line.startswith("cp ")}
     assert kept == _ours(case), ran.stderr
 
 

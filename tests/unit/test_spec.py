@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqferry import planning, stored_spec
@@ -506,6 +506,7 @@ def test_an_object_that_cannot_go_where_it_should_is_refused_by_itself(
 _KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 
 
+@settings(deadline=None)
 @given(_KEYS, _KEYS, st.none() | st.lists(_KEYS, min_size=1, max_size=5), st.none() | st.integers(5 << 20, 5 << 30))
 def test_a_spec_comes_back_from_its_text(
     source: str, target: str, keys: list[str] | None, part_size: int | None
@@ -518,6 +519,7 @@ def test_a_spec_comes_back_from_its_text(
     assert stored_spec.read(stored_spec.write(spec)) == spec
 
 
+@settings(deadline=None)
 @given(_KEYS, _KEYS, _KEYS)
 def test_what_follows_the_prefix_is_kept_whatever_it_is(prefix: str, rest: str, target: str) -> None:
     spec = build_mirror_spec("a", prefix, None, "b", target)

@@ -81,7 +81,8 @@ def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
         if start.preflight and not passes(session, spec):
             return exits.FAILED
         if start.detach:
-            return detached(session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority))
+            submission = session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            return detached(session, submission)
         return session.copy(spec, new=start.new, priority=start.priority)
 
 

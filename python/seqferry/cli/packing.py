@@ -100,7 +100,8 @@ def pack(
         if start.dry_run:
             return _preview(session, spec)
         if start.detach:
-            return detached(session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority))
+            submission = session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            return detached(session, submission)
         return session.copy(spec, new=start.new, priority=start.priority)
 
 
