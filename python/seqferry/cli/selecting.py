@@ -120,6 +120,8 @@ def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
             raise UsageError(f"'{name}': give the manifest where its files are, as s3://bucket/.../manifest.json.")
         return {"inventory": name}
     shown = "standard input" if name == "-" else name
+    if name == "-" and sys.__stdin__ is None:
+        raise UsageError("Standard input is closed; give the list as a file, or through a pipe.")
     try:
         with sys.stdin.buffer if name == "-" else open(name, "rb") as file:  # noqa: PTH123
             data = file.read(key_lists.MAX_BYTES + 1)
