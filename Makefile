@@ -270,7 +270,7 @@ bench-pipelines: build tools nextflow-tools nextflow-plugin ## stage 2,000 files
 	$(BIN)/python benches/bench_pipelines.py $(ARGS)
 
 .PHONY: bench-tar
-bench-tar: build tools ## pack 1,000 objects into one tar side by side: Seqferry, aws and s5cmd with tar (options: ARGS="--help")
+bench-tar: build tools ## pack 1,000 objects into one tar and unpack it, side by side: Seqferry, aws and s5cmd with tar (options: ARGS="--help")
 	$(BIN)/python benches/bench_tar.py $(ARGS)
 
 .PHONY: bench-mount

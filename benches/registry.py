@@ -132,8 +132,8 @@ BENCHES: Final = (
         "tar",
         "One tar of many objects",
         "bench_tar.py",
-        proves="How long it takes to make one archive of many objects: by Seqferry, and by a download, tar and an "
-        "upload with the AWS CLI or s5cmd. Each archive is compared with what was stored after the measured time.",
+        proves="How long it takes to make one archive of many objects, and to unpack it to a folder: Seqferry beside "
+        "tar with the AWS CLI or s5cmd. All members are compared with what was stored, after the measured time.",
         cannot="The delay is the same for each reply, and client, proxy and server share the cores. No object is "
         "large enough to be copied inside the storage.",
         rounds=2,

@@ -172,6 +172,36 @@ def sync_folder(folder: str) -> None:
             os.close(opened)
 
 
+def dress_folder(root: str, path: str, mode: int, modified: float, *, preserve_permissions: bool) -> bool:
+    """Give a folder below ``root`` its time and permissions, as files get them; False where that cannot be done.
+
+    No link is followed below ``root``. Its owner may still write to it, so that a transfer can be repeated. Setuid,
+    setgid and sticky bits stay as they are.
+    """
+    names = [name for name in path.split("/") if name]
+    if ".." in names:
+        return False
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for name in names:
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = below
+            now = stat.S_IMODE(os.fstat(folder).st_mode)
+            allowed = 0o777 if preserve_permissions else now
+            os.fchmod(folder, ((mode | 0o700) & 0o777 & allowed) | (now & 0o7000))
+            seconds = int(modified // 1)
+            # Finer than microseconds is not exact in a floating point number.
+            moment = seconds * 10**9 + round((modified - seconds) * 10**6) * 1000
+            os.utime(folder, ns=(moment, moment))
+        finally:
+            os.close(folder)
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def free_bytes(folder: str) -> int:
     """What may still be written on the file system of a folder, which need not be there yet."""
     return shutil.disk_usage(_nearest(folder)).free

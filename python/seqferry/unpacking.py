@@ -38,6 +38,14 @@ TOLERATED: Final = ("missing-end", "concatenated", "two-sizes")
 _LISTS: Final = frozenset({"members", "tolerate"})
 
 
+class FolderMember(NamedTuple):
+    """A folder of an archive. It gets its time and permissions when all of the members are there."""
+
+    path: str
+    mode: int
+    modified: float
+
+
 class MemberDecision(NamedTuple):
     """What happens to one member. ``code`` and ``reason`` say why it is refused or left out."""
 
@@ -215,9 +223,17 @@ def scan(engine: Engine, spec: TransferSpec) -> Iterator[list[FoundMember]]:
 
 
 def decided(
-    engine: Engine, spec: TransferSpec, own: str | None = None
+    engine: Engine,
+    spec: TransferSpec,
+    own: str | None = None,
+    *,
+    folders: list[FolderMember] | None = None,
 ) -> Iterator[list[tuple[FoundMember | None, MemberDecision]]]:
     """Pages of the wanted members, each with what happens to it. A listed name that is no member comes without one.
+
+    Args:
+        own: the folder of our records.
+        folders: gets the wanted folders of each page, where they become such.
 
     Raises:
         StorageError: as ``scan``.
@@ -229,9 +245,13 @@ def decided(
         found: list[tuple[FoundMember | None, MemberDecision]] = []
         for member in page:
             is_folder = member.kind == "directory" and member.refusal is None
-            if is_folder and (member.implied or not directories):
+            if is_folder and not directories:
                 continue
             if not selection.wants(member.path or member.name, member.size, member.modified):
+                continue
+            if is_folder and to_disk and folders is not None:
+                folders.append(FolderMember(member.path, member.mode, member.modified))
+            if is_folder and member.implied:
                 continue
             found.append((member, _decide(spec, member, own)))
         yield found

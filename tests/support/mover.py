@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from seqferry.config import Settings
 from seqferry.models import ObjectRecord, Status
 from seqferry.service import Service
 from support.processes import Running, seqferry
+from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
 
@@ -63,6 +65,24 @@ class Mover:
     def status(self, transfer_id: str) -> Status:
         with self._service() as service:
             return service.status(transfer_id)
+
+    def is_held(self, proxy: Proxy, rule: int, transfer_id: str, deadline: float = 120.0) -> bool:
+        """Wait until a request is held by this rule. False when the transfer has ended before: none is left to hold.
+
+        Raises:
+            TimeoutError: neither has happened.
+        """
+        began = time.monotonic()
+        while True:
+            try:
+                proxy.wait_held(rule, deadline=2.0)
+                return True
+            except TimeoutError as stuck:
+                status = self.status(transfer_id)
+                if status.ended:
+                    return False
+                if time.monotonic() - began > deadline:
+                    raise TimeoutError(f"{stuck}\n{status}") from None
 
     def objects(self, transfer_id: str, state: str | None = None) -> list[ObjectRecord]:
         """All records of a transfer."""

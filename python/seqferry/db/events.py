@@ -80,10 +80,12 @@ def event_hash(
     return hashlib.sha256(form.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def read(connection: sa.Connection, transfer_id: str, after: int) -> list[Event]:
-    rows = connection.execute(
-        sa.select(event).where(event.c.transfer_id == transfer_id, event.c.number > after).order_by(event.c.number)
-    )
+def read(connection: sa.Connection, transfer_id: str, after: int, *, kind: str | None = None) -> list[Event]:
+    """The events of a transfer behind a number, in their order; with ``kind`` only those."""
+    wanted = sa.select(event).where(event.c.transfer_id == transfer_id, event.c.number > after)
+    if kind is not None:
+        wanted = wanted.where(event.c.kind == kind)
+    rows = connection.execute(wanted.order_by(event.c.number))
     return [
         Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=json.loads(row.data), hash=row.hash)
         for row in rows

@@ -153,7 +153,7 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
     planner = Planner(runtime, transfer_id, spec, here)
-    pages = operation.find(runtime, spec, known, target_absent=absent)
+    pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
     if retries.takes_rows(spec):
         pages = retries.find(runtime, spec)
     for page in pages:

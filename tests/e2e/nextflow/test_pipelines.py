@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -150,6 +151,28 @@ def test_what_the_plugin_lacks_is_said_in_one_line(
     assert done.returncode != 0
     assert f"nf-seqferry cannot start '{tmp_path}/nothing'" in done.stdout
     assert "name its command in nextflow.config" in done.stdout
+
+
+def test_a_nextflow_that_is_too_old_for_the_plugin_is_named(
+    newest: Nextflow, plugins: Path, versitygw: S3Server, tmp_path: Path
+) -> None:
+    own = tmp_path / "plugins"
+    shutil.copytree(plugins, own)
+    [manifest] = own.glob("nf-seqferry-*/classes/META-INF/MANIFEST.MF")
+    text = manifest.read_text()
+    assert f"Plugin-Requires: >={VERSIONS[0]}" in text
+    manifest.write_text(text.replace(f">={VERSIONS[0]}", ">=99.10.0"))
+    (tmp_path / "main.nf").write_text("println file('s3://some-bucket/key').text\n")
+
+    done = newest.run(
+        "-c", EXAMPLE / "seqferry.config", "run", "main.nf", cwd=tmp_path, environment=_environment(versitygw, own)
+    )
+
+    assert done.returncode != 0
+    told = done.stdout + done.stderr
+    assert "nf-seqferry" in told, told
+    assert ">=99.10.0" in told, told
+    assert newest.version in told, told
 
 
 def test_files_are_read_written_and_removed_from_a_script(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import stat
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_archives import MAKERS, MIB, make_tree, many, names, put
+from made_archives import MAKERS, MIB, MTIME, make_tree, many, names, put
 
 from support.buckets import keys, open_uploads
 from support.mover import Mover
@@ -55,6 +56,40 @@ def test_an_archive_becomes_the_folder_that_it_was_made_of(
 
     again = unpack(mover, f"s3://{bucket}/in/x.tar", f"{tmp_path}/to", "--preserve-permissions")
     assert again["objects_done"] == len([name for name in wanted if name.endswith("/")]) or again["objects_done"] == 0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("preserves", [False, True])
+def test_files_and_folders_get_times_and_modes_as_tar_gives_them(
+    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path, preserves: bool
+) -> None:
+    modes = {"run": 0o755, "run/open": 0o777, "run/own": 0o700, "run/open/deep": 0o2775, "run/own/empty": 0o750}
+    modes |= {"run/tool": 0o755, "run/set": 0o4755, "run/own/secret": 0o600, "run/open/all": 0o666, "run/ro": 0o444}
+    for number, (name, mode) in enumerate(modes.items()):
+        path = tmp_path / "from" / name
+        path.mkdir(parents=True, exist_ok=True) if number < 5 else path.write_bytes(b"x" * number)
+        path.chmod(mode)
+    for number, name in enumerate(sorted(modes, reverse=True)):
+        os.utime(tmp_path / "from" / name, (MTIME + number, MTIME + number))
+    subprocess.run(["tar", "-C", f"{tmp_path}/from", "-cf", f"{tmp_path}/x.tar", "run"], check=True)
+    (tmp_path / "gnu").mkdir()
+    kept = "--same-permissions" if preserves else "--no-same-permissions"
+    by_tar = f"umask 027; exec tar --no-same-owner {kept} -C '{tmp_path}/gnu' -xf '{tmp_path}/x.tar'"
+    subprocess.run(["sh", "-c", by_tar], check=True)
+    bucket, mover = make_bucket(versitygw), make_mover(versitygw)
+    put(versitygw, bucket, "x.tar", tmp_path / "x.tar")
+    mover.within = ("sh", "-c", 'umask 027; exec "$0" "$@"')
+
+    for _ in range(2):
+        unpack(mover, f"s3://{bucket}/x.tar", f"{tmp_path}/to", *(["--preserve-permissions"] if preserves else []))
+
+        def facts(folder: str) -> dict[str, tuple[int, int]]:
+            found = {name: (tmp_path / folder / name).stat() for name in modes}
+            # Setuid, setgid and sticky bits are never taken from an archive.
+            return {name: (stat.S_IMODE(one.st_mode) & 0o777, one.st_mtime_ns) for name, one in found.items()}
+
+        assert facts("to") == facts("gnu")
+        assert not any((tmp_path / "to" / name).stat().st_mode & 0o7000 for name in modes)
 
 
 @pytest.mark.timeout(300)

@@ -70,7 +70,7 @@ class Operation(Protocol):
         ...
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
 

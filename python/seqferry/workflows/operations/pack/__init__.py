@@ -43,9 +43,9 @@ class Pack:
         return found == [None]
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
-        del known, target_absent
+        del known, transfer_id, target_absent
         members: list[Planned] = []
         left_out: list[Planned] = []
         refused: list[str] = []
@@ -72,7 +72,7 @@ class Pack:
                 elif planned.left_out:
                     left_out.append(planned)
                 else:
-                    refused.append(why[1])
+                    refused.append(why[1].removesuffix("."))
             if len(members) > _MOST_MEMBERS:
                 raise _refusal("TooManyMembers", [f"more than {_MOST_MEMBERS:,} objects lie there"])
             yield []

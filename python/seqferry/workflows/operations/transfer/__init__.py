@@ -40,8 +40,9 @@ class Transfer:
         return places.target_is_empty(runtime, spec, known)
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
+        del transfer_id
         pages = _found(runtime, spec, known, compare=not target_absent)
         if not collisions.are_possible(spec):
             return pages

@@ -9,20 +9,26 @@ when the engine has verified it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import unpacking
+from seqferry import paths, stored_spec, unpacking
 from seqferry.batching import Limit
+from seqferry.db import events, transfers
 from seqferry.db.objects import Planned
 from seqferry.engine import FoundMember, Job
 from seqferry.listing import KnownObjects
-from seqferry.models import TransferSpec
-from seqferry.unpacking import MemberDecision
+from seqferry.models import LocalFolder, TransferSpec
+from seqferry.unpacking import FolderMember, MemberDecision
 from seqferry.workflows.operations import Operation, Work, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
+_FOLDERS: Final = "folders_found"
+"""Event: folders of the archive, as path, mode and time."""
+
+_FOLDERS_AT_ONCE: Final = 1000
 COMPRESSED: Final = Limit(objects=200_000, bytes=1 << 62)
 _COMPRESSED_TARS: Final = (".tar.gz", ".tgz", ".taz", ".tar.zst", ".tar.zstd", ".tzst", ".tar.bgz")
 
@@ -47,11 +53,16 @@ class Unpack:
         return places.target_is_empty(runtime, spec, known)
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
         del known, target_absent  # what is at the target is looked at member by member
-        for page in unpacking.decided(runtime.engine, spec, str(runtime.state_dir)):
+        folders: list[FolderMember] = []
+        pages = unpacking.decided(runtime.engine, spec, str(runtime.state_dir), folders=folders)
+        for page in pages:
+            if len(folders) >= _FOLDERS_AT_ONCE:
+                _record_folders(runtime, transfer_id, folders)
             yield [_planned(member, decision) for member, decision in page]
+        _record_folders(runtime, transfer_id, folders)
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
         return runtime.engine.start_members(
@@ -65,13 +76,35 @@ class Unpack:
         )
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        """Nothing is left to do."""
+        """Give folders their times and permissions, which writing to them has changed."""
+        del claimed
+        with runtime.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+            found = [] if row is None else events.read(connection, transfer_id, 0, kind=_FOLDERS)
+        if row is None or not found:
+            return
+        target = stored_spec.read(row.spec).target
+        assert isinstance(target, LocalFolder)
+        for event in found:
+            runtime.check()
+            for path, mode, modified in event.data["folders"]:
+                paths.dress_folder(target.path, path, mode, modified, preserve_permissions=target.preserve_permissions)
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
         """Nothing was kept."""
 
 
 OPERATION: Final[Operation] = Unpack()
+
+
+def _record_folders(runtime: Runtime, transfer_id: str, folders: list[FolderMember]) -> None:
+    """Put folders on record for the end of the transfer, and empty the list. Once more after a kill does no harm."""
+    if not folders:
+        return
+    data = {"folders": [list(one) for one in folders]}
+    folders.clear()
+    with runtime.database.write(durable=False) as connection:
+        events.append(connection, transfer_id, time.time(), _FOLDERS, runtime.actor, data)
 
 
 def _planned(member: FoundMember | None, decision: MemberDecision) -> Planned:
