@@ -515,7 +515,9 @@ class Engine:
         """Begin to compare an archive with its index."""
     def index_archive(self, endpoint: Endpoint, bucket: str, key: str) -> int:
         """Write the index beside an archive, from its headers; returns the number of members."""
-    def scan_archive(self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions) -> ArchiveScan:
+    def scan_archive(
+        self, endpoint: Endpoint, bucket: str, key: str, options: ScanOptions, *, retain: bool = False
+    ) -> ArchiveScan:
         """Begin to read the members of an archive, by its index or its headers."""
     def pack(
         self, policy: CopyPolicy, items: list[CopyItem], *, strip: str, index: bool, epoch: int | None = None

@@ -437,15 +437,17 @@ class Engine:
         with _translated():
             return self._native.index_archive(_endpoint(place), place.container, place.key)
 
-    def scan_archive(self, place: Location, **options: Any) -> Iterator[list[FoundMember]]:
+    def scan_archive(self, place: Location, *, retain: bool = False, **options: Any) -> Iterator[list[FoundMember]]:
         """Pages of the members of an archive in its order; empty pages while waiting. ``options``: ``ScanOptions``.
+
+        With ``retain``, what is read is kept for jobs over these members that begin soon, as far as memory allows.
 
         Raises:
             StorageError: it cannot be read, or is refused as a whole; nothing came before that.
         """
         with _translated():
             chosen = _native.ScanOptions(**options)
-            scan = self._native.scan_archive(_endpoint(place), place.container, place.key, chosen)
+            scan = self._native.scan_archive(_endpoint(place), place.container, place.key, chosen, retain=retain)
             try:
                 while (page := scan.next(0.5)) is not None:
                     yield page

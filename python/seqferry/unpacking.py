@@ -204,8 +204,8 @@ class MemberSelection:
         return False
 
 
-def scan(engine: Engine, spec: TransferSpec) -> Iterator[list[FoundMember]]:
-    """Pages of all members of the archive, wanted or not; empty pages while waiting.
+def scan(engine: Engine, spec: TransferSpec, *, retain: bool = False) -> Iterator[list[FoundMember]]:
+    """Pages of all members of the archive, wanted or not; empty pages while waiting. ``retain``: see the engine.
 
     Raises:
         StorageError: the archive cannot be read, or is refused as a whole; nothing came before that.
@@ -213,6 +213,7 @@ def scan(engine: Engine, spec: TransferSpec) -> Iterator[list[FoundMember]]:
     tolerated = spec.options.get("tolerate", [])
     return engine.scan_archive(
         spec.source,
+        retain=retain,
         index=spec.options.get("index", "auto"),
         links=spec.options.get("links", "inside"),
         duplicates=spec.options.get("duplicates", "refuse"),
@@ -227,12 +228,14 @@ def decided(
     spec: TransferSpec,
     own: str | None = None,
     *,
+    retain: bool = False,
     folders: list[FolderMember] | None = None,
 ) -> Iterator[list[tuple[FoundMember | None, MemberDecision]]]:
     """Pages of the wanted members, each with what happens to it. A listed name that is no member comes without one.
 
     Args:
         own: the folder of our records.
+        retain: see the engine.
         folders: gets the wanted folders of each page, where they become such.
 
     Raises:
@@ -241,7 +244,7 @@ def decided(
     selection = MemberSelection(spec)
     to_disk = isinstance(spec.target, LocalFolder)
     directories = to_disk or bool(spec.options.get("empty_directories"))
-    for page in scan(engine, spec):
+    for page in scan(engine, spec, retain=retain):
         found: list[tuple[FoundMember | None, MemberDecision]] = []
         for member in page:
             is_folder = member.kind == "directory" and member.refusal is None

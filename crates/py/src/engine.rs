@@ -188,6 +188,7 @@ impl Engine {
         Ok(Job::new(job, None))
     }
 
+    #[pyo3(signature = (endpoint, bucket, key, options, *, retain=false))]
     fn scan_archive(
         &self,
         py: Python<'_>,
@@ -195,10 +196,11 @@ impl Engine {
         bucket: String,
         key: String,
         options: &ScanOptions,
+        retain: bool,
     ) -> PyResult<ArchiveScan> {
         let engine = self.here()?;
         let archive = ArchiveRef { bucket, key };
-        Ok(ArchiveScan(py.detach(|| engine.scan_archive(&endpoint.0, archive, options.0.clone()))))
+        Ok(ArchiveScan(py.detach(|| engine.scan_archive(&endpoint.0, archive, options.0.clone(), retain))))
     }
 
     fn index_archive(&self, py: Python<'_>, endpoint: &PyEndpoint, bucket: String, key: String) -> PyResult<u64> {

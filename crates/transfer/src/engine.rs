@@ -50,6 +50,7 @@ pub struct EngineStats {
 impl Drop for Engine {
     /// The engine is no longer used. To wait for each thread to end would take a tenth of a second at the end of a command.
     fn drop(&mut self) {
+        self.windows.forget();
         if let Some(threads) = self.threads.take() {
             threads.shutdown_background();
         }
@@ -226,10 +227,18 @@ impl Engine {
         ArchiveCheck::start(&self.runtime, client, archive, options)
     }
 
-    /// Begins to read the members of an archive.
-    pub fn scan_archive(&self, endpoint: &EndpointSpec, archive: ArchiveRef, options: ScanOptions) -> ArchiveScan {
+    /// Begins to read the members of an archive. With `retain`, what it reads is kept for jobs over these members that begin
+    /// soon, as far as memory allows.
+    pub fn scan_archive(
+        &self,
+        endpoint: &EndpointSpec,
+        archive: ArchiveRef,
+        options: ScanOptions,
+        retain: bool,
+    ) -> ArchiveScan {
         let client = self.runtime.block_on(self.pool.client(endpoint, RetryPolicy::default()));
-        ArchiveScan::start(&self.runtime, client, archive, options)
+        let pool = retain.then(|| Arc::clone(&self.windows));
+        ArchiveScan::start(&self.runtime, client, archive, options, pool)
     }
 
     /// Writes the index beside an archive, from its headers; returns the number of members.

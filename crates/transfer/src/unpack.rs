@@ -5,6 +5,7 @@
 //! | `place` | [`MemberPlace`]: where a member lies in its archive, as one text that a control plane records |
 //! | `scan` | [`ArchiveScan`]: the members of an archive by its index or its headers, each accepted or refused |
 //! | `bytes` | reading the archive: windows that neighbours share, long ranges, plain bytes of a compressed tar |
+//! | `retained` | what a scan has read, kept for the members that come next |
 //! | `plain` | decompressing gzip, Zstandard and deflate as a stream |
 //! | `zip` | members of a zip |
 //! | `check` | [`ArchiveCheck`]: headers, index and contents compared |
@@ -20,6 +21,7 @@ mod check;
 mod members;
 mod place;
 mod plain;
+mod retained;
 mod scan;
 mod target;
 mod zip;
@@ -80,7 +82,8 @@ pub(crate) fn endpoints(
     if format.is_stream() {
         // One decoder gives the bytes in order: a long member is alone with it, short ones wait for each other.
         let short = items.iter().all(|item| item.size <= SHORT);
-        policy.at_once = Some(if short { SHORT_AT_ONCE } else { 1 });
+        let in_memory = pool.retained(&source, archive, format).is_some_and(|retained| retained.is_complete());
+        policy.at_once = (!in_memory).then_some(if short { SHORT_AT_ONCE } else { 1 });
     }
     let members = MemberStore::new(source, archive.clone(), Arc::clone(pool), items, promised);
     let members = Endpoint::new(Arc::new(members));

@@ -99,7 +99,7 @@ impl Setting {
 
     fn scan(&self, index: IndexUse) -> Result<Vec<FoundMember>, RequestError> {
         let options = ScanOptions { index, ..ScanOptions::default() };
-        let scan = self.engine.scan_archive(&disk(), self.folder.archive(), options);
+        let scan = self.engine.scan_archive(&disk(), self.folder.archive(), options, false);
         let mut found = Vec::new();
         while let Some(page) = scan.next(Duration::from_secs(30))? {
             found.extend(page);

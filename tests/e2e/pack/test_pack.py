@@ -104,6 +104,52 @@ def test_the_same_again_makes_nothing_and_a_change_makes_it_anew(s3server: S3Ser
     assert by_python(stored(s3server, bucket, "run.tar")) == {"a": b"1", "b": b"3"}
 
 
+def test_without_an_index_the_one_of_an_earlier_archive_does_not_stay(
+    s3server: S3Server, bucket: str, mover: Mover, tmp_path: Path
+) -> None:
+    fill(s3server, bucket, "run/", {"a": b"1", "b": b"2"})
+    arguments = (f"s3://{bucket}/run/", f"s3://{bucket}/run.tar")
+    assert mover.copy(*arguments, verb="pack")[0] == 0
+    fill(s3server, bucket, "run/", {"a": b"111"})
+
+    code, summary, err = mover.copy(*arguments, "--no-index", verb="pack")
+
+    assert code == 0, f"{summary}\n{err}"
+    code, summary, err = mover.copy(f"s3://{bucket}/run.tar", f"{tmp_path}/to", verb="unpack")
+    assert code == 0, f"{summary}\n{err}"
+    assert (tmp_path / "to/a").read_bytes() == b"111"
+
+
+def test_the_same_again_on_this_machine_makes_nothing_and_a_change_makes_it_anew(
+    versitygw: S3Server, make_mover: Callable[[S3Server], Mover], tmp_path: Path
+) -> None:
+    mover, target = make_mover(versitygw), tmp_path / "run.tar"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/a").write_bytes(b"1")
+    (tmp_path / "run/b").write_bytes(b"2")
+    arguments = (f"{tmp_path}/run", str(target))
+    assert mover.copy(*arguments, verb="pack")[0] == 0
+    first = target.stat()
+
+    code, summary, _ = mover.copy(*arguments, verb="pack")
+    assert (code, summary["objects_skipped"], summary["objects_done"]) == (0, 2, 0)
+    assert (target.stat().st_ino, target.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
+
+    (tmp_path / "run/b").write_bytes(b"3")
+    code, summary, _ = mover.copy(*arguments, verb="pack")
+    assert (code, summary["objects_done"]) == (0, 2)
+    assert by_python(target.read_bytes()) == {"a": b"1", "b": b"3"}
+
+    # An index that is damaged, or of another file, says nothing.
+    (tmp_path / "run.tar.sfidx").write_bytes(b"{}\n")
+    code, summary, _ = mover.copy(*arguments, verb="pack")
+    assert (code, summary["objects_done"]) == (0, 2)
+    target.write_bytes(target.read_bytes()[:-1] + b"x")
+    code, summary, _ = mover.copy(*arguments, verb="pack")
+    assert (code, summary["objects_done"]) == (0, 2)
+    assert by_python(target.read_bytes()) == {"a": b"1", "b": b"3"}
+
+
 def test_shards_hold_all_members_within_their_size(
     s3server: S3Server, bucket: str, mover: Mover, rng: random.Random
 ) -> None:

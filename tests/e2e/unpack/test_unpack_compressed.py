@@ -17,6 +17,7 @@ from made_archives import MIB, many, names, put, raw
 
 from support.buckets import keys, open_uploads
 from support.mover import SMALL_PARTS, Mover
+from support.proxy import Proxy
 from support.servers import S3Server
 
 MakeMover = Callable[[S3Server], Mover]
@@ -74,6 +75,32 @@ def test_a_compressed_tar_is_unpacked_as_its_plain_tar(
         assert client.get_object(Bucket=bucket, Key=f"out/{name}")["Body"].read() == body, name
 
 
+@pytest.mark.parametrize("key", ["x.tar", "x.tgz", "x.tar.zst", "only"])
+def test_a_small_archive_without_an_index_is_read_once(
+    s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: MakeBucket, make_mover: MakeMover,
+    rng: random.Random, tmp_path: Path, key: str,
+) -> None:  # fmt: skip
+    bucket, proxy = make_bucket(s3server), make_proxy(s3server)
+    members = {f"run/{number:03d}": rng.randbytes(rng.randrange(40_000)) for number in range(150)}
+    members["run/long"] = rng.randbytes(3 * MIB)
+    plain = many(members)
+    body = {"x.tgz": gzip.compress(plain, 1), "x.tar.zst": b""}.get(key, plain)
+    put(s3server, bucket, key, body or _compressed("zst", plain, tmp_path))
+    size = s3server.client().head_object(Bucket=bucket, Key=key)["ContentLength"]
+    mover = make_mover(proxy.server)
+    chosen = ["--exclude", "*", "--include", "run/00*"] if key == "only" else []
+
+    code, _, err = mover.copy(f"s3://{bucket}/{key}", f"{tmp_path}/to", *chosen, verb="unpack")
+
+    assert code == 0, err
+    wanted = {name: body for name, body in members.items() if not chosen or name.startswith("run/00")}
+    found = {f"run/{path.name}": path.read_bytes() for path in (tmp_path / "to/run").iterdir()}
+    assert found == wanted
+    gets = [record for record in proxy.log() if record.operation == "GetObject" and (record.key or key) == key]
+    # The first bytes are read by themselves where the name does not tell the format.
+    assert sum(record.reply_bytes for record in gets) < size + 64 * 1024, f"{len(gets)} reads of {size} bytes"
+
+
 def test_a_damaged_or_truncated_compressed_tar_leaves_nothing_behind(
     versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
 ) -> None:
@@ -90,6 +117,7 @@ def test_a_damaged_or_truncated_compressed_tar_leaves_nothing_behind(
 
         assert code == 1, err
         assert summary["error_code"] in ("DamagedArchive", "TruncatedArchive", "InvalidArchive"), summary
+        assert "Fetch the archive again" in summary["error_message"], summary
     assert all(key.startswith("in/") for key in keys(versitygw, bucket))
     assert open_uploads(versitygw, bucket) == []
 

@@ -52,12 +52,15 @@ pub struct Head {
     /// Number of members, where it was known in advance.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub members: Option<u64>,
+    /// Digest of what the tar was packed of, where it was.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub made_of: Option<String>,
 }
 
 impl Head {
     /// A head for this tar.
     pub fn new(tool: impl Into<String>, tar: TarIdentity, members: Option<u64>) -> Self {
-        Self { format: FORMAT.to_owned(), version: VERSION, tool: tool.into(), tar, members }
+        Self { format: FORMAT.to_owned(), version: VERSION, tool: tool.into(), tar, members, made_of: None }
     }
 }
 

@@ -333,7 +333,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
         code::LEASE_LAPSED => "See that the database is up; what is done is not repeated.",
         "QuotaExceeded" => "Make room at the target, then run the same command again.",
         "NotAnArchive" => "Name a tar, a compressed tar or a zip.",
-        "TruncatedArchive" | "InvalidArchive" | "ArchiveTooLarge" => "Fetch the archive again, or have it made anew.",
+        "TruncatedArchive" | "InvalidArchive" | "DamagedArchive" | "ArchiveTooLarge" => {
+            "Fetch the archive again, or have it made anew."
+        }
         "ForeignIndex" => "Make the index anew with `seqferry tar index`, or read the archive without it (--no-index).",
         "InvalidStorageClass" => "Choose a storage class that this endpoint offers.",
         "RequestTimeTooSkewed" => "Set this machine's clock, then run the same command again.",

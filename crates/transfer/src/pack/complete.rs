@@ -44,7 +44,8 @@ impl Pack {
         };
         let verified = self.verify(plan, &target, whole.as_ref(), etag.as_deref())?;
         let contents = Contents::of(&self.members, sent).of;
-        if self.options.index {
+        // One that is there is of an earlier archive: it would belong to none.
+        if self.options.index || self.has_index().await? {
             self.write_index(plan, &target, whole.as_ref(), &contents).await?;
         }
         let method = if plan.copies() { Method::Multipart } else { Method::Stream };

@@ -263,8 +263,11 @@ impl Pack {
             Err(other) => return Err(other.into()),
         };
         self.there = There::Object(target.etag.clone());
-        let made_of = target.attributes.metadata.get(MADE_OF);
-        let is_same = made_of == Some(&plan.digest) && target.size == plan.total();
+        let made_of = match target.attributes.metadata.get(MADE_OF) {
+            None if self.target.capabilities().files => self.made_of_by_index(&target).await?,
+            kept => kept.cloned(),
+        };
+        let is_same = made_of.as_ref() == Some(&plan.digest) && target.size == plan.total();
         let may_be_ours = self.policy.resumed || self.again;
         let is_ours = is_same && may_be_ours && target.last_modified >= self.policy.since - CLOCK_SLACK;
         let state = match self.policy.if_exists {
@@ -365,7 +368,7 @@ impl Pack {
         Err(Trouble::failed(Some(member), self.changed(member, &error)))
     }
 
-    async fn has_index(&self) -> Result<bool, Trouble> {
+    pub(super) async fn has_index(&self) -> Result<bool, Trouble> {
         match self.head(&sidecar::key(&self.key)).await {
             Ok(_) => Ok(true),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(false),

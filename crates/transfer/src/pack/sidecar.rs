@@ -1,11 +1,14 @@
 //! The sidecar index of an archive that was packed: written after the archive, so that its presence means that both are complete.
 
 use bytes::Bytes;
-use seqferry_archive::index::{Head, IndexMember, IndexWriter, MemberSource, SUFFIX, TarIdentity};
+use seqferry_archive::index::{
+    Head, IndexLimits, IndexMember, IndexReader, IndexWriter, MemberSource, SUFFIX, TarIdentity,
+};
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient, Sums};
 use seqferry_store::checksum::{base64, unbase64};
 use seqferry_store::{
-    Attributes, Checksum, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, PutObject,
+    Attributes, Checksum, ChecksumAlgorithm, DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, PinnedObject,
+    PutObject, Range,
 };
 
 use super::plan::Plan;
@@ -15,6 +18,8 @@ use crate::outcome::Verified;
 
 const TOOL: &str = concat!("seqferry ", env!("CARGO_PKG_VERSION"));
 const CONTENT_TYPE: &str = "application/x-ndjson";
+/// Bytes that hold the first line of an index.
+const HEAD: u64 = 4096;
 
 /// The key of the index of the archive `key`.
 pub(crate) fn key(key: &str) -> String {
@@ -74,6 +79,25 @@ impl Pack {
         Ok(put(&self.target, &self.tries, &self.policy.target_bucket, &key(&self.key), bytes.into()).await?)
     }
 
+    /// The digest of what the archive was made of, by the index beside it: files keep no metadata.
+    pub(super) async fn made_of_by_index(&self, archive: &ObjectMeta) -> Result<Option<String>, Trouble> {
+        let key = key(&self.key);
+        let meta = match self.head(&key).await {
+            Ok(meta) if meta.size > 0 => meta,
+            Ok(_) => return Ok(None),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => return Ok(None),
+            Err(other) => return Err(other.into()),
+        };
+        let index = PinnedObject::of(&self.policy.target_bucket, &key, &meta);
+        let start = Range { first: 0, last: meta.size.min(HEAD) - 1 };
+        let read = self.target.read_range(&index, start).await?;
+        let mut reader = IndexReader::new(IndexLimits::default());
+        // A damaged index names nothing, and is written anew with the archive.
+        let Ok(()) = reader.push(&read.bytes, |_| ()) else { return Ok(None) };
+        let head = reader.head().filter(|head| head.tar.size == archive.size);
+        Ok(head.filter(|head| head.tar.etag.as_ref() == Some(&archive.etag)).and_then(|head| head.made_of.clone()))
+    }
+
     fn index_lines(
         &self,
         plan: &Plan,
@@ -92,7 +116,9 @@ impl Pack {
             ..TarIdentity::default()
         };
         let items = self.members.items();
-        let (mut writer, mut lines) = IndexWriter::new(&Head::new(TOOL, identity, Some(items.len() as u64)));
+        let mut head = Head::new(TOOL, identity, Some(items.len() as u64));
+        head.made_of = Some(plan.digest.clone());
+        let (mut writer, mut lines) = IndexWriter::new(&head);
         let is_service = !self.source.capabilities().files;
         for (ordinal, (entry, item)) in plan.layout().entries().iter().zip(items).enumerate() {
             let placement = plan.layout().placement(ordinal);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
+use seqferry_client::Endpoint;
 use seqferry_client::reading::{PinnedReader, check_pin};
 use seqferry_store::{Body, Budget, ObjectRef, ObjectStore, PinnedObject, Range, StoreError};
 use tokio::sync::{OnceCell, OwnedMutexGuard};
@@ -16,6 +17,7 @@ use tokio::sync::{OnceCell, OwnedMutexGuard};
 use super::ArchiveRef;
 use super::place::Format;
 use super::plain::PlainStream;
+use super::retained::Retained;
 
 /// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
 const WINDOW: u64 = 8 << 20;
@@ -32,7 +34,9 @@ const BLOCKS: usize = 16;
 #[derive(Debug)]
 pub struct WindowPool {
     free: AtomicUsize,
+    capacity: usize,
     window: u64,
+    retained: Mutex<Option<Arc<Retained>>>,
 }
 
 impl WindowPool {
@@ -40,15 +44,47 @@ impl WindowPool {
     pub fn new(budget: &Budget) -> Arc<Self> {
         let room = budget.memory_limit() / 4;
         let window = (room / 8).clamp(1 << 20, WINDOW);
-        let free = usize::try_from(room / window).unwrap_or(usize::MAX).max(2);
-        Arc::new(Self { free: AtomicUsize::new(free), window })
+        let capacity = usize::try_from(room / window).unwrap_or(usize::MAX).max(2);
+        Arc::new(Self { free: AtomicUsize::new(capacity), capacity, window, retained: Mutex::default() })
     }
 
-    fn take(&self) -> bool {
+    /// Windows of the pool.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes of a window at most.
+    pub(super) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Keep what a scan reads, in place of what another one has read.
+    pub(super) fn retain(&self, retained: Option<Arc<Retained>>) {
+        // The old one gives its windows back when it is dropped, after the lock.
+        let _old = std::mem::replace(&mut *self.retained.lock().unwrap_or_else(PoisonError::into_inner), retained);
+    }
+
+    /// Drop what a scan has kept.
+    pub fn forget(&self) {
+        self.retain(None);
+    }
+
+    /// What the last scan has kept, if it was of this archive.
+    pub(super) fn retained(&self, source: &Endpoint, archive: &ArchiveRef, format: Format) -> Option<Arc<Retained>> {
+        let retained = self.retained.lock().unwrap_or_else(PoisonError::into_inner);
+        retained.clone().filter(|retained| retained.is_of(source, archive, format))
+    }
+
+    #[cfg(test)]
+    pub(super) fn free(&self) -> usize {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take(&self) -> bool {
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1)).is_ok()
     }
 
-    fn put_back(&self, windows: usize) {
+    pub(super) fn put_back(&self, windows: usize) {
         self.free.fetch_add(windows, Ordering::Relaxed);
     }
 }
@@ -136,6 +172,7 @@ pub(super) struct ArchiveBytes {
     decoding: Arc<tokio::sync::Mutex<Option<Decoding>>>,
     windows: Vec<Span>,
     pool: Arc<WindowPool>,
+    retained: Option<Arc<Retained>>,
     slots: Mutex<Slots>,
 }
 
@@ -148,14 +185,16 @@ impl Drop for ArchiveBytes {
 impl ArchiveBytes {
     /// `wanted`: what members will be read, in order.
     pub(super) fn new(
-        store: Arc<dyn ObjectStore>,
+        source: Endpoint,
         archive: ArchiveRef,
         format: Format,
         pool: Arc<WindowPool>,
         wanted: impl IntoIterator<Item = Span>,
     ) -> Self {
+        let retained = pool.retained(&source, &archive, format);
+        let store = source.store;
         let windows = if format.is_stream() { Vec::new() } else { windows(wanted, pool.window) };
-        Self { store, archive, format, decoding: Arc::default(), windows, pool, slots: Mutex::default() }
+        Self { store, archive, format, decoding: Arc::default(), windows, pool, retained, slots: Mutex::default() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -177,6 +216,9 @@ impl ArchiveBytes {
     pub(super) async fn body(&self, etag: &str, start: u64, end: u64) -> Result<Body, StoreError> {
         if start >= end {
             return Ok(Body::of_chunks(Box::pin(futures::stream::empty())));
+        }
+        if let Some(pieces) = self.retained.as_ref().and_then(|retained| retained.take(etag, start, end)) {
+            return Ok(Body::of_chunks(Box::pin(futures::stream::iter(pieces.into_iter().map(Ok)))));
         }
         if self.format.is_stream() {
             return self.plain_body(etag, start, end).await;
@@ -234,6 +276,9 @@ impl ArchiveBytes {
     }
 
     async fn read_plain(&self, etag: &str, start: u64, end: u64) -> Result<Bytes, StoreError> {
+        if let Some(bytes) = self.retained.as_ref().and_then(|retained| retained.joined(etag, start, end)) {
+            return Ok(bytes);
+        }
         let mut guard = self.decoder(etag, start).await?;
         let Some(decoding) = guard.as_mut() else { return Ok(Bytes::new()) };
         let read = decoding.read(start, end).await;

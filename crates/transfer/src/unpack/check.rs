@@ -124,7 +124,7 @@ impl Check {
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
         let mut stream = StreamReader::with_scanner(Scanner::new(Some(archive.size), options));
-        let source = Ranges { client: scan.client.clone(), object: archive.clone() };
+        let source = Ranges { client: scan.client.clone(), object: archive.clone(), retained: None };
         let mut bytes = ForwardReader::new(source, archive.size, SIZES);
         let mut state =
             State { report: CheckReport { indexed: lines.is_some(), ..CheckReport::default() }, current: None };

@@ -49,7 +49,7 @@ impl MemberStore {
         let spans = items.iter().filter_map(place_of).filter(|place| place.kind != PlaceKind::Directory);
         let spans = spans.map(|place| Span { start: place.header, end: place.end() });
         let format = items.iter().find_map(place_of).map_or(Format::Plain, |place| place.format);
-        let bytes = ArchiveBytes::new(Arc::clone(&source.store), archive, format, pool, spans);
+        let bytes = ArchiveBytes::new(source.clone(), archive, format, pool, spans);
         Self { store: source.store, bytes: Arc::new(bytes), promised }
     }
 

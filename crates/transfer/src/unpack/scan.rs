@@ -11,7 +11,7 @@ mod admission;
 mod lines;
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_archive::index::Match;
@@ -23,7 +23,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ArchiveRef;
+use super::bytes::WindowPool;
 use super::place::Format;
+use super::retained::Retained;
 use super::zip::{self, ZipError};
 use crate::pack::sidecar;
 use admission::Admission;
@@ -88,11 +90,17 @@ pub struct ArchiveScan {
 }
 
 impl ArchiveScan {
-    /// Begin to read the members of an archive.
-    pub fn start(runtime: &Handle, client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
+    /// Begin to read the members of an archive. With a pool, what is read is kept in it for a job over the members.
+    pub fn start(
+        runtime: &Handle,
+        client: RetryingClient,
+        archive: ArchiveRef,
+        options: ScanOptions,
+        pool: Option<Arc<WindowPool>>,
+    ) -> Self {
         let (sender, pages) = mpsc::channel(PAGES);
         runtime.spawn(async move {
-            let scan = Scan { client, archive, options, pages: sender.clone() };
+            let scan = Scan { client, archive, options, pool, pages: sender.clone() };
             // The receiver is gone: no one needs the result.
             if let Err(Stopped::Failed(error)) = scan.run().await {
                 let _nobody_listens = sender.send(Err(error)).await;
@@ -150,6 +158,7 @@ pub(super) struct Scan {
     pub(super) client: RetryingClient,
     pub(super) archive: ArchiveRef,
     pub(super) options: ScanOptions,
+    pool: Option<Arc<WindowPool>>,
     pages: mpsc::Sender<Page>,
 }
 
@@ -235,7 +244,13 @@ impl Scan {
     /// A scan without a receiver.
     pub(super) fn silent(client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
         let (pages, _nobody) = mpsc::channel(1);
-        Self { client, archive, options, pages }
+        Self { client, archive, options, pool: None, pages }
+    }
+
+    /// Where bytes of the archive are kept, if they are to be.
+    fn retained(&self, archive: &PinnedObject, format: Format) -> Option<Arc<Retained>> {
+        let source = self.client.connection().clone();
+        self.pool.as_ref().map(|pool| Retained::of(pool, source, archive, format))
     }
 
     /// See that an index belongs to the archive.
@@ -326,7 +341,7 @@ impl Scan {
 /// When the archive cannot be read or is refused as a whole, or the index cannot be written. An earlier index stays then.
 pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Result<u64, RequestError> {
     let (pages, _nobody_listens) = mpsc::channel(1);
-    let scan = Scan { client, archive, options: ScanOptions::default(), pages };
+    let scan = Scan { client, archive, options: ScanOptions::default(), pool: None, pages };
     let ArchiveRef { bucket, key } = &scan.archive;
     let meta = scan.client.head(ObjectRef::new(bucket, key)).await?;
     let pinned = PinnedObject::of(bucket, key, &meta);

@@ -16,6 +16,7 @@ use super::admission::Admission;
 use super::{FOREIGN, Scan, ScanOptions, Stopped};
 use crate::unpack::place::Format;
 use crate::unpack::plain::PlainStream;
+use crate::unpack::retained::Retained;
 
 /// Bytes of an index that are read at a time.
 const CHUNK: u64 = 4 << 20;
@@ -52,12 +53,13 @@ impl Lines {
         archive: &PinnedObject,
         admission: &mut Admission,
     ) -> Result<Self, Stopped> {
+        let retained = scan.retained(archive, Format::Plain);
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
         let mut scanner = Scanner::new(Some(archive.size), options);
         let head = Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), identity(archive), None);
         let mut builder = IndexBuilder::new(&head);
-        let source = Ranges { client: scan.client.clone(), object: archive.clone() };
+        let source = Ranges { client: scan.client.clone(), object: archive.clone(), retained: retained.clone() };
         let mut bytes = ForwardReader::new(source, archive.size, SIZES);
         loop {
             match scanner.step().map_err(|error| scan.bad(&error))? {
@@ -76,7 +78,12 @@ impl Lines {
                     admission.admit(&member);
                     builder.member(&IndexMember::from(*member));
                 }
-                Step::End(_) => return Ok(Self::Made(builder.finish().into())),
+                Step::End(_) => {
+                    if let Some(retained) = retained {
+                        retained.ended(archive.size);
+                    }
+                    return Ok(Self::Made(builder.finish().into()));
+                }
             }
         }
     }
@@ -96,8 +103,13 @@ impl Lines {
         let live = TarIdentity { size: u64::MAX / 2, ..identity(archive) };
         let mut builder = IndexBuilder::new(&Head::new(concat!("seqferry ", env!("CARGO_PKG_VERSION")), live, None));
         let mut reader = StreamReader::new(None, options);
+        let retained = scan.retained(archive, format);
         loop {
+            let offset = plain.position();
             let chunk = plain.next(u64::MAX).await?;
+            if let Some(retained) = &retained {
+                retained.offer(offset, &chunk);
+            }
             let (mut input, last) = (&chunk[..], chunk.is_empty());
             while let Some(event) = reader.next(&mut input).map_err(|error| scan.bad(&error))? {
                 match &event {
@@ -109,6 +121,9 @@ impl Lines {
             }
             if last {
                 reader.finish().map_err(|error| scan.bad(&error))?;
+                if let Some(retained) = retained {
+                    retained.ended(plain.position());
+                }
                 return Ok(Self::Made(builder.finish().into()));
             }
             if scan.pages.is_closed() {
@@ -229,13 +244,19 @@ fn mixed(seed: u64) -> u64 {
 pub(in crate::unpack) struct Ranges {
     pub(in crate::unpack) client: RetryingClient,
     pub(in crate::unpack) object: PinnedObject,
+    /// Takes in what is read.
+    pub(in crate::unpack) retained: Option<Arc<Retained>>,
 }
 
 impl RangeSource for Ranges {
     type Error = RequestError;
 
     async fn read(&self, start: u64, end: u64) -> Result<Bytes, RequestError> {
-        Ok(self.client.read_range(&self.object, Range { first: start, last: end - 1 }).await?.bytes)
+        let read = self.client.read_range(&self.object, Range { first: start, last: end - 1 }).await?;
+        if let Some(retained) = &self.retained {
+            retained.offer(start, &read.bytes);
+        }
+        Ok(read.bytes)
     }
 
     fn stopped(&self) -> RequestError {

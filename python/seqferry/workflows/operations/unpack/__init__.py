@@ -57,7 +57,7 @@ class Unpack:
     ) -> Iterator[list[Planned]]:
         del known, target_absent  # what is at the target is looked at member by member
         folders: list[FolderMember] = []
-        pages = unpacking.decided(runtime.engine, spec, str(runtime.state_dir), folders=folders)
+        pages = unpacking.decided(runtime.engine, spec, str(runtime.state_dir), retain=True, folders=folders)
         for page in pages:
             if len(folders) >= _FOLDERS_AT_ONCE:
                 _record_folders(runtime, transfer_id, folders)

@@ -1,0 +1,295 @@
+//! Bytes that a scan has read of an archive, kept for the members that are unpacked next: so that a small archive without an
+//! index, or a compressed one, is read once.
+//!
+//! What must stay true: they are of the version that was scanned, and are used for that version only; they count against the
+//! windows of the process ([`WindowPool`]), at most half of these; what no one asks for is dropped after a minute.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use seqferry_client::Endpoint;
+use seqferry_store::PinnedObject;
+use tokio::time::Instant;
+
+use super::ArchiveRef;
+use super::bytes::WindowPool;
+use super::place::Format;
+
+/// Bytes that no one asks for are dropped after so long: a transfer begins within seconds of its scan.
+const IDLE: Duration = Duration::from_mins(1);
+
+#[derive(Debug)]
+struct Block {
+    bytes: Bytes,
+    /// Bytes that no member has taken.
+    left: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    blocks: BTreeMap<u64, Block>,
+    /// Bytes of all blocks.
+    held: u64,
+    /// Windows that they stand for.
+    windows: usize,
+    used: Instant,
+    /// All of the archive was read, and nothing of it dropped.
+    complete: bool,
+    /// Nothing more is taken in.
+    closed: bool,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Retained {
+    source: Endpoint,
+    archive: ArchiveRef,
+    etag: String,
+    format: Format,
+    pool: Arc<WindowPool>,
+    state: Mutex<State>,
+}
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        let windows = self.state().windows;
+        self.pool.put_back(windows);
+    }
+}
+
+impl Retained {
+    /// Nothing yet of this version of an archive. It takes the place of what another scan has kept in the pool.
+    pub(super) fn of(pool: &Arc<WindowPool>, source: Endpoint, archive: &PinnedObject, format: Format) -> Arc<Self> {
+        let state = State {
+            blocks: BTreeMap::new(),
+            held: 0,
+            windows: 0,
+            used: Instant::now(),
+            complete: false,
+            closed: false,
+        };
+        let retained = Arc::new(Self {
+            source,
+            archive: ArchiveRef { bucket: archive.bucket.clone(), key: archive.key.clone() },
+            etag: archive.if_match.clone().unwrap_or_default(),
+            format,
+            pool: Arc::clone(pool),
+            state: Mutex::new(state),
+        });
+        pool.retain(Some(Arc::clone(&retained)));
+        tokio::spawn(drop_idle(Arc::downgrade(&retained)));
+        retained
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is of this archive, read in this way.
+    pub(super) fn is_of(&self, source: &Endpoint, archive: &ArchiveRef, format: Format) -> bool {
+        self.archive == *archive && self.format == format && self.source.is_same(source)
+    }
+
+    /// Take bytes in, while there is room. A stream is kept whole or not at all: it is decoded from its start.
+    pub(super) fn offer(&self, start: u64, bytes: &Bytes) {
+        let mut state = self.state();
+        if state.closed || bytes.is_empty() {
+            return;
+        }
+        let len = bytes.len() as u64;
+        let needed = usize::try_from((state.held + len).div_ceil(self.pool.window())).unwrap_or(usize::MAX);
+        while state.windows < needed {
+            if needed > self.pool.capacity() / 2 || !self.pool.take() {
+                state.closed = true;
+                if self.format.is_stream() {
+                    self.clear(&mut state);
+                }
+                return;
+            }
+            state.windows += 1;
+        }
+        state.held += len;
+        // A copy: the bytes may be part of a larger buffer, all of which would stay.
+        state.blocks.insert(start, Block { bytes: Bytes::copy_from_slice(bytes), left: len });
+    }
+
+    /// The scan has come to the end of the archive, of so many bytes.
+    pub(super) fn ended(&self, size: u64) {
+        let mut state = self.state();
+        state.complete = !state.closed && state.held >= size;
+        state.closed = true;
+        state.used = Instant::now();
+    }
+
+    /// Whether all of the archive is here.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state().complete
+    }
+
+    /// Bytes `start..end` in pieces, if all of them are here and the archive has this `ETag`. Of a plain archive, a block of
+    /// which all was taken is dropped.
+    pub(super) fn take(&self, etag: &str, start: u64, end: u64) -> Option<Vec<Bytes>> {
+        if etag != self.etag || start >= end {
+            return None;
+        }
+        let mut state = self.state();
+        let first = *state.blocks.range(..=start).next_back()?.0;
+        let mut found = Vec::new();
+        let mut position = start;
+        for (offset, block) in state.blocks.range(first..end) {
+            let from = usize::try_from(position.checked_sub(*offset)?).ok()?;
+            let to = usize::try_from(end - offset).ok()?.min(block.bytes.len());
+            if from >= to {
+                return None;
+            }
+            found.push(block.bytes.slice(from..to));
+            position = offset + to as u64;
+        }
+        if position < end {
+            return None;
+        }
+        state.used = Instant::now();
+        if !self.format.is_stream() {
+            self.release(&mut state, start, end);
+        }
+        Some(found)
+    }
+
+    /// As [`take`](Self::take), in one piece.
+    pub(super) fn joined(&self, etag: &str, start: u64, end: u64) -> Option<Bytes> {
+        let pieces = self.take(etag, start, end)?;
+        let mut joined = BytesMut::with_capacity(usize::try_from(end - start).ok()?);
+        for piece in pieces {
+            joined.extend_from_slice(&piece);
+        }
+        Some(joined.freeze())
+    }
+
+    /// Drop blocks that were taken, but for padding between members.
+    fn release(&self, state: &mut State, start: u64, end: u64) {
+        // Behind a member lies padding up to the next multiple of 512.
+        let end = end.next_multiple_of(512);
+        let mut empty = Vec::new();
+        for (offset, block) in state.blocks.range_mut(..end) {
+            let len = block.bytes.len() as u64;
+            let taken = end.min(offset + len).saturating_sub(start.max(*offset));
+            block.left = block.left.saturating_sub(taken);
+            if block.left <= len / 64 {
+                empty.push(*offset);
+            }
+        }
+        for offset in empty {
+            let block = state.blocks.remove(&offset);
+            state.held -= block.map_or(0, |block| block.bytes.len() as u64);
+            state.complete = false;
+        }
+        let needed = usize::try_from(state.held.div_ceil(self.pool.window())).unwrap_or(0);
+        if needed < state.windows {
+            self.pool.put_back(state.windows - needed);
+            state.windows = needed;
+        }
+    }
+
+    fn clear(&self, state: &mut State) {
+        state.blocks.clear();
+        self.pool.put_back(state.windows);
+        (state.held, state.windows, state.complete, state.closed) = (0, 0, false, true);
+    }
+}
+
+/// Drop what was not asked for.
+async fn drop_idle(retained: Weak<Retained>) {
+    loop {
+        tokio::time::sleep(IDLE / 2).await;
+        let Some(retained) = retained.upgrade() else { return };
+        let mut state = retained.state();
+        if state.closed && state.used.elapsed() >= IDLE {
+            retained.clear(&mut state);
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seqferry_store::{Budget, BudgetLimits, MemoryStore};
+
+    use super::*;
+
+    fn retained(format: Format) -> Arc<Retained> {
+        let limits = BudgetLimits { memory: 32 << 20, ..BudgetLimits::default() };
+        let pool = WindowPool::new(&Budget::new(limits));
+        let archive = PinnedObject {
+            bucket: "b".to_owned(),
+            key: "x.tar".to_owned(),
+            version_id: None,
+            if_match: Some("v1".to_owned()),
+            size: 10 << 20,
+        };
+        Retained::of(&pool, Endpoint::new(Arc::new(MemoryStore::new(5 << 20))), &archive, format)
+    }
+
+    #[tokio::test]
+    async fn bytes_are_given_again_across_blocks_and_only_of_this_version() {
+        let kept = retained(Format::Plain);
+        for (start, byte) in [(0, b'a'), (512, b'b'), (2048, b'c')] {
+            kept.offer(start, &Bytes::from(vec![byte; 512]));
+        }
+        assert_eq!(kept.joined("v2", 0, 4), None);
+        for (start, end) in [(1000, 1025), (1000, 2100), (1500, 1600), (2560, 2561), (3, 3)] {
+            assert_eq!(kept.joined("v1", start, end), None, "{start}..{end}");
+        }
+        assert_eq!(kept.joined("v1", 510, 514), Some(Bytes::from_static(b"aabb")));
+        assert_eq!(kept.joined("v1", 2048, 2050), Some(Bytes::from_static(b"cc")));
+        assert_eq!(kept.joined("v1", 0, 1), Some(Bytes::from_static(b"a")));
+    }
+
+    #[tokio::test]
+    async fn no_more_than_half_of_the_windows_is_kept_and_what_was_taken_is_free_again() {
+        let kept = retained(Format::Plain);
+        let free = kept.pool.free();
+        for mib in 0..40 {
+            kept.offer(mib << 20, &Bytes::from(vec![0; 1 << 20]));
+        }
+        assert_eq!(kept.pool.free(), free - free / 2);
+        assert!(!kept.is_complete());
+        kept.ended(40 << 20);
+        assert!(!kept.is_complete());
+        assert!(kept.joined("v1", 0, 2 << 20).is_some());
+        assert!(kept.joined("v1", 0, 2 << 20).is_none());
+        assert_eq!(kept.pool.free(), free - free / 2 + 2);
+        let pool = Arc::clone(&kept.pool);
+        pool.retain(None);
+        drop(kept);
+        assert_eq!(pool.free(), free);
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_kept_whole_or_not_at_all() {
+        let short = retained(Format::Gzip);
+        short.offer(0, &Bytes::from_static(b"0123"));
+        short.ended(4);
+        assert!(short.is_complete());
+        assert_eq!(short.joined("v1", 0, 4), short.joined("v1", 0, 4));
+
+        let long = retained(Format::Gzip);
+        for mib in 0..40 {
+            long.offer(mib << 20, &Bytes::from(vec![0; 1 << 20]));
+        }
+        long.ended(40 << 20);
+        assert!(!long.is_complete());
+        assert!(long.joined("v1", 0, 1).is_none());
+        assert_eq!(long.pool.free(), long.pool.capacity());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_no_one_asks_for_is_dropped() {
+        let kept = retained(Format::Plain);
+        kept.offer(0, &Bytes::from_static(b"0123"));
+        kept.ended(4);
+        tokio::time::sleep(IDLE * 3).await;
+        assert_eq!((kept.joined("v1", 0, 4), kept.pool.free()), (None, kept.pool.capacity()));
+    }
+}
