@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +39,12 @@ def spec_number(number: int) -> TransferSpec:
 def settings_for(folder: Path, database_url: str | None) -> Settings:
     home = os.environ["XDG_CONFIG_HOME"]  # that of commands too: all write the record with one audit key
     return Settings.load({"XDG_CONFIG_HOME": home}, state_dir=folder / "state", database_url=database_url)
+
+
+def command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
+    """What `seqferry` does with these words in the state folder of a service on SQLite."""
+    line = [sys.executable, "-m", "seqferry", *words, "--state-dir", str(service.settings.state_dir)]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
 
 
 def spec_on(server: S3Server, source: str, target: str, **options: Any) -> TransferSpec:

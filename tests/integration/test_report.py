@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from control import command
 from ended import add_ended_batch, begin, ended, finish
 from http_client import http_of
 
 from seqferry import auditing, reporting
-from seqferry.cli.app import run
 from seqferry.service import Service
 from support.run import ROOT
 
@@ -136,26 +136,23 @@ def test_a_large_report_comes_in_pieces(service: Service) -> None:
     assert "".join(pieces).count("\r\n") == 2701
 
 
-def test_commands_write_and_check_it(service: Service, odd: str, tmp_path: Path, capfd: Any) -> None:
+def test_commands_write_and_check_it(service: Service, odd: str, tmp_path: Path) -> None:
     if not service.database.is_sqlite:
         pytest.skip("the same command")
-    state = ["--state-dir", str(service.settings.state_dir)]
     path = tmp_path / "r.html"
 
-    assert run(["report", odd[:8], "--format", "html", "-o", str(path), *state]) == 0
+    assert command(service, "report", odd[:8], "--format", "html", "-o", str(path)).returncode == 0
     assert path.read_text().startswith("<!doctype html>")
-    assert run(["report", odd, *state]) == 0
-    assert json.loads(capfd.readouterr().out)["facts"]["id"] == odd
-    assert run(["report", odd, "-o", str(tmp_path / "no" / "r"), *state]) == 1
-    assert capfd.readouterr().err.startswith("seqferry: Cannot write the report")
+    assert json.loads(command(service, "report", odd).stdout)["facts"]["id"] == odd
+    refused = command(service, "report", odd, "-o", str(tmp_path / "no" / "r"))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("seqferry: Cannot write the report")
     assert [entry.name for entry in tmp_path.iterdir() if "r." in entry.name] == ["r.html"]
-    assert run(["audit", "head", *state]) == 0
-    head = capfd.readouterr().out.strip()
-    assert run(["audit", "verify", odd, "--head", head, *state]) == 0
-    assert "nothing was changed" in capfd.readouterr().err
-    assert run(["audit", "verify", "--head", f"9{head}", "--json", *state]) == 3
-    finding, summary = map(json.loads, capfd.readouterr().out.splitlines())
-    assert (finding["kind"], summary["findings"], summary["exit_code"]) == ("ledger_behind", 1, 3)
+    head = command(service, "audit", "head").stdout.strip()
+    assert "nothing was changed" in command(service, "audit", "verify", odd, "--head", head).stderr
+    ran = command(service, "audit", "verify", "--head", f"9{head}", "--json")
+    finding, summary = map(json.loads, ran.stdout.splitlines())
+    assert (finding["kind"], summary["findings"], ran.returncode) == ("ledger_behind", 1, 3)
 
 
 def test_reports_and_audits_over_http(service: Service, odd: str) -> None:

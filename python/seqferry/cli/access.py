@@ -24,7 +24,7 @@ def _group() -> None:
     """Make, list and remove tokens of HTTP clients."""
 
 
-def _duration(written: str) -> float:
+def duration(written: str) -> float:
     match = re.fullmatch(r"([1-9][0-9]{0,4})([mhdw])", written)
     if match is None:
         raise typer.BadParameter(f"'{written}' is not a duration; write for example 90d, 12h or 30m.")
@@ -49,7 +49,7 @@ def add(
             "--expires",
             envvar="SEQFERRY_EXPIRES",
             metavar="TIME",
-            parser=_duration,
+            parser=duration,
             help="Not valid any more after this time, as 90d, 12h or 30m. Default: never.",
         ),
     ] = None,

@@ -129,6 +129,9 @@ def _show(session: Session, found: Status) -> None:
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found))))
+        if found.pruned_at is not None:
+            when = text.timestamp(found.pruned_at)
+            print(f"Pruned {when}; its objects are in its receipt: {session.command('report', found.id)}")
         return
     print(display.progress_line(found))
     if found.state == "paused":

@@ -131,6 +131,10 @@ class Queue:
         """Take workflows off the queue that have nothing left to do. Those that run are told at their next step."""
         self._client().cancel_workflows(workflow_ids)
 
+    def forget(self, workflow_ids: list[str]) -> None:
+        """Remove workflows that have ended, with their steps."""
+        self._client().delete_workflows(workflow_ids)
+
     def known(self, workflow_ids: list[str]) -> set[str]:
         """Those of the workflows that are, or were, on the queue."""
         found = self._client().list_workflows(workflow_ids=workflow_ids, load_input=False, load_output=False)

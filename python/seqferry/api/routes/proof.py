@@ -1,7 +1,8 @@
-"""``/api/v1/transfers/{id}/report`` and ``/api/v1/audit``: what is on record, and whether it is as it was written."""
+"""Proof: reports of transfers, their audit, and the objects at the target today."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -9,8 +10,8 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from seqferry import auditing, reporting
-from seqferry.api.deps import ServiceDep, require_admin
+from seqferry import auditing, reporting, verification
+from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
 
 router = APIRouter(prefix="/api/v1", tags=["proof"])
@@ -65,6 +66,41 @@ def report(transfer_id: str, service: ServiceDep, format: reporting.Format = "js
     name = f'attachment; filename="seqferry-{full_id}.{format}"'
     headers = {} if format == "html" else {"Content-Disposition": name}
     return StreamingResponse(pieces, media_type=reporting.MEDIA_TYPES[format], headers=headers)
+
+
+class DifferenceOut(BaseModel):
+    key: str
+    outcome: str
+    recorded: str
+    found: str
+
+
+class VerificationOut(BaseModel):
+    intact: bool
+    objects: int
+    same: int
+    missing: int
+    changed: int
+    size_only: int
+    """Of those that are the same: compared by their size alone."""
+    differences: list[DifferenceOut]
+    """At most 1,000 of them."""
+
+
+@router.post(
+    "/transfers/{transfer_id}/verify",
+    summary="Look at the target again, today",
+    responses=answers(400, 409, 502, 504),
+)
+def verify(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> VerificationOut:
+    """Compares size and ETag of each object at the target (HEAD) with the receipt; the record notes the result."""
+    status = service.status(transfer_id)
+    looked, named = verification.Looked(), list[DifferenceOut]()
+    for one in verification.verify(service.database, service.engine, status, looked):
+        if len(named) < MOST_FINDINGS:
+            named.append(DifferenceOut(**asdict(one)))
+    verification.record(service.database, status, looked, at=time.time(), actor=actor)
+    return VerificationOut(intact=not looked.missing + looked.changed, differences=named, **asdict(looked))
 
 
 Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$")]], Query(max_length=100)]

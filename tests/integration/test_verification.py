@@ -1,0 +1,112 @@
+"""The target is looked at again, against the receipt, on real servers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from control import command, spec_on, until_ended
+from ferry import Ferry
+from http_client import http_of
+from mirror import MULTIPART, SMALL
+
+from seqferry import auditing, pruning, verification
+from seqferry.errors import ConflictError
+from seqferry.service import Service
+from seqferry.unpacking import build_operation_spec
+from seqferry.worker import Worker
+from support.servers import S3Server
+
+
+@pytest.fixture
+def ferry(
+    service: Service,
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> Ferry:
+    return Ferry(service, s3server, s3server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+
+
+def _verified(service: Service, transfer_id: str) -> tuple[verification.Looked, dict[str, str]]:
+    looked = verification.Looked()
+    status = service.status(transfer_id)
+    found = verification.verify(service.database, service.engine, status, looked)
+    return looked, {one.key: one.outcome for one in found}
+
+
+def test_what_is_gone_or_changed_today_is_named(service: Service, ferry: Ferry, s3server: S3Server) -> None:
+    ferry.fill({f"run/{number}": SMALL for number in range(5)} | {"run/big": MULTIPART})
+    ferry.work()
+    transfer_id, _ = ferry.carry("run/", "in")
+
+    looked, found = _verified(service, transfer_id)
+    assert (looked.objects, looked.same, found) == (6, 6, {})
+
+    s3server.client().delete_object(Bucket=ferry.target, Key="in/1")
+    s3server.client().put_object(Bucket=ferry.target, Key="in/2", Body=b"x" * SMALL)
+    s3server.client().put_object(Bucket=ferry.target, Key="in/big", Body=b"x")
+
+    looked, found = _verified(service, transfer_id)
+    assert found == {"in/1": "missing", "in/2": "changed", "in/big": "changed"}
+    assert (looked.same, looked.missing, looked.changed) == (3, 1, 2)
+
+    with http_of(service) as client:
+        answer = client.post(f"/api/v1/transfers/{transfer_id}/verify").json()
+    assert (answer["intact"], len(answer["differences"])) == (False, 3)
+    noted = service.events(transfer_id)[-1]
+    assert (noted.kind, noted.data["missing"], noted.data["changed"]) == ("verified", 1, 2)
+    assert noted.actor.startswith("http local")
+    assert list(auditing.verify(service.database, auditing.Checked())) == []
+
+    if service.database.is_sqlite:
+        ran = command(service, "verify", transfer_id, "--json")
+        assert (ran.returncode, json.loads(ran.stdout.splitlines()[-1])["changed"]) == (3, 2)
+
+    [_] = pruning.prune(service.database, service.queue, ended_before=2e9 * 2, now=2e9, actor="ada")
+    assert _verified(service, transfer_id)[1] == found
+
+
+def test_an_archive_is_looked_up_once(service: Service, ferry: Ferry, s3server: S3Server) -> None:
+    ferry.fill({f"run/{number}": SMALL for number in range(4)})
+    ferry.work()
+    spec = build_operation_spec(
+        "pack",
+        {},
+        source=f"s3://{ferry.source}/run/",
+        target=f"s3://{ferry.target}/a.tar",
+        endpoint_url=s3server.endpoint_url,
+    )
+    transfer_id = service.submit(spec, actor="ada")
+    assert until_ended(service, transfer_id).totals.done == 4
+    assert service.receipt_digest(transfer_id) is not None
+
+    assert _verified(service, transfer_id)[0].same == 1
+    s3server.client().delete_object(Bucket=ferry.target, Key="a.tar")
+    assert _verified(service, transfer_id)[1] == {"a.tar": "missing"}
+
+
+def test_files_are_looked_at_too(service: Service, ferry: Ferry, s3server: S3Server, tmp_path: Path) -> None:
+    if not service.database.is_sqlite:
+        pytest.skip("no local files with PostgreSQL")
+    ferry.fill({"run/a": SMALL, "run/b": SMALL})
+    target = tmp_path / "out"
+    ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{target}/", "--endpoint-url", s3server.endpoint_url)
+    assert ran.returncode == 0, ran.stderr
+    transfer_id = service.transfers()[0].id
+
+    assert _verified(service, transfer_id)[1] == {}
+    (target / "a").write_bytes(b"x")
+    (target / "b").unlink()
+    assert sorted(_verified(service, transfer_id)[1].values()) == ["changed", "missing"]
+
+
+def test_an_unfinished_transfer_is_not_verified(service: Service) -> None:
+    transfer_id = service.submit(spec_on(S3Server("x", "http://127.0.0.1:9"), "s3://a/", "s3://b/"), actor="ada")
+
+    with pytest.raises(ConflictError, match="has not ended"):
+        _verified(service, transfer_id)
