@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from seqferry import audit_key, paths, private
 from seqferry.channels import Notices
 from seqferry.errors import ConfigError, UsageError
+from seqferry.logs import LogFormat, parse_format
 from seqferry.policy import Policy
 
 if TYPE_CHECKING:
@@ -99,6 +100,12 @@ class Bandwidth:
                 in_force = limit
         return in_force
 
+    def __str__(self) -> str:
+        """In the form that ``parse`` takes."""
+        if len(self.changes) == 1:
+            return _rate(self.changes[0][1])
+        return " ".join(f"{minute // 60:02}:{minute % 60:02},{_rate(limit)}" for minute, limit in self.changes)
+
     def now(self) -> int | None:
         return self.at(datetime.now().time())  # noqa: DTZ005 - a timetable is kept by the clock on the wall
 
@@ -124,6 +131,10 @@ class Bandwidth:
         if not changes:
             raise ValueError("it is empty; write for example 50MB/s, or 08:00,50MB/s 18:00,off")
         return cls(tuple(sorted(changes.items())))
+
+
+def _rate(limit: int | None) -> str:
+    return "off" if limit is None else f"{limit}B/s"
 
 
 def _limit(text: str) -> int | None:
@@ -157,9 +168,12 @@ class Settings:
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         audit_key: the file of keys of the audit record; None: the record is kept without a key.
+        log_format: of the log of processes that stay.
         trusted_proxies: addresses and networks whose word on the address of a client counts.
         config_file: the configuration file that was read, None if there is none.
         notices: channels of notices, from the configuration file only. Their URLs hold secrets.
+        origins: where each value comes from that the environment may give: ``option``, the name of its variable, the
+            file and the line, or ``default``.
     """
 
     state_dir: Path
@@ -171,12 +185,14 @@ class Settings:
     cache: Path | None = None
     max_cache_size: int | None = None
     trace: str | None = None
+    log_format: LogFormat = "text"
     token: str | None = field(default=None, repr=False)
     audit_key: Path | None = None
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
     config_file: Path | None = None
     notices: Notices = field(default_factory=Notices, repr=False)
+    origins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
 
     @property
     def uses_sqlite(self) -> bool:
@@ -226,20 +242,30 @@ class Settings:
             UsageError: a value makes no sense.
         """
         env = os.environ if environ is None else environ
+        path, written, tables = _from_file(env)
+        origins: dict[str, str] = {}
 
         def value(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+            variable = f"SEQFERRY_{name.upper()}"
             given = overrides.pop(name, None)
-            if given is None or given == "":
-                text = env.get(f"SEQFERRY_{name.upper()}", "")
-                if text == "":
-                    return default
-                given = text
+            if given is not None and given != "":
+                # Options take their variables by themselves.
+                origins[name] = variable if str(given) == env.get(variable) else "option"
+                where = variable
+            elif (given := env.get(variable, "")) != "":
+                where = origins[name] = variable
+            elif name in written:
+                line, given = written[name]
+                where = origins[name] = f"{path}, line {line}"
+            else:
+                origins[name] = "default"
+                return default
             if not isinstance(given, str):
                 return given
             try:
                 return parse(given)
             except ValueError as why:
-                raise UsageError(f"SEQFERRY_{name.upper()}: {why}.") from None
+                raise UsageError(f"{where}: {why}.") from None
 
         settings = cls(
             state_dir=Path(value("state_dir", str, _default_state_dir(env))).expanduser().absolute(),
@@ -251,9 +277,12 @@ class Settings:
             cache=value("cache", _folder, None),
             max_cache_size=value("max_cache_size", parse_size, None),
             trace=value("trace", _trace, None),
+            log_format=value("log_format", parse_format, "text"),
             token=value("token", str, None),
             audit_key=value("audit_key", _folder, audit_key.default_path(env)),
-            **_from_file(env),
+            config_file=path,
+            origins=origins,
+            **tables,
         )
         if overrides:
             raise TypeError(f"unknown settings: {', '.join(sorted(overrides))}")
@@ -307,17 +336,18 @@ def _default_state_dir(env: Mapping[str, str]) -> str:
     return f"{base}/seqferry" if base.startswith("/") else "~/.local/state/seqferry"
 
 
-def _from_file(env: Mapping[str, str]) -> dict[str, Any]:
+def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[int, str]], dict[str, Any]]:
+    """The file, what it says of settings (each with its line), and the fields that its tables make."""
     named = env.get("SEQFERRY_CONFIG", "")
     base = env.get("XDG_CONFIG_HOME", "")
     usual = f"{base}/seqferry" if base.startswith("/") else "~/.config/seqferry"
     path = Path(named or f"{usual}/config.toml").expanduser().absolute()
     if not named and _is_absent(path):
-        return {}
+        return None, {}, {}
     # For the few who have one.
     from seqferry import config_file
 
-    return {"config_file": path, **config_file.read(path, named=bool(named))}
+    return path, *config_file.read(path, named=bool(named))
 
 
 def _is_absent(path: Path) -> bool:

@@ -16,11 +16,25 @@ from seqferry.channels import parse as parse_notices
 from seqferry.errors import PolicyError, UsageError
 from seqferry.policy import Policy, refuse_address
 
+SETTINGS: Final = (
+    "state_dir",
+    "database_url",
+    "max_requests",
+    "memory",
+    "max_bandwidth",
+    "cache",
+    "max_cache_size",
+    "trace",
+    "log_format",
+    "audit_key",
+)
+"""Settings that stand at the start of the file, before any table; each has a variable ``SEQFERRY_<NAME>`` that wins."""
+
 _MAX_BYTES: Final = 1024 * 1024
 
 
-def read(path: Path, *, named: bool) -> dict[str, Any]:
-    """Fields of ``Settings`` that the file sets.
+def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
+    """What the file says of settings that the environment may give as well, with their lines; and other fields.
 
     Args:
         named: by SEQFERRY_CONFIG; else it is the usual one, and something is there.
@@ -48,11 +62,17 @@ def read(path: Path, *, named: bool) -> dict[str, Any]:
     return _fields(path, text, tables)
 
 
-def _fields(path: Path, text: str, tables: dict[str, Any]) -> dict[str, Any]:
+def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
     notices = _notices(path, text, tables.pop("notices", {}))
-    for name in tables:
-        if name not in _KEYS:
-            raise _unknown(path, text, None, name, [*_KEYS, "notices"])
+    settings: dict[str, tuple[int, str]] = {}
+    for name, value in tables.items():
+        if name in SETTINGS:
+            line = _line(text, None, name)
+            if isinstance(value, (dict, list, bool)) or not isinstance(value, (str, int)):
+                raise UsageError(f"{path}, line {line}: '{name}' is a text or a whole number.")
+            settings[name] = (line, str(value))
+        elif name not in _KEYS:
+            raise _unknown(path, text, None, name, (*_KEYS, "notices", *SETTINGS))
     server: Any = tables.get("server", {})
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
@@ -70,7 +90,7 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> dict[str, Any]:
         except ValueError as why:
             raise UsageError(f"{where}: {why}.") from None
     proxies = parsed.pop("trusted_proxies", ())
-    return {"policy": Policy(**parsed), "trusted_proxies": proxies, "notices": notices}
+    return settings, {"policy": Policy(**parsed), "trusted_proxies": proxies, "notices": notices}
 
 
 def _notices(path: Path, text: str, table: object) -> Notices:

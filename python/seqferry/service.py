@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
 from types import TracebackType
 from typing import Any, Final, Self, get_args
@@ -28,7 +28,18 @@ from seqferry import (
     unpacking,
 )
 from seqferry.config import Settings
-from seqferry.db import events, evidence, object_pages, objects, receipts, samples, signing, transfer_pages, transfers
+from seqferry.db import (
+    events,
+    evidence,
+    gauges,
+    object_pages,
+    objects,
+    receipts,
+    samples,
+    signing,
+    transfer_pages,
+    transfers,
+)
 from seqferry.db.database import Database
 from seqferry.db.migrate import migrate
 from seqferry.db.queue import Queue
@@ -327,6 +338,21 @@ class Service:
         """What was done to the transfer by whom, from event number ``after`` + 1 on."""
         with self.database.read() as connection:
             return events.read(connection, self._resolve(connection, transfer_id), after)
+
+    def newest_events(self, transfer_ids: Iterable[str]) -> dict[str, int]:
+        """The number of the newest event of each of these transfers (whole ids)."""
+        with self.database.read() as connection:
+            return events.newest(connection, transfer_ids)
+
+    def statuses(self, transfer_ids: Sequence[str]) -> list[Status]:
+        """Those of these transfers (whole ids) that there are."""
+        with self.database.read() as connection:
+            return transfers.statuses(connection, self.database, ids=transfer_ids, limit=len(transfer_ids))
+
+    def gauges(self) -> gauges.Gauges:
+        """How much there is to do and was done, for a monitoring system."""
+        with self.database.read() as connection:
+            return gauges.read(connection, self.database)
 
     def first_broken_event(self, transfer_id: str) -> int | None:
         """The number of the first event whose hashes do not fit, by an accidental edit; None when all fit."""

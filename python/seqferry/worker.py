@@ -79,7 +79,7 @@ class Worker:
         self, service: Service, held: ExitStack, on_end: Callable[[], None] | None, *, own_work: bool = False
     ) -> None:
         """Not to be called: use ``start``."""
-        self._service = service
+        self.service: Final = service
         self._own_work = own_work
         self._database = service.database
         attendant = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -172,9 +172,9 @@ class Worker:
             UsageError: the spec makes no sense.
         """
         if not self._database.is_sqlite:
-            return self._service.submission(spec, actor=actor, new=new, priority=priority)
+            return self.service.submission(spec, actor=actor, new=new, priority=priority)
         with self._lock:  # else *control* could take it for another worker's before it is known to be ours
-            submission = self._service.submission(spec, actor=actor, queued=False, new=new, priority=priority)
+            submission = self.service.submission(spec, actor=actor, queued=False, new=new, priority=priority)
             if not (submission.goes_on or submission.blocked):
                 if known is not None:
                     self._runtime.keep_preflight(submission.id, known)
@@ -406,7 +406,7 @@ class Worker:
 
     def _keep_limits(self) -> None:
         """Carry the limits that hold now to the engine whenever they are others: of the settings, and of its work."""
-        engine, settings = self._service.engine, self._service.settings
+        engine, settings = self.service.engine, self.service.settings
         with self._database.read() as connection:
             adjustments = transfers.adjustments(connection, self._runtime.attended)
         limits = limits_of(settings, adjustments, own_work=self._own_work)
@@ -530,10 +530,13 @@ class _Reporter:
                 samples.thin(connection, database)
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, *, started: Callable[[Service], None] | None = None) -> None:
     """Work until SIGTERM or SIGINT; a second signal ends the process at once. Both leave all work resumable.
 
     A database that is away is waited for.
+
+    Args:
+        started: called with the service of the worker once it works.
 
     Raises:
         WorkerBusyError, ConfigError: as ``Worker.start``.
@@ -552,6 +555,8 @@ def run(settings: Settings) -> None:
             return
         worker = Worker.start(settings)
         log.info("worker %s is ready", worker.executor_id)
+        if started is not None:
+            started(worker.service)
         while not asked.wait(1.0):
             pass
         log.info("worker %s stops; what is left is resumed by the next worker", worker.executor_id)

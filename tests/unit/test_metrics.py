@@ -1,10 +1,11 @@
-"""The metrics of the engine, and the page that explains them."""
+"""The metrics of the engine and of the control plane, and the page that explains them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+from seqferry import metrics
 from seqferry.engine import Engine
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -13,10 +14,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 def test_each_metric_is_on_the_page_with_its_kind_and_labels() -> None:
     rows = re.findall(r"^\| `(seqferry_\w+)` \| (\w+) \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
 
-    metrics = Engine(max_requests=10).stats().metrics
+    named = [*Engine(max_requests=10).stats().metrics, *metrics.NAMES]
 
     assert [(name, kind, labels.strip()) for name, kind, labels in rows] == [
-        (metric.name, metric.kind, ", ".join(metric.labels)) for metric in metrics
+        (metric.name, metric.kind, ", ".join(metric.labels)) for metric in named
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from fastapi import Depends, FastAPI
 
+from seqferry import metrics
 from seqferry.api import documented, problems
 from seqferry.api.body import BodyLimit
 from seqferry.api.checks import StorageChecks
@@ -13,6 +14,7 @@ from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
 from seqferry.api.routes import control, health, mirror, previews, proof, transfers
+from seqferry.api.streams import Hub
 from seqferry.config import Settings
 from seqferry.engine import version
 from seqferry.service import Service
@@ -30,6 +32,7 @@ def create_app(
     allow_crash: bool = False,
     planning_timeout: float = PLANNING_SECONDS,
     checks: StorageChecks | None = None,
+    hub: Hub | None = None,
 ) -> FastAPI:
     """The application over an open service; the caller keeps the service open and closes it.
 
@@ -38,6 +41,7 @@ def create_app(
         allow_crash: add ``POST /crash_application``, which ends the process as a crash would.
         planning_timeout: seconds that the S3Mirror routes wait for the listing of the source.
         checks: looks at storage; usual ones when not given.
+        hub: serves streams of events; one that the caller closes when the server stops.
     """
     app = FastAPI(
         title="Seqferry",
@@ -53,6 +57,8 @@ def create_app(
         planning_timeout=planning_timeout,
         readiness=Readiness(lambda: service.transfers(limit=1)),
         checks=checks or StorageChecks(service),
+        hub=hub or Hub(service),
+        metrics=metrics.registry(service),
     )
     problems.install(app)
     app.add_middleware(BodyLimit)
@@ -60,6 +66,7 @@ def create_app(
     app.include_router(health.router)
     app.include_router(control.router, dependencies=[DOCUMENTED])
     app.include_router(control.actions, dependencies=[DOCUMENTED])
+    app.include_router(health.metrics_router, dependencies=[DOCUMENTED])
     app.include_router(transfers.router, dependencies=[DOCUMENTED])
     app.include_router(previews.router, dependencies=[DOCUMENTED])
     app.include_router(proof.router, dependencies=[DOCUMENTED])

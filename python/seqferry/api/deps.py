@@ -11,10 +11,12 @@ from typing import Annotated, Final
 
 from fastapi import Depends, HTTPException, Request, Security, status
 from fastapi.security import HTTPBearer
+from prometheus_client import CollectorRegistry
 
 from seqferry.api.checks import StorageChecks
 from seqferry.api.guard import role_needed
 from seqferry.api.readiness import Readiness
+from seqferry.api.streams import Hub
 from seqferry.config import Settings
 from seqferry.errors import NotFoundError, PolicyError
 from seqferry.service import Service
@@ -28,6 +30,8 @@ class Context:
     planning_timeout: float
     readiness: Readiness
     checks: StorageChecks
+    hub: Hub
+    metrics: CollectorRegistry
 
 
 async def _context(request: Request) -> Context:

@@ -13,9 +13,15 @@ OPEN: Final = frozenset({"/healthz", "/readyz"})
 """Paths that need no token, for requests without a body. Without one their answers hold no data of a user."""
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_STREAMS: Final = 200
+"""Streams of events under way; more are answered with 503. Each waits for most of its life, and holds a connection."""
+
 MAX_AT_ONCE: Final = 128
 """Requests with a token under way; more are answered with 503. Far fewer than connections may be open, so that there
 is always one for a question that needs no token."""
+
+STREAMS: Final = "/events"
+"""The end of the paths of streams."""
 
 WITHOUT_TOKENS: Final = Identity("", "admin")
 """The client of a server without tokens."""
@@ -33,7 +39,7 @@ class Guard:
     def __init__(self, app: ASGIApp, tokens: TokenStore | None) -> None:
         self._app = app
         self._tokens = tokens
-        self._at_once = 0
+        self._at_once = {False: 0, True: 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -62,15 +68,18 @@ class Guard:
         if not identity.may(needed):
             await problem(403, role_needed(identity, needed), "forbidden")(scope, receive, send)
             return
-        if self._at_once >= MAX_AT_ONCE:
-            busy = problem(503, f"{MAX_AT_ONCE} requests are under way; try again.", "busy", {"Retry-After": "1"})
+        is_stream = scope["path"].endswith(STREAMS) and scope["method"] == "GET"
+        most = MAX_STREAMS if is_stream else MAX_AT_ONCE
+        if self._at_once[is_stream] >= most:
+            what = "streams" if is_stream else "requests"
+            busy = problem(503, f"{most} {what} are under way; try again.", "busy", {"Retry-After": "1"})
             await busy(scope, receive, send)
             return
-        self._at_once += 1
+        self._at_once[is_stream] += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._at_once -= 1
+            self._at_once[is_stream] -= 1
 
 
 def role_needed(identity: Identity, needed: Role) -> str:

@@ -18,6 +18,7 @@ from seqferry.api import connections
 from seqferry.api.app import create_app
 from seqferry.api.checks import StorageChecks
 from seqferry.api.problems import problem
+from seqferry.api.streams import Hub
 from seqferry.api.tls import Tls
 from seqferry.config import Settings
 from seqferry.db import outage
@@ -92,11 +93,12 @@ def serve(
             checks = StorageChecks(service)
             worker = Worker.start(settings, service)
             try:
-                app: ASGIApp = create_app(settings, service, store, allow_crash=allow_crash, checks=checks)
+                hub = Hub(service)
+                app: ASGIApp = create_app(settings, service, store, allow_crash=allow_crash, checks=checks, hub=hub)
                 if no_token:
                     app = _OnlyLocal(app)
                 server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
-                _run(server, listener, ready)
+                _run(server, hub, listener, ready)
             finally:
                 # Threads that wait in the engine cannot be ended, and may not meet the end of the interpreter.
                 if not worker.stop() or checks.under_way:
@@ -166,11 +168,12 @@ def _host(scope: Scope) -> str:
     return given.partition(":")[0]
 
 
-def _run(server: connections.Server, listener: socket.socket, ready: Callable[[str], None] | None) -> None:
+def _run(server: connections.Server, hub: Hub, listener: socket.socket, ready: Callable[[str], None] | None) -> None:
     def ask(number: int, _frame: FrameType | None) -> None:
         if server.should_exit:
             os._exit(128 + number)
         server.should_exit = True
+        hub.close()  # the server waits for connections before anything else ends
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -61,6 +61,7 @@ _COMMANDS: Final = {
     "worker": "seqferry.cli.serving",
     "token": "seqferry.cli.access",
     "notify": "seqferry.cli.notices",
+    "config": "seqferry.cli.configuring",
     "aws": "seqferry.cli.nextflow",
     "s5cmd": "seqferry.cli.nextflow",
     "nextflow": "seqferry.cli.nextflow",

@@ -190,3 +190,13 @@ StateDir = Annotated[
         help="Where transfers are recorded. Default: $XDG_STATE_HOME/seqferry.  [env var: SEQFERRY_STATE_DIR]",
     ),
 ]
+
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        envvar="SEQFERRY_LOG_FORMAT",
+        metavar="text|json",
+        help="Form of the log on stderr: lines for people, or a line of JSON each.",
+    ),
+]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from seqferry import logs
 from seqferry.cli import exits, options
 from seqferry.config import Settings
-from seqferry.errors import UsageError
+from seqferry.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from seqferry.service import Service
+
+log: Final = logging.getLogger("seqferry.worker")
 
 
 def serve(
@@ -62,6 +68,7 @@ def serve(
     memory: options.Memory = None,
     cache: options.Cache = None,
     max_cache_size: options.MaxCacheSize = None,
+    log_format: options.LogFormat = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Run the HTTP API and a worker until Ctrl-C."""
@@ -74,12 +81,13 @@ def serve(
         memory=memory,
         cache=cache,
         max_cache_size=max_cache_size,
+        log_format=log_format,
     )
     # Imported here: FastAPI and DBOS take longer to import than `seqferry status` may take as a whole.
     from seqferry.api.server import serve as run
     from seqferry.api.tls import Tls
 
-    _log_to_stderr()
+    logs.to_stderr(settings.log_format)
     # The address on stdout: with --port 0 a script learns it from there.
     run(
         settings,
@@ -99,6 +107,16 @@ def worker(
     memory: options.Memory = None,
     cache: options.Cache = None,
     max_cache_size: options.MaxCacheSize = None,
+    metrics_listen: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-listen",
+            envvar="SEQFERRY_METRICS_LISTEN",
+            metavar="HOST:PORT",
+            help="Offer GET /metrics for Prometheus here, without a token.",
+        ),
+    ] = None,
+    log_format: options.LogFormat = None,
     state_dir: options.StateDir = None,
 ) -> int:
     """Do the recorded work until Ctrl-C: the one worker on SQLite, one of many on Postgres."""
@@ -109,25 +127,37 @@ def worker(
         memory=memory,
         cache=cache,
         max_cache_size=max_cache_size,
+        log_format=log_format,
     )
     from seqferry.worker import run
 
-    _log_to_stderr()
-    run(settings)
+    place = None if metrics_listen is None else _place(metrics_listen)
+    logs.to_stderr(settings.log_format)
+    run(settings, started=None if place is None else partial(_offer_metrics, place))
     return exits.OK
+
+
+def _place(written: str) -> tuple[str, int]:
+    host, colon, port = written.rpartition(":")
+    if not colon or not host or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
+        raise UsageError(f"--metrics-listen: '{written}' is no address; write for example 127.0.0.1:9464.")
+    return host.strip("[]"), int(port)
+
+
+def _offer_metrics(place: tuple[str, int], service: Service) -> None:
+    from prometheus_client import start_http_server
+
+    from seqferry import metrics
+
+    host, port = place
+    try:
+        start_http_server(port, host, metrics.registry(service))
+    except OSError as why:
+        raise ConfigError(
+            f"Cannot offer metrics on {host}:{port}: {why.strerror or why}. Choose another --metrics-listen."
+        ) from None
+    log.info("metrics are on http://%s:%d/metrics", host, port)
 
 
 def _print_address(url: str) -> None:
     print(url, flush=True)
-
-
-def _log_to_stderr() -> None:
-    """Processes that stay say when they start, stop and meet trouble, with times in UTC."""
-    form = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S")
-    form.converter = time.gmtime
-    handler = logging.StreamHandler()
-    handler.setFormatter(form)
-    logger = logging.getLogger("seqferry")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    logger.propagate = False

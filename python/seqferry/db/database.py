@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -18,6 +18,9 @@ from seqferry.audit_key import KeyRing
 from seqferry.config import Settings
 from seqferry.db import signing
 from seqferry.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    import psycopg
 
 BUSY_TIMEOUT_MS: Final = 30_000
 """How long a writer waits for another on SQLite: far longer than any of our transactions takes."""
@@ -122,6 +125,20 @@ class Database:
             hide_parameters=True,
             connect_args=_connect_args(self.url, "seqferry-dbos"),
         )
+
+    def listening(self) -> psycopg.Connection[Any]:
+        """A connection outside of any pool, to wait for notifications. Postgres only.
+
+        Raises:
+            psycopg.Error: there is none to be had.
+        """
+        import psycopg
+        from psycopg.conninfo import make_conninfo
+
+        _, options = self.engine.dialect.create_connect_args(self.url)
+        options.pop("context", None)  # SQLAlchemy's own
+        address = make_conninfo("", **{**options, **_connect_args(self.url, "seqferry-events")})
+        return psycopg.connect(address, autocommit=True)
 
     def close(self) -> None:
         self.engine.dispose()

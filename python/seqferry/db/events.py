@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from seqferry.audit_key import AuditKey
-from seqferry.db import ledger, signing
+from seqferry.db import changes, ledger, signing
 from seqferry.db.tables import event, transfer
 from seqferry.models import Event
 
@@ -60,6 +61,7 @@ def append(
     )
     if kind == SUBMITTED or (of is not None and of.ended_at is not None):
         ledger.append(connection, key, transfer_id, number, kind, found, at)
+    changes.notify(connection)
 
 
 def event_hash(
@@ -108,3 +110,10 @@ def first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
             return expected
         expected, previous, keyed = expected + 1, row.hash, keyed or key is not None
     return None
+
+
+def newest(connection: sa.Connection, transfer_ids: Iterable[str]) -> dict[str, int]:
+    """The number of the newest event of each of the transfers."""
+    query = sa.select(event.c.transfer_id, sa.func.max(event.c.number).label("newest"))
+    rows = connection.execute(query.where(event.c.transfer_id.in_(list(transfer_ids))).group_by(event.c.transfer_id))
+    return {row.transfer_id: row.newest for row in rows}

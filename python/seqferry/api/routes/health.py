@@ -8,12 +8,26 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from prometheus_client.exposition import choose_encoder
 
 from seqferry.api.deps import ContextDep
 from seqferry.api.problems import problem
 
 router = APIRouter(tags=["health"])
+metrics_router = APIRouter(tags=["health"])
+
+
+@metrics_router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {}, "application/openmetrics-text": {}}}},
+)
+def metrics(request: Request, context: ContextDep) -> Response:
+    """Of this process's engine and of the control plane; the header ``Accept`` chooses the format."""
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(context.metrics), media_type=media_type)
 
 
 @router.get("/healthz", summary="The process is up")

@@ -26,6 +26,7 @@ from seqferry.api.schemas import (
     cursor_text,
     seconds,
 )
+from seqferry.api.streams import EventStream
 from seqferry.models import ObjectState, TransferState
 from seqferry.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
 from seqferry.unpacking import build_operation_spec
@@ -186,6 +187,29 @@ def list_samples(
     """Equal intervals without gaps, oldest first. Counts are what all workers did within each."""
     found = service.samples(transfer_id, since=seconds(since), until=seconds(until), points=points)
     return Samples(samples=[SampleOut.of(one) for one in found])
+
+
+@router.get(
+    "/{transfer_id}/events",
+    summary="Events as they happen",
+    response_class=EventStream,
+    responses={status.HTTP_200_OK: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream_events(
+    transfer_id: str,
+    context: ContextDep,
+    last_event_id: Annotated[
+        Annotated[str, Field(pattern="^[0-9]{1,9}$")] | SkipJsonSchema[None],
+        Header(description="The `id` of the last event that was received: the stream goes on after it."),
+    ] = None,
+) -> EventStream:
+    """Server-sent events: each event of the transfer once, with its number as ``id``; then as they happen.
+
+    Events named ``progress`` hold the transfer as it is now, at most one each second, and have no ``id``. The stream
+    does not end with the transfer. A comment is sent each 15 seconds when there is nothing else.
+    """
+    found = await run_in_threadpool(context.service.status, transfer_id)
+    return EventStream(context.hub.frames(found.id, int(last_event_id or 0)))
 
 
 @router.post(

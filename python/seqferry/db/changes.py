@@ -1,0 +1,104 @@
+"""Waiting for events of any transfer, whichever process writes them."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from seqferry.db.database import Database
+
+CHANNEL: Final = "seqferry_event"
+"""What PostgreSQL is told at the commit of an event."""
+
+_LOOK_SECONDS: Final = 0.02
+_RETRY_SECONDS: Final = 1.0
+
+
+class Changes(Protocol):
+    """One waiting thread. To be closed by the thread that waits."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long; False when certainly nothing has changed meanwhile."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def notify(connection: sa.Connection) -> None:
+    """Wake those who wait, when the transaction commits. SQLite needs no word: its file tells."""
+    if connection.dialect.name != "sqlite":
+        connection.execute(_NOTIFY)
+
+
+_NOTIFY: Final = sa.text(f"select pg_notify('{CHANNEL}', '')")
+
+
+def of(database: Database) -> Changes:
+    """What tells of changes in this database."""
+    if database.is_sqlite:
+        return _File(str(database.url.database))
+    return _Listener(database)
+
+
+class _File:
+    """SQLite counts, for each connection, the changes by others."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._seen = self._version()
+
+    def wait(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while (version := self._version()) == self._seen:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(_LOOK_SECONDS, left))
+        self._seen = version
+        return True
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _version(self) -> int:
+        with suppress(sqlite3.OperationalError):  # busy
+            return self._connection.execute("pragma data_version").fetchone()[0]
+        return -1
+
+
+class _Listener:
+    """A connection of its own that listens, since a pool would hand it out."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def wait(self, seconds: float) -> bool:
+        import psycopg
+
+        try:
+            if self._connection is None:
+                self._connection = self._connect()
+                return True  # something may have happened while nobody listened
+            return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
+        except psycopg.Error:
+            self.close()
+            time.sleep(min(seconds, _RETRY_SECONDS))
+            return True
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = self._database.listening()
+        connection.execute(f"listen {CHANNEL}".encode())
+        return connection

@@ -1,0 +1,87 @@
+"""How much there is to do, and has been done, in figures for a monitoring system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import sqlalchemy as sa
+
+from seqferry.db.tables import batch, executor_beat, tally, transfer
+
+if TYPE_CHECKING:
+    from seqferry.db.database import Database
+
+_BEATING_SECONDS: Final = 30.0
+"""A worker beats each second or two; one that has not for so long is gone, or cut off."""
+
+_OUTCOMES: Final = ("done", "skipped", "failed", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Of the whole database, at one moment.
+
+    Attributes:
+        transfers: all of them, by state.
+        batches: of unfinished transfers, by state (``queued``, ``active``).
+        objects_left, bytes_left: found by planning, and not ended.
+        objects, bytes_done: ended so far, by outcome; bytes at the target.
+        workers: that are alive.
+        oldest_waiting, oldest_running: seconds since the submission of the oldest transfer that no worker has begun and
+            that waits for no other one, and since the start of the oldest one that runs.
+    """
+
+    transfers: dict[str, int]
+    batches: dict[str, int]
+    objects_left: int
+    bytes_left: int
+    objects: dict[str, int]
+    bytes_done: int
+    workers: int
+    oldest_waiting: float
+    oldest_running: float
+
+
+def read(connection: sa.Connection, database: Database) -> Gauges:
+    """One reading. Its cost grows with the transfers that are kept (10,000: some ms), not with their objects."""
+    now = database.now(connection)
+    unfinished = transfer.c.ended_at.is_(None)
+    left = sa.select(
+        sa.func.coalesce(sa.func.sum(tally.c.objects - sum((tally.c[name] for name in _OUTCOMES), sa.literal(0))), 0),
+        sa.func.coalesce(sa.func.sum(tally.c.bytes - tally.c.bytes_done), 0),
+    ).where(tally.c.transfer_id.in_(sa.select(transfer.c.id).where(unfinished)))
+    objects_left, bytes_left = connection.execute(left).one()
+    sums = [sa.func.coalesce(sa.func.sum(tally.c[name]), 0) for name in (*_OUTCOMES, "bytes_done")]
+    *outcomes, bytes_done = connection.execute(sa.select(*sums)).one()
+    oldest = sa.select(
+        sa.func.min(transfer.c.created_at).filter(transfer.c.started_at.is_(None), transfer.c.blocked_by.is_(None)),
+        sa.func.min(transfer.c.started_at),
+    ).where(unfinished)
+    waiting, running = connection.execute(oldest).one()
+    by_state = sa.select(transfer.c.state, sa.func.count()).group_by(transfer.c.state)
+    of_unfinished = sa.select(batch.c.state, sa.func.count()).where(
+        batch.c.transfer_id.in_(sa.select(transfer.c.id).where(unfinished)), batch.c.state.in_(("queued", "active"))
+    )
+    states = connection.execute(by_state).all()
+    batches = connection.execute(of_unfinished.group_by(batch.c.state)).all()
+    return Gauges(
+        transfers={row[0]: row[1] for row in states},
+        batches={row[0]: row[1] for row in batches},
+        objects_left=int(objects_left),
+        bytes_left=int(bytes_left),
+        objects={name: int(count) for name, count in zip(_OUTCOMES, outcomes, strict=True)},
+        bytes_done=int(bytes_done),
+        workers=_workers(connection, database),
+        oldest_waiting=0.0 if waiting is None else max(0.0, now - waiting),
+        oldest_running=0.0 if running is None else max(0.0, now - running),
+    )
+
+
+def _workers(connection: sa.Connection, database: Database) -> int:
+    if database.is_sqlite:
+        return 1  # who asks is the one, or is beside it
+    age = sa.extract("epoch", sa.func.clock_timestamp() - executor_beat.c.beat_at)
+    return connection.execute(
+        sa.select(sa.func.count()).select_from(executor_beat).where(age < _BEATING_SECONDS)
+    ).scalar_one()
