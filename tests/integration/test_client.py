@@ -49,7 +49,8 @@ def test_submit_wait_and_iterate(
         monkeypatch.setenv("SEQFERRY_TOKEN", token)
         monkeypatch.setattr(sys, "argv", ["notebook", f"s3://{source}/run/", f"s3://{target}/again/"])
         with redirect_stdout(io.StringIO()) as shown:
-            runpy.run_path(str(EXAMPLES / "notebook.py"))
+            made = runpy.run_path(str(EXAMPLES / "notebook.py"))
+        made["client"].close()
 
     assert one == again
     assert (ended["state"], ended["totals"]["done"]) == ("done", 5)
