@@ -285,6 +285,11 @@ bench-paper: build $(TOOLS)/s3sim ## replay the S3Mirror paper's table on the si
 bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole durable stack, on the simulator (options: ARGS="--help")
 	$(BIN)/python benches/bench_million.py $(ARGS)
 
+.PHONY: bench-api
+bench-api: build ## the HTTP API on a million objects while a worker writes, on PostgreSQL and SQLite (options: ARGS="--help")
+	$(BIN)/python benches/bench_api.py $(ARGS)
+	$(BIN)/python benches/bench_api.py --database sqlite $(ARGS)
+
 .PHONY: bench-simulator
 bench-simulator: build $(TOOLS)/s3sim $(TOOLS)/sim_load ## how many requests one core of the S3 simulator serves (options: ARGS="--help")
 	$(BIN)/python benches/bench_simulator.py $(ARGS)

@@ -161,6 +161,8 @@ class Server(uvicorn.Server):
     async def _serve_connection(self, accepted: socket.socket) -> None:
         task = asyncio.current_task()
         assert task is not None
+        with suppress(OSError):  # asyncio sets it for some listeners only; without it a short answer waits for 40 ms
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
         gone = loop.create_future()
 
