@@ -24,10 +24,7 @@ def _group() -> None:
 
 @config.command()
 def show(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """Print each setting with its value and where it comes from. Secrets are not shown.
-
-    Example: SEQFERRY_MAX_REQUESTS=500 seqferry config show
-    """
+    """Print each setting with its value and where it comes from. Secrets are not shown."""
     settings = Settings.load(state_dir=state_dir)
     rows = list(_rows(settings))
     if as_json:
@@ -44,10 +41,7 @@ def show(as_json: options.Json = False, state_dir: options.StateDir = None) -> i
 
 @config.command()
 def check(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
-    """See that configuration, state folder and database can be used. Prints what is wrong and what to do.
-
-    Example: SEQFERRY_CONFIG=new.toml seqferry config check
-    """
+    """See that configuration, state folder and database can be used. Prints what is wrong and what to do."""
     settings = Settings.load(state_dir=state_dir)
     problems = list(_problems(settings))
     if as_json:
