@@ -97,6 +97,7 @@ class CopyPolicy:
         resumed: bool = False,
         since: float = 0.0,
         only_clean: bool = False,
+        compare_only: bool = False,
         transfer: str = "",
     ) -> CopyPolicy:
         """What holds for all items of a job.
@@ -116,6 +117,7 @@ class CopyPolicy:
                 no part are aborted.
             only_clean: copy nothing; abort the uploads that earlier runs of the items left open, recorded or not. Every
                 item ends as ``cancelled``.
+            compare_only: write nothing; an item whose target does not hold the same bytes fails as ``mismatch``.
             transfer: whose job it is. Jobs of one transfer take turns with others as if they were one, and their
                 objects are served in the order in which they began. Empty: this job for itself.
 
@@ -687,3 +689,128 @@ class Mount:
         Raises:
             OSError: the system refuses.
         """
+
+@final
+class ObjectFacts:
+    """What a HEAD tells of an object."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def etag(self) -> str: ...
+    @property
+    def last_modified(self) -> float:
+        """Seconds since the epoch."""
+    @property
+    def version_id(self) -> str | None: ...
+    @property
+    def storage_class(self) -> str | None: ...
+    @property
+    def archived(self) -> bool:
+        """It must be restored before it can be read."""
+    @property
+    def checksum_algorithm(self) -> str | None: ...
+    @property
+    def checksum(self) -> str | None: ...
+    @property
+    def content_type(self) -> str | None: ...
+    @property
+    def content_encoding(self) -> str | None: ...
+    @property
+    def content_language(self) -> str | None: ...
+    @property
+    def content_disposition(self) -> str | None: ...
+    @property
+    def cache_control(self) -> str | None: ...
+    @property
+    def expires(self) -> str | None: ...
+    @property
+    def metadata(self) -> list[tuple[str, str]]: ...
+    @property
+    def tag_count(self) -> int | None: ...
+
+@final
+class ObjectVersion:
+    """A version of an object, or a delete marker."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def version_id(self) -> str:
+        """``null`` where the bucket had no versions when it was written."""
+    @property
+    def size(self) -> int: ...
+    @property
+    def etag(self) -> str: ...
+    @property
+    def last_modified(self) -> float: ...
+    @property
+    def storage_class(self) -> str | None: ...
+    @property
+    def is_latest(self) -> bool: ...
+    @property
+    def is_delete_marker(self) -> bool: ...
+
+def list_buckets(engine: Engine, endpoint: Endpoint) -> list[tuple[str, float]]:
+    """Names, and times of their making (seconds since the epoch)."""
+
+def create_bucket(engine: Engine, endpoint: Endpoint, bucket: str) -> None: ...
+def delete_bucket(engine: Engine, endpoint: Endpoint, bucket: str) -> None: ...
+def list_versions(
+    engine: Engine, endpoint: Endpoint, bucket: str, prefix: str, after: tuple[str, str | None] | None = None
+) -> tuple[list[ObjectVersion], tuple[str, str | None] | None]:
+    """One page, and where the next one begins; None at the end."""
+
+def presign(
+    engine: Engine,
+    endpoint: Endpoint,
+    bucket: str,
+    key: str,
+    *,
+    version_id: str | None = None,
+    put: bool = False,
+    seconds: int = 3600,
+) -> str: ...
+def object_facts(
+    engine: Engine, endpoint: Endpoint, bucket: str, key: str, version_id: str | None = None
+) -> ObjectFacts: ...
+def read_range(
+    engine: Engine,
+    endpoint: Endpoint,
+    bucket: str,
+    key: str,
+    *,
+    etag: str,
+    version_id: str | None,
+    first: int,
+    last: int,
+) -> bytes:
+    """The bytes from ``first`` to ``last``, both included, while the object has this ETag."""
+
+def remove_each(
+    engine: Engine,
+    endpoint: Endpoint,
+    bucket: str,
+    objects: list[tuple[str, str | None, str | None]],
+    *,
+    careful: bool = False,
+    epoch: int | None = None,
+) -> list[tuple[str, str | None, tuple[str, str, str, str, bool] | None]]:
+    """Remove objects (key, version, ETag); for each its state, the version of its delete marker, and its failure.
+
+    The state is ``removed``, ``left`` or ``failed``; a failure is class, code, operation, message and whether no other
+    object can fare better.
+    """
+
+def list_uploads(engine: Engine, endpoint: Endpoint, bucket: str, prefix: str) -> list[tuple[str, str, float]]:
+    """Key, id, and time of the beginning of each open upload."""
+
+def upload_sizes(
+    engine: Engine, endpoint: Endpoint, bucket: str, uploads: list[tuple[str, str]]
+) -> list[tuple[int, int] | None]:
+    """Bytes and number of the parts of each; None for one that is gone."""
+
+def abort_uploads(
+    engine: Engine, endpoint: Endpoint, bucket: str, uploads: list[tuple[str, str]], *, epoch: int | None = None
+) -> list[tuple[str, str, str, str, bool] | None]:
+    """Why each could not be dropped; None for those that are gone."""

@@ -1,6 +1,7 @@
-"""The Rust engine as typed Python: the only importer of ``_native``.
+"""The Rust engine as typed Python: with ``buckets`` the only importer of ``_native``.
 
-Adds nothing but the translation of places (``Location``) and failures (``StorageError``).
+Adds nothing but the translation of places (``Location``) and failures (``StorageError``). ``buckets`` has the calls
+about buckets as a whole and single objects.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from seqferry._native import (
 )
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, StorageError
-from seqferry.models import Access, Identity, LocalFolder, Location, S3Location, TransferSpec
+from seqferry.models import OPERATION_CHECK, Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 from seqferry.mounts import MountSpec
 from seqferry.spec import data_path
 
@@ -52,10 +53,13 @@ __all__ = [
     "equal_as_listed",
     "has_warmed",
     "mount",
+    "native",
+    "native_endpoint",
     "pack_shards",
     "path_refusal",
     "trace",
     "traced_as",
+    "translated",
     "version",
     "warm",
 ]
@@ -473,6 +477,7 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         resumed=resumed,
         since=since,
         only_clean=only_clean,
+        compare_only=spec.operation == OPERATION_CHECK,
         transfer=transfer,
     )
 
@@ -557,3 +562,12 @@ def mount(spec: MountSpec) -> _native.Mount:
         )
     except OSError as error:
         raise ConfigError(f"{error}".rstrip(".") + ".") from None
+
+
+native_endpoint: Final = _endpoint
+translated: Final = _translated
+
+
+def native(engine: Engine) -> _native.Engine:
+    """What calls of this engine are made on."""
+    return engine._native  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]

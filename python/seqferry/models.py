@@ -183,6 +183,16 @@ class KeyRange:
 OPERATION_TRANSFER: Final = "transfer"
 OPERATION_PACK: Final = "pack"
 OPERATION_UNPACK: Final = "unpack"
+OPERATION_MOVE: Final = "move"
+OPERATION_REMOVE: Final = "remove"
+OPERATION_CHECK: Final = "check"
+OPERATION_CLEANUP: Final = "cleanup"
+
+COPIES: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE})
+"""Operations that write each object of the source below the target."""
+
+AT_ONE_PLACE: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP})
+"""Operations of which source and target are one place."""
 
 
 @dataclass(frozen=True, slots=True)

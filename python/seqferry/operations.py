@@ -17,6 +17,10 @@ MODULES: Final[dict[str, str]] = {
     "transfer": "seqferry.workflows.operations.transfer",
     "pack": "seqferry.workflows.operations.pack",
     "unpack": "seqferry.workflows.operations.unpack",
+    "move": "seqferry.workflows.operations.move",
+    "remove": "seqferry.workflows.operations.remove",
+    "check": "seqferry.workflows.operations.check",
+    "cleanup": "seqferry.workflows.operations.cleanup",
 }
 """The module of each operation. Imported when the first transfer needs it."""
 

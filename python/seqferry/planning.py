@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from seqferry import paths
 from seqferry.engine import equal_as_listed, path_refusal
-from seqferry.models import OPERATION_TRANSFER, LocalFolder, Location, TransferSpec
+from seqferry.models import COPIES, OPERATION_CHECK, LocalFolder, Location, TransferSpec
 from seqferry.naming import source_key, target_key
 from seqferry.selection import matcher
 from seqferry.spec import is_same_store, selection_of
@@ -115,7 +115,8 @@ def is_selected(spec: TransferSpec, found: Listed) -> bool:
 def compares_listings(spec: TransferSpec) -> bool:
     """Whether equal ETags in the listings of both sides are enough to skip an object."""
     on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
-    return spec.if_exists == "same" and spec.verify == "auto" and not on_disk
+    enough = spec.verify == "auto" or (spec.verify == "checksum" and spec.operation == OPERATION_CHECK)
+    return spec.if_exists == "same" and enough and not on_disk
 
 
 def is_left_out(spec: TransferSpec, source_key: str, size: int) -> bool:
@@ -162,7 +163,7 @@ def refusal(
     if size > _MAX_KEY_BYTES:
         why = f"Its target key would have {size} bytes, and S3 allows {_MAX_KEY_BYTES}."
         return "TargetKeyTooLong", f"{why} Choose a shorter target prefix."
-    lists = spec.operation == OPERATION_TRANSFER and spec.keys is None and not spec.single
+    lists = spec.operation in COPIES and spec.keys is None and not spec.single
     if lists and target_key.startswith(spec.source.key) and is_same_store(spec):
         target = spec.target.at(target_key)
         why = f"Its target {target} lies inside the source: copying it could overwrite another object of the source."

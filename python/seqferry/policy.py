@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from seqferry import endpoints
 from seqferry.errors import PolicyError
-from seqferry.models import LocalFolder, Location, S3Location, TransferSpec
+from seqferry.models import OPERATION_MOVE, LocalFolder, Location, S3Location, TransferSpec
 
 _REFUSED: Final = tuple(
     ipaddress.ip_network(text)
@@ -79,6 +79,9 @@ class Policy:
             # Its files lie beside the folder of the manifest.
             above = "".join(f"{part}/" for part in key.split("/")[:-2])
             _check_below("read", self.read, S3Location(bucket, above), [key])
+        if spec.operation == OPERATION_MOVE:
+            # What has arrived is removed there.
+            _check_below("write", self.write, spec.source, [spec.source.key, *named])
         # Each goes to the target without the start that is stripped; what is listed there is not known here.
         targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
         targets += [spec.target.key + name for name in (*spec.targets, *(one.into for one in spec.ranges))]

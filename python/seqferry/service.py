@@ -16,6 +16,8 @@ import sqlalchemy as sa
 from seqferry import (
     access,
     batching,
+    buckets,
+    cleanup,
     collisions,
     inspection,
     listing,
@@ -24,6 +26,7 @@ from seqferry import (
     operations,
     paths,
     preflight,
+    removals,
     stored_spec,
     unpacking,
 )
@@ -400,6 +403,25 @@ class Service:
 
     # --- the storage ---
 
+    def remove_bucket(self, place: S3Location) -> None:
+        """Remove an empty bucket.
+
+        Raises:
+            StorageError: it holds something, or cannot be removed.
+        """
+        buckets.delete(self.engine, place)
+
+    def abort_uploads(self, place: Location) -> None:
+        """Abort all open uploads whose key starts with the place's.
+
+        Raises:
+            StorageError: one could not be aborted.
+        """
+        found = buckets.uploads(self.engine, place)
+        for why in buckets.abort(self.engine, place, [(one.key, one.upload_id) for one in found]):
+            if why is not None:
+                raise why
+
     def check(self, spec: TransferSpec) -> listing.KnownObjects:
         """See that both buckets can be used and that the objects which were named are there.
 
@@ -494,6 +516,30 @@ class Service:
         """Keys that a transfer would remove at the target after all has arrived, in bounded memory."""
         for keys in listing.extras(self.engine, spec, str(self.settings.state_dir)) if spec.delete else ():
             yield from sorted(keys)
+
+    def moved(self, transfer_id: str) -> int:
+        """How many objects that have arrived were removed at the source, of a move."""
+        with self.database.read() as connection:
+            full_id = self._resolve(connection, transfer_id)
+            removed = events.counted_keys(connection, full_id, "removing_sources")
+            return removed - events.counted_keys(connection, full_id, "sources_left")
+
+    def preview_cleanup(self, spec: TransferSpec) -> Iterator[list[cleanup.Stale]]:
+        """Pages of the uploads that a cleanup would abort, and those that it would keep; nothing is aborted."""
+        checked(spec)
+        preflight.check_buckets(self.engine, spec)
+
+        def in_use(ids: Sequence[str]) -> set[str]:
+            with self.database.read() as connection:
+                return objects.uploads_in_use(connection, ids)
+
+        return cleanup.stale(self.engine, spec, in_use)
+
+    def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.Doomed]]:
+        """Pages of what a removal would remove; nothing is removed or recorded."""
+        checked(spec)
+        preflight.check_buckets(self.engine, spec)
+        return removals.doomed(self.engine, spec)
 
     def removed(self, transfer_id: str) -> int:
         """How many objects at the target were removed because the source has none of their name."""

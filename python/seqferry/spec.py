@@ -13,8 +13,9 @@ from typing import Any, Final, cast, get_args
 from seqferry import endpoints, naming, paths, source_ranges
 from seqferry.errors import UsageError
 from seqferry.models import (
+    AT_ONE_PLACE,
+    COPIES,
     OPERATION_PACK,
-    OPERATION_TRANSFER,
     DataPath,
     IfExists,
     LocalFolder,
@@ -327,7 +328,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
         for part in source_ranges.parts(spec):
             checked(part)
         return spec
-    if is_same_store(spec):
+    if is_same_store(spec) and spec.operation not in AT_ONE_PLACE:
         source, target = spec.source, spec.target
         if spec.operation == OPERATION_PACK and spec.source.key == "" and not spec.single:
             raise UsageError(
@@ -341,7 +342,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
                 "Choose a target beside it."
             )
-        lists = spec.operation in (OPERATION_TRANSFER, OPERATION_PACK) and spec.keys is None and not spec.single
+        lists = spec.operation in (*COPIES, OPERATION_PACK) and spec.keys is None and not spec.single
         if lists and target.key.startswith(source.key):
             raise UsageError(
                 f"The target {target.uri} lies inside the source {source.uri}, so the copy would list its own output. "

@@ -19,8 +19,9 @@ use rustix::time::{ClockId, clock_gettime};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, ObjectMeta,
-    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, Written,
+    Body, BucketInfo, BucketService, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched,
+    ListPage, ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, Removed, Result,
+    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest, Written,
 };
 use tokio::sync::Notify;
 
@@ -282,7 +283,65 @@ impl MultipartUpload for LeasedStore {
     }
 }
 
-seqferry_store::forward_object_store!(LeasedStore, store);
+#[async_trait]
+impl BucketService for LeasedStore {
+    async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
+        self.service("ListBuckets", "")?.list_buckets().await
+    }
+
+    async fn create_bucket(&self, bucket: &str) -> Result<()> {
+        let about = ErrorContext("CreateBucket", bucket, "");
+        self.holder.write(about, self.service("CreateBucket", bucket)?.create_bucket(bucket)).await
+    }
+
+    async fn delete_bucket(&self, bucket: &str) -> Result<()> {
+        let about = ErrorContext("DeleteBucket", bucket, "");
+        self.holder.write(about, self.service("DeleteBucket", bucket)?.delete_bucket(bucket)).await
+    }
+
+    async fn list_versions(&self, request: &VersionsRequest) -> Result<VersionsPage> {
+        self.service("ListObjectVersions", &request.bucket)?.list_versions(request).await
+    }
+
+    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<Removed>>>> {
+        let about = ErrorContext("DeleteObjects", bucket, "");
+        self.holder.write(about, self.service("DeleteObjects", bucket)?.delete_many(bucket, objects)).await
+    }
+
+    async fn presign(&self, object: ObjectRef<'_>, put: bool, seconds: u64) -> Result<String> {
+        self.service("Presign", object.bucket)?.presign(object, put, seconds).await
+    }
+}
+
+impl LeasedStore {
+    fn service(&self, operation: &'static str, bucket: &str) -> Result<&dyn BucketService> {
+        let lacking = || StoreError::new(operation, bucket, None, "NotImplemented", None);
+        self.store.bucket_service().ok_or_else(lacking)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for LeasedStore {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    fn bucket_service(&self) -> Option<&dyn BucketService> {
+        self.store.bucket_service().map(|_| self as &dyn BucketService)
+    }
+
+    fn max_attempts(&self) -> Option<u32> {
+        self.store.max_attempts()
+    }
+
+    fn take_notes(&self, sends_bodies: bool) -> Vec<String> {
+        self.store.take_notes(sends_bodies)
+    }
+
+    async fn refresh_credentials(&self) -> Result<()> {
+        self.store.refresh_credentials().await
+    }
+}
 
 #[cfg(test)]
 mod tests {

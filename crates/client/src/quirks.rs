@@ -53,6 +53,8 @@ pub struct Quirks {
     refused_matches: AtomicBool,
     /// Removals of one object only are refused for that wish. Way round: the look before.
     refused_delete_matches: AtomicBool,
+    /// Removals of many objects in one request are refused. Way round: one by one.
+    refused_delete_many: AtomicBool,
     /// The service has no tags of objects. Way round: none are asked for.
     no_tags: AtomicBool,
     /// The service does not list open uploads. Workaround: uploads without a record are left to the bucket's lifecycle rule.
@@ -213,6 +215,16 @@ impl Quirks {
     /// They are.
     pub fn learn_refused_delete_matches(&self) {
         self.refused_delete_matches.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether removals of many objects in one request are known to be refused.
+    pub fn refuses_delete_many(&self) -> bool {
+        self.refused_delete_many.load(Ordering::Relaxed)
+    }
+
+    /// They are.
+    pub fn learn_refused_delete_many(&self) {
+        self.refused_delete_many.store(true, Ordering::Relaxed);
     }
 
     /// Whether this service is known to be unable to copy from a bucket of that connection.

@@ -26,7 +26,7 @@ pub struct Engine {
 
 impl Engine {
     /// A forked child has the memory but not the threads of the runtime: calls would hang for ever.
-    fn here(&self) -> PyResult<&transfer::Engine> {
+    pub(crate) fn here(&self) -> PyResult<&transfer::Engine> {
         if self.pid == process::id() {
             return Ok(&self.engine);
         }

@@ -1,12 +1,13 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`stats`] (metrics),
+//! One file per group: [`buckets`] (buckets, single objects, removals), [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`stats`] (metrics),
 //! [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
 //! `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
 #![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
 
+mod buckets;
 mod cache;
 mod engine;
 mod job;
@@ -34,6 +35,19 @@ pyo3::create_exception!(
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("EngineError", module.py().get_type::<EngineError>())?;
+    module.add_class::<buckets::ObjectFacts>()?;
+    module.add_class::<buckets::ObjectVersion>()?;
+    module.add_function(wrap_pyfunction!(buckets::abort_uploads, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::create_bucket, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::delete_bucket, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::list_buckets, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::list_uploads, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::list_versions, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::object_facts, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::presign, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::read_range, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::remove_each, module)?)?;
+    module.add_function(wrap_pyfunction!(buckets::upload_sizes, module)?)?;
     module.add_class::<cache::CacheWarming>()?;
     module.add_class::<cache::DiskCache>()?;
     module.add_class::<engine::Engine>()?;

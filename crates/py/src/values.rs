@@ -165,7 +165,8 @@ impl CopyPolicy {
     #[new]
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
-                        md5=false, way="copy", resumed=false, since=0.0, only_clean=false, transfer=""))]
+                        md5=false, way="copy", resumed=false, since=0.0, only_clean=false, compare_only=false,
+                        transfer=""))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
         source: &PyEndpoint,
@@ -184,6 +185,7 @@ impl CopyPolicy {
         resumed: bool,
         since: f64,
         only_clean: bool,
+        compare_only: bool,
         transfer: &str,
     ) -> PyResult<Self> {
         let if_exists = match if_exists {
@@ -223,6 +225,7 @@ impl CopyPolicy {
             resumed,
             since,
             only_clean,
+            compare_only,
             at_once: None,
             limits: Limits::default(),
         };

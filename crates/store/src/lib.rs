@@ -33,12 +33,13 @@ pub use memory::MemoryStore;
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
-    Fetched, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt, Result,
+    BucketService, Fetched, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt,
+    Result,
 };
 pub use types::{
-    Attributes, Capabilities, CompleteUpload, CompletedPart, Copied, CopyTarget, CreateUpload, Digests, ListPage,
-    ListRequest, ListedObject, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject, PutObject, Range, Refusal,
-    UploadInfo, UploadRef, Written,
+    Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, Copied, CopyTarget, CreateUpload, Digests,
+    ListPage, ListRequest, ListedObject, ListedVersion, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject,
+    PutObject, Range, Refusal, Removal, Removed, UploadInfo, UploadRef, VersionsPage, VersionsRequest, Written,
 };
 
 /// The traits of stores, for glob imports.

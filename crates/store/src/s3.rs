@@ -123,6 +123,11 @@ impl S3Store {
         Arc::clone(regional)
     }
 
+    /// Whether it talks to AWS itself.
+    fn is_aws(&self) -> bool {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).base.endpoint.is_none()
+    }
+
     fn learn_region(&self, bucket: &str, region: &str) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if state.bucket_regions.len() >= BUCKETS && !state.bucket_regions.contains_key(bucket) {

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use crate::body::Body;
 use crate::error::StoreError;
 use crate::types::{
-    Attributes, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest,
-    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
+    Attributes, BucketInfo, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage,
+    ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, Removed, UploadInfo,
+    UploadRef, VersionsPage, VersionsRequest, Written,
 };
 
 /// Every request ends in one of these.
@@ -105,6 +106,29 @@ pub trait MultipartUpload: Send + Sync {
     async fn list_uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>>;
 }
 
+/// Buckets as a whole, versions of objects, and removals by the thousand: what a service offers, and a disk does not.
+#[async_trait]
+pub trait BucketService: Send + Sync {
+    /// The buckets of the account, in the service's order.
+    async fn list_buckets(&self) -> Result<Vec<BucketInfo>>;
+
+    /// Makes a bucket, in the region that this store talks to.
+    async fn create_bucket(&self, bucket: &str) -> Result<()>;
+
+    /// Removes an empty bucket.
+    async fn delete_bucket(&self, bucket: &str) -> Result<()>;
+
+    /// One page of versions and delete markers.
+    async fn list_versions(&self, request: &VersionsRequest) -> Result<VersionsPage>;
+
+    /// Removes at most 1,000 objects in one request. An answer for each, in their order; None where the service gave none.
+    /// Some services pass over the `ETag`s.
+    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<Removed>>>>;
+
+    /// An address that lets its bearer read (or, with `put`, write) this object for so many seconds. No request is made.
+    async fn presign(&self, object: ObjectRef<'_>, put: bool, seconds: u64) -> Result<String>;
+}
+
 /// An S3-shaped object store: single requests, each made once.
 ///
 /// What all implementations promise: a returned success is the service's own complete success (a 200 that carries an
@@ -115,6 +139,11 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
     /// What it can do. The same for as long as it lives.
     fn capabilities(&self) -> Capabilities {
         Capabilities::SERVICE
+    }
+
+    /// What it offers besides objects, if anything.
+    fn bucket_service(&self) -> Option<&dyn BucketService> {
+        None
     }
 
     /// Tries of a request, the first included, that the user's settings of this service ask for. None: the engine's own number.

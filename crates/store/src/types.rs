@@ -400,3 +400,63 @@ pub struct UploadInfo {
     /// Seconds since the epoch, by the service's clock.
     pub initiated: f64,
 }
+
+/// A bucket of the account.
+#[derive(Debug, Clone)]
+pub struct BucketInfo {
+    /// Its name.
+    pub name: String,
+    /// Seconds since the epoch; 0 when the service gave no time.
+    pub created: f64,
+}
+
+/// What versions to list.
+#[derive(Debug, Clone, Default)]
+pub struct VersionsRequest {
+    /// Bucket name.
+    pub bucket: String,
+    /// Only keys that start with this.
+    pub prefix: String,
+    /// Key and version of the page before, where it named them.
+    pub after: Option<(String, Option<String>)>,
+}
+
+/// A version of an object, or a delete marker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedVersion {
+    /// The object. A delete marker has no bytes and no `ETag`.
+    pub object: ListedObject,
+    /// `null` where the bucket had no versions when it was written.
+    pub version_id: String,
+    /// It is what the key holds now.
+    pub is_latest: bool,
+    /// It says that the object was removed.
+    pub is_delete_marker: bool,
+}
+
+/// One page of versions, in the service's order.
+#[derive(Debug, Clone, Default)]
+pub struct VersionsPage {
+    /// Versions and delete markers.
+    pub versions: Vec<ListedVersion>,
+    /// Where the next page begins; none at the end.
+    pub next: Option<(String, Option<String>)>,
+}
+
+/// An object to be removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Key.
+    pub key: String,
+    /// This version, for good. None: the current one, of which a delete marker remains where the bucket keeps versions.
+    pub version: Option<String>,
+    /// Only while this is its `ETag`.
+    pub etag: Option<String>,
+}
+
+/// What became of an object that was removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Version of the delete marker that hides it now.
+    pub marker: Option<String>,
+}

@@ -3,6 +3,8 @@
 //! One for each process. Callers are threads that the engine does not own, such as those of Python; nothing of an object is
 //! remembered between calls.
 
+mod buckets;
+
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -28,5 +28,6 @@ pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified}
 pub use pack::PackOptions;
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};
+pub use remove::RemovalOutcome;
 pub use results::Results;
 pub use schedule::Scheduler;

@@ -10,6 +10,7 @@
 //!
 //! Uploads of copies and streams alike are begun, resumed and completed in [`upload`].
 
+mod check;
 mod choose;
 mod content;
 mod disk;
@@ -271,6 +272,9 @@ impl<'a, J: Journal> Object<'a, J> {
                 Err(Trouble::Failed(failure)) if failure.scope == Scope::Job => Err(Trouble::Failed(failure)),
                 _ => Err(Trouble::Cancelled),
             };
+        }
+        if self.policy.compare_only {
+            return self.compare_with_target().await;
         }
         self.there = if self.item.target_absent && !self.may_be_ours() { There::Nothing } else { There::Unknown };
         if self.upload.open().is_none() {

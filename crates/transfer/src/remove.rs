@@ -4,10 +4,149 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::stream::StreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::{ErrorClass, ObjectRef};
+use seqferry_store::{ErrorClass, ObjectRef, Removal, Scope, StoreError};
 
 /// Objects of one call that may wait at a time.
 const AT_ONCE: usize = 64;
+/// Objects of one request: S3 takes no more.
+const MANY: usize = 1000;
+
+/// What became of an object that was to be removed.
+#[derive(Debug)]
+pub enum RemovalOutcome {
+    /// It is gone, or was not there; with the version of the delete marker that hides it now.
+    Removed(Option<String>),
+    /// Something else is there by now, and was left.
+    Left,
+    /// It could not be removed.
+    Failed(StoreError),
+}
+
+/// Remove these objects by the thousand, where the service can; what became of each, in their order.
+///
+/// `Careful` looks at each object first, as some services pass over `ETag`s: for a run that follows another.
+///
+/// # Errors
+///
+/// [`RequestError::Cancelled`] alone: all other failures are those of objects.
+pub async fn remove_each(
+    requests: &RetryingClient,
+    bucket: &str,
+    objects: &[Removal],
+    careful: bool,
+) -> Result<Vec<RemovalOutcome>, RequestError> {
+    let mut ended: Vec<Option<RemovalOutcome>> = objects.iter().map(|_| None).collect();
+    if !careful && requests.connection().store.bucket_service().is_some() {
+        let plain: Vec<usize> = (0..objects.len()).filter(|n| is_plain(&objects[*n].key)).collect();
+        for chunk in plain.chunks(MANY) {
+            if chunk.len() > 1 && !requests.quirks().refuses_delete_many() {
+                remove_many(requests, bucket, objects, chunk, &mut ended).await?;
+            }
+        }
+    }
+    let left: Vec<usize> = (0..objects.len()).filter(|n| ended[*n].is_none()).collect();
+    let removals = left.into_iter().map(|n| async move { (n, remove_single(requests, bucket, &objects[n]).await) });
+    let single: Vec<_> = futures::stream::iter(removals).buffer_unordered(AT_ONCE).collect().await;
+    for (n, outcome) in single {
+        ended[n] = Some(outcome?);
+    }
+    Ok(ended.into_iter().map(|outcome| outcome.unwrap_or(RemovalOutcome::Left)).collect())
+}
+
+/// Whether a key stands in XML as it is: control characters do not, and some services cut blanks off.
+fn is_plain(key: &str) -> bool {
+    !key.chars().any(|c| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}')) && key.trim() == key
+}
+
+/// One request for many. What it does not settle is left open in `ended`.
+async fn remove_many(
+    requests: &RetryingClient,
+    bucket: &str,
+    objects: &[Removal],
+    chunk: &[usize],
+    ended: &mut [Option<RemovalOutcome>],
+) -> Result<(), RequestError> {
+    let wanted: Vec<Removal> = chunk.iter().map(|n| objects[*n].clone()).collect();
+    let spec = RequestSpec::write("DeleteObjects", bucket);
+    let answer = requests
+        .call(spec, &RetryContext::default(), async |store| match store.bucket_service() {
+            Some(service) => service.delete_many(bucket, &wanted).await,
+            None => Err(StoreError::new("DeleteObjects", bucket, None, "NotImplemented", None)),
+        })
+        .await;
+    match answer {
+        Ok(answers) => {
+            for (n, answer) in chunk.iter().zip(answers) {
+                ended[*n] = match answer {
+                    Some(Ok(removed)) => Some(RemovalOutcome::Removed(removed.marker)),
+                    Some(Err(error)) => settled(error),
+                    None => None,
+                };
+            }
+            Ok(())
+        }
+        Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
+        // Nothing of these objects can be removed, whatever the request.
+        Err(RequestError::Failed(error)) if error.scope == Scope::Job => {
+            for n in chunk {
+                ended[*n] = Some(RemovalOutcome::Failed(error.clone()));
+            }
+            Ok(())
+        }
+        Err(RequestError::Failed(error)) => {
+            if matches!(error.class, ErrorClass::Capability | ErrorClass::Object) {
+                requests.quirks().learn_refused_delete_many();
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What an error for one object of many means; None: it is tried by itself.
+fn settled(error: StoreError) -> Option<RemovalOutcome> {
+    match error.class {
+        ErrorClass::NotFound => Some(RemovalOutcome::Removed(None)),
+        ErrorClass::Person if error.scope == Scope::Object => Some(RemovalOutcome::Failed(error)),
+        _ => None,
+    }
+}
+
+async fn remove_single(
+    requests: &RetryingClient,
+    bucket: &str,
+    object: &Removal,
+) -> Result<RemovalOutcome, RequestError> {
+    let etag = object.etag.as_deref().filter(|etag| !etag.is_empty());
+    // Where a removal can have no condition, the look before is all there is.
+    if let Some(etag) = etag.filter(|_| object.version.is_none() && !requests.capabilities().conditions) {
+        match requests.head(ObjectRef::new(bucket, &object.key)).await {
+            Ok(now) if now.etag != etag => return Ok(RemovalOutcome::Left),
+            Ok(_) => {}
+            Err(RequestError::Cancelled) => return Err(RequestError::Cancelled),
+            Err(RequestError::Failed(error)) if error.is_of_no_object() => return Ok(RemovalOutcome::Left),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
+                return Ok(RemovalOutcome::Removed(None));
+            }
+            Err(RequestError::Failed(error)) => return Ok(RemovalOutcome::Failed(error)),
+        }
+    }
+    let removed = match &object.version {
+        None => remove_one(requests, bucket, &object.key, etag).await,
+        Some(version) => requests
+            .call(RequestSpec::write("DeleteObject", bucket), &RetryContext::default(), async |store| {
+                store.delete(ObjectRef::new(bucket, &object.key).at_version(Some(version))).await
+            })
+            .await
+            .map(|()| true),
+    };
+    match removed {
+        Ok(true) => Ok(RemovalOutcome::Removed(None)),
+        Ok(false) => Ok(RemovalOutcome::Left),
+        Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(RemovalOutcome::Removed(None)),
+        Err(RequestError::Failed(error)) => Ok(RemovalOutcome::Failed(error)),
+        Err(RequestError::Cancelled) => Err(RequestError::Cancelled),
+    }
+}
 
 /// Remove these keys, those with an `ETag` only while they have it. One that is not there counts as removed.
 ///

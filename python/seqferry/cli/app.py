@@ -35,6 +35,9 @@ _EPILOG = (
 _COMMANDS: Final = {
     "cp": "seqferry.cli.copying",
     "sync": "seqferry.cli.copying",
+    "mv": "seqferry.cli.moving",
+    "rm": "seqferry.cli.removing",
+    "check": "seqferry.cli.comparing",
     "pack": "seqferry.cli.packing",
     "unpack": "seqferry.cli.unpacking",
     "tar": "seqferry.cli.tar",
@@ -53,6 +56,12 @@ _COMMANDS: Final = {
     "prune": "seqferry.cli.pruning",
     "ls": "seqferry.cli.listing",
     "du": "seqferry.cli.listing",
+    "cat": "seqferry.cli.ranges",
+    "head": "seqferry.cli.bucketing",
+    "presign": "seqferry.cli.bucketing",
+    "mb": "seqferry.cli.bucketing",
+    "rb": "seqferry.cli.removing",
+    "cleanup": "seqferry.cli.cleaning",
     "mount": "seqferry.cli.mounting",
     "umount": "seqferry.cli.mounting",
     "mounts": "seqferry.cli.mounting",
@@ -84,6 +93,7 @@ class _Group(TyperGroup):
 
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
         _write_examples(ctx, formatter)
+        _tell_aliases(ctx, formatter)
         super().format_epilog(ctx, formatter)
 
 
@@ -93,6 +103,7 @@ class _Command(TyperCommand):
 
     def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:
         _write_examples(ctx, formatter)
+        _tell_aliases(ctx, formatter)
         super().format_epilog(ctx, formatter)
 
 
@@ -110,6 +121,13 @@ def _with_examples(found: typer.Typer) -> typer.Typer:
         command.cls = _Command
         command.context_settings = _WIDTH | (command.context_settings or {})
     return found
+
+
+def _tell_aliases(ctx: Context, formatter: HelpFormatter) -> None:
+    """The words of other tools for this verb, or for verbs."""
+    if rows := fingers.aliases(ctx.command_path.partition(" ")[2]):
+        with formatter.section("Coming from aws, s5cmd, rclone"):
+            formatter.write_dl(rows)
 
 
 def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> type[TyperCommand]:

@@ -1,165 +1,121 @@
 """What people type who come from ``aws s3``, s5cmd, rclone or cp, put into Seqferry's words before it is parsed.
 
 What must stay true: a word is only translated into what means the same. What has no equal is answered with what to
-write instead, and never guessed.
+write instead, and never guessed. The words themselves are in ``words``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from seqferry.cli import words
+from seqferry.cli.words import ANSWERS, OPTIONS, VERB_ANSWERS, VERBS, Meaning
 from seqferry.errors import UsageError
 
-VERBS: Final = {
-    "copy": ("cp",),
-    "copyto": ("cp",),
-    "get": ("cp",),
-    "put": ("cp",),
-    "list": ("ls",),
-    "size": ("du",),
-    "lsf": ("ls",),
-    "version": ("--version",),
-}
-"""Verbs of others, each with what it means here."""
+__all__ = ["ANSWERS", "OPTIONS", "VERBS", "aliases", "translated"]
 
-_COPIES: Final = frozenset({"cp", "sync"})
-_LISTS: Final = frozenset({"ls"})
+_NOTHING: Final = frozenset({"aws", "s5cmd", "nextflow", "bench", "mount", "pack", "unpack", "tar", "cache", "demo"})
+"""Verbs whose options are taken as they are."""
 
-_BEFORE_THE_VERB: Final = {
-    "--endpoint-url": 1,
-    "--profile": 1,
-    "--region": 1,
-    "--json": 0,
-    "--dry-run": 0,
-    "--no-sign-request": 0,
-    "--quiet": 0,
-}
-"""Options that may precede the verb, each with how many values it takes."""
-
-
-class Meaning(NamedTuple):
-    """An option of others.
-
-    Attributes:
-        ours: what it stands for; empty where it is what happens already.
-        values: how many values it takes.
-        of_value: its value in our form; None to take it as it is.
-    """
-
-    ours: tuple[str, ...] = ()
-    values: int = 0
-    of_value: Callable[[str], str] | None = None
-
-
-def _mebibytes(value: str) -> str:
-    """A part size of s5cmd, which counts in MiB."""
-    return f"{value}MiB" if value.isdigit() and int(value) <= 5 * 1024 else value
-
-
-OPTIONS: Final = {
-    "--recursive": Meaning(),
-    "-r": Meaning(),
-    "-R": Meaning(),
-    "--progress": Meaning(),
-    "-P": Meaning(),
-    "--show-progress": Meaning(),
-    "-v": Meaning(),
-    "--verbose": Meaning(),
-    "--follow-symlinks": Meaning(),
-    "--no-guess-mime-type": Meaning(),
-    "--expected-size": Meaning(values=1),
-    "--only-show-errors": Meaning(("--quiet",)),
-    "--bwlimit": Meaning(("--max-bandwidth",), 1),
-    "--transfers": Meaning(("--max-requests",), 1),
-    "--concurrency": Meaning(("--max-requests",), 1),
-    "--numworkers": Meaning(("--max-requests",), 1),
-    "--ignore-existing": Meaning(("--if-exists", "skip")),
-    "--no-clobber": Meaning(("--if-exists", "skip")),
-    "--checksum": Meaning(("--verify", "checksum")),
-    "--no-follow-symlinks": Meaning(("--symlinks", "skip")),
-    "--destination-region": Meaning(("--target-region",), 1),
-    "--part-size": Meaning(("--part-size",), 1, _mebibytes),
-    "--min-age": Meaning(("--older-than",), 1),
-    "--max-age": Meaning(("--newer-than",), 1),
-}
-"""Options of ``cp`` and ``sync`` under other names."""
-
-ANSWERS: Final = {
-    "--size-only": "objects of the same size may differ, and comparing ETags costs no more; leave it out.",
-    "--exact-timestamps": "objects are compared by ETag or checksum, and times decide nothing; leave it out.",
-    "--update": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",
-    "--backup-dir": "nothing at DST is lost where its bucket keeps versions; --if-exists fail reports what is there.",
-    "--no-verify-ssl": "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE.",
-    "--retries": "requests are tried again by themselves; AWS_MAX_ATTEMPTS=N sets how often.",
-    "--retry-count": "requests are tried again by themselves; AWS_MAX_ATTEMPTS=N sets how often.",
-    "--flatten": "several sources of one folder, or a wildcard, name objects by what follows the last slash.",
-    "--force-glacier-transfer": "an archived object is refused until it was restored; restore it first.",
-}
-"""Options that have no equal, each with what to do instead."""
+_CAT: Final = ("--range", "--version-id", "--head", "--tail", "--offset", "--count", "--help")
+"""Options of ``cat`` that a copy to standard output does not have."""
 
 
 def translated(arguments: list[str]) -> list[str]:
     """The arguments in our words.
 
     Raises:
-        UsageError: an option has no equal.
+        UsageError: a word has no equal.
     """
     before, rest = _split(arguments)
+    if rest[:1] == ["s3"] and len(rest) > 1:  # aws s3 cp
+        rest = rest[1:]
     if not rest:
         return arguments
     verb, given = rest[0], rest[1:]
-    if verb == "cat" and len(given) >= 1:
-        return ["cp", *before, *_options("cp", given), "-"]
-    if verb in ("pipe", "rcat"):
-        return ["cp", *before, "-", *_options("cp", given)]
+    if verb in VERB_ANSWERS:
+        raise UsageError(f"{verb}: {VERB_ANSWERS[verb]}")
     if verb == "help":
         return [*given, "--help"]
+    if verb == "cat" and given and not any(word.partition("=")[0] in _CAT for word in given):
+        return ["cp", *_after("cp", before), *_options("cp", "cp", given), "-"]
+    if verb in ("pipe", "rcat"):
+        return ["cp", *_after("cp", before), "-", *_options(verb, "cp", given)]
     ours = VERBS.get(verb, (verb,))
-    if "-n" in given and ours[0] in _COPIES:
+    if "-n" in given and ours[0] in words.COPIES:
         given = _without_n(verb, given)
-    return [*ours, *before, *_options(ours[0], given)]
+    if not before and ours == (verb,) and ours[0] in _NOTHING:
+        return [verb, *given]
+    return [*ours, *_after(ours[0], before), *_options(verb, ours[0], given)]
+
+
+def aliases(verb: str) -> list[tuple[str, str]]:
+    """What is typed elsewhere, and what it means for one of our verbs; for the empty text, verbs themselves."""
+    if not verb:
+        by_meaning: dict[str, list[str]] = {}
+        for typed, meant in VERBS.items():
+            by_meaning.setdefault(" ".join(meant), []).append(typed)
+        by_meaning |= {"cp - URI": ["pipe, rcat"], "VERB": ["s3 VERB"], "VERB --help": ["help VERB"]}
+        return [(", ".join(typed), meant) for meant, typed in by_meaning.items()]
+    meanings: dict[str, list[str]] = {}
+    for typed, meaning in words.of_verb(verb).items():
+        meanings.setdefault(" ".join(meaning.ours) or "already so, or of no effect", []).append(typed)
+    return [(", ".join(typed), meant) for meant, typed in meanings.items()]
 
 
 def _without_n(verb: str, given: list[str]) -> list[str]:
     """The arguments without ``-n``: no overwriting in cp and s5cmd, a dry run in rclone and rsync."""
     if verb == "sync":
         raise UsageError("-n: for a dry run write --dry-run; to leave alone what is at DST write --if-exists skip.")
-    meant = ("--if-exists", "skip") if verb == "cp" else ("--dry-run",)
+    meant = ("--if-exists", "skip") if verb in ("cp", "mv") else ("--dry-run",)
     return [each for word in given for each in (meant if word == "-n" else (word,))]
 
 
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Options that precede the verb, and what follows them."""
-    before: list[str] = []
+def _split(arguments: list[str]) -> tuple[list[list[str]], list[str]]:
+    """Options that precede the verb, each with its values, and what follows them."""
+    before: list[list[str]] = []
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         name, equals, _ = rest[0].partition("=")
-        name = "--dry-run" if name in ("-n", "--dryrun") else name
-        values = _BEFORE_THE_VERB.get(name)
+        ours = words.BEFORE_NAMES.get(name, name)
+        if ours in ANSWERS and ours not in words.BEFORE_THE_VERB:
+            raise UsageError(f"{name}: {ANSWERS[ours]}")
+        values = words.BEFORE_THE_VERB.get(ours)
         if values is None:
             return [], arguments
         taken = 1 + (0 if equals else values)
-        before += [name + rest[0][len(rest[0].partition("=")[0]) :], *rest[1:taken]]
+        before.append([ours + rest[0][len(name) :], *rest[1:taken]])
         rest = rest[taken:]
     return before, rest
 
 
-def _options(verb: str, arguments: list[str]) -> list[str]:
-    if verb in _LISTS:
-        return [word for word in arguments if word not in ("-l", "--long")]
-    if verb not in _COPIES:
-        return arguments
+def _after(verb: str, before: list[list[str]]) -> list[str]:
+    """Options that preceded the verb, as those that follow it; without those that say nothing to it."""
     found: list[str] = []
-    words = iter(arguments)
-    for word in words:
+    for option in before:
+        name = option[0].partition("=")[0]
+        if name in words.SAYS_NOTHING or (name in words.OF_COPIES and verb not in words.COPIES):
+            continue
+        found += _options(verb, verb, option)
+    return found
+
+
+def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
+    """The options of a verb, which was ``typed`` perhaps under another name, in our words."""
+    if verb in _NOTHING or verb not in words.TAKEN:
+        return arguments
+    known = words.of_verb(verb) | words.OF_TYPED.get(typed, {})
+    found: list[str] = []
+    rest = iter(arguments)
+    for word in rest:
         if word == "--":
-            return [*found, word, *words]
+            return [*found, word, *rest]
         name, equals, value = word.partition("=")
-        if name in ANSWERS:
+        if name in ANSWERS and name not in known:
             raise UsageError(f"{name}: {ANSWERS[name]}")
-        meaning = OPTIONS.get(name)
-        found += [word] if meaning is None else _meant(word, meaning, value if equals else None, words)
+        meaning = known.get(name)
+        found += [word] if meaning is None else _meant(word, meaning, value if equals else None, rest)
     return found
 
 
@@ -172,4 +128,5 @@ def _meant(word: str, meaning: Meaning, value: str | None, rest: Iterator[str]) 
         return list(meaning.ours) or [word]
     if not meaning.ours:
         return []
-    return [*meaning.ours, value if meaning.of_value is None else meaning.of_value(value)]
+    of_value: Callable[[str], str] | None = meaning.of_value
+    return [*meaning.ours, value if of_value is None else of_value(value)]

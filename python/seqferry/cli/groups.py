@@ -20,7 +20,8 @@ from seqferry import key_lists
 from seqferry.cli import options
 from seqferry.config import MOST_REQUESTS
 from seqferry.errors import UsageError
-from seqferry.models import MOST_PRIORITY, IfExists, Symlinks, Verify
+from seqferry.models import MOST_PRIORITY, IfExists, S3Location, Symlinks, Verify
+from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
     from typer._click.core import Parameter
@@ -408,6 +409,31 @@ class Endpoints:
     source_region: options.SourceRegion = None
     target_region: options.TargetRegion = None
     no_sign_request: options.NoSignRequest = False
+
+
+@dataclass(frozen=True, slots=True)
+class OneEndpoint:
+    """Where the storage is, and as whom it is used, for a command with one side."""
+
+    PANEL: ClassVar = "Storage"
+
+    endpoint_url: options.EndpointUrl = None
+    profile: options.Profile = None
+    region: options.Region = None
+
+
+def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
+    """The bucket that ``s3://bucket``, or its name alone, means.
+
+    Raises:
+        UsageError: it is no bucket.
+    """
+    bucket, key = parse_uri(written if "://" in written else f"s3://{written}")
+    if key:
+        raise UsageError(f"'{written}' names something in a bucket; write the bucket alone: s3://{bucket}")
+    place = S3Location(bucket, endpoint_url=endpoint.endpoint_url, region=endpoint.region, profile=endpoint.profile)
+    check_place(place)
+    return place
 
 
 @dataclass(frozen=True, slots=True)

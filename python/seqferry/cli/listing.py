@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,6 +12,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 from seqferry.config import Settings
 from seqferry.models import S3Location
+from seqferry.selection import Selection, has_wildcard, literal_start, matcher
 from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
@@ -27,10 +29,22 @@ HumanReadable = Annotated[
 
 
 def ls(
-    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
+    place: Annotated[
+        str | None,
+        typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix; without it, the buckets are listed."),
+    ] = None,
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", envvar="SEQFERRY_RECURSIVE", help="Everything below, with full keys.")
     ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            envvar="SEQFERRY_NAME",
+            metavar="PATTERN",
+            help="Only objects whose name, what follows the last slash, matches, at any depth: '*.bam'.",
+        ),
+    ] = None,
     human_readable: HumanReadable = False,
     summarize: Annotated[
         bool,
@@ -42,13 +56,21 @@ def ls(
     no_sign_request: options.NoSignRequest = False,
     as_json: options.Json = False,
 ) -> int:
-    """List objects with date (UTC), size in bytes and name."""
+    """List objects with date (UTC), size in bytes and name; or buckets, where none is named."""
+    if place is None or place.rstrip("/") == "s3:":
+        return _buckets(
+            S3Location("", endpoint_url=endpoint_url, region=region, profile=profile), as_json=as_json, name=name
+        )
+    place, pattern = _pattern(place)
     bucket, key = parse_uri(place)
     location = S3Location(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
     engine = _engine(location)
+    recursive = recursive or name is not None or pattern is not None
     entries: Iterable[ObjectInfo | str] = _all(engine, location) if recursive else _one_level(engine, location)
+    if name is not None or pattern is not None:
+        entries = _matching(entries, name, pattern)
     shown = objects = total = 0
     for entry in _in_order(entries):
         shown += 1
@@ -61,8 +83,45 @@ def ls(
     elif summarize:
         print(f"\nTotal Objects: {objects}\n   Total Size: {_size(total, human=human_readable)}")
     if not shown:
-        display.say(text.printable(f"Nothing is at {location.uri}."))
+        matching = "" if name is None and pattern is None else f" that matches {name or pattern}"
+        display.say(text.printable(f"Nothing{matching} is at {location.uri}."))
     return exits.OK if shown else exits.NOTHING
+
+
+def _buckets(account: S3Location, *, as_json: bool, name: str | None) -> int:
+    from seqferry import buckets
+
+    shown = 0
+    for bucket, created in buckets.names(_engine(account), account):
+        if name is not None and not fnmatch.fnmatchcase(bucket, name):
+            continue
+        shown += 1
+        if as_json:
+            display.emit("bucket", name=bucket, created=text.timestamp(created) if created else None)
+        else:
+            moment = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%d %H:%M:%S") if created else " " * 19
+            print(f"{moment} {text.printable(bucket)}")
+    if not shown:
+        display.say("There is no bucket, or none that these credentials may list.")
+    return exits.OK if shown else exits.NOTHING
+
+
+def _pattern(place: str) -> tuple[str, str | None]:
+    """The address up to its first wildcard, and the whole key as a wildcard, if it holds one."""
+    if not has_wildcard(place):
+        return place, None
+    bucket, key = parse_uri(place)
+    return f"s3://{bucket}/{literal_start(key)}", key
+
+
+def _matching(entries: Iterable[ObjectInfo | str], name: str | None, pattern: str | None) -> Iterator[ObjectInfo | str]:
+    whole = matcher(Selection(pattern=pattern))
+    for entry in entries:
+        if isinstance(entry, str):
+            continue
+        fits = name is None or fnmatch.fnmatchcase(entry.key.rpartition("/")[2], name)
+        if fits and (whole is None or whole(entry.key, entry.size, entry.last_modified)):
+            yield entry
 
 
 def du(

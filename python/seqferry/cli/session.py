@@ -16,7 +16,7 @@ from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
 from seqferry.cli.groups import Output, Speed, merged
 from seqferry.config import Settings
-from seqferry.models import ObjectRecord, Status, Submission, TransferSpec
+from seqferry.models import OPERATION_MOVE, ObjectRecord, Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.listing import KnownObjects
@@ -66,6 +66,10 @@ class Session:
         self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None, priority: int = 0
     ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
+        return self.carry(spec, new=new, known=known)[1]
+
+    def carry(self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None) -> tuple[str, int]:
+        """As ``copy``; returns the id of the transfer as well."""
         known = known or self.known
         with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
             submission = supervisor.submit(spec, actor(), new=new, known=known, priority=priority)
@@ -80,7 +84,7 @@ class Session:
             code = self._see_through(transfer_id, show, watch, supervisor)
         if not (self.quiet or self.as_json or supervisor.other_works):
             self._tell_of_others(transfer_id)
-        return code
+        return transfer_id, code
 
     def _tell_of_others(self, transfer_id: str) -> None:
         """This process may have begun others that were recorded before."""
@@ -134,9 +138,10 @@ class Session:
     def result(self, status: Status) -> summary.Result:
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.removed(status.id) if status.spec.delete else 0
+        moved = self.service.moved(status.id) if status.spec.operation == OPERATION_MOVE else 0
         found_nothing = status.state == "done" and status.totals.objects == 0
         nearest = self.service.nearest(status.spec) if found_nothing else ()
-        return summary.Result(status, self.service.evidence(status.id), failures, removed, nearest)
+        return summary.Result(status, self.service.evidence(status.id), failures, removed, nearest, moved)
 
     def summary_lines(self, result: summary.Result) -> list[str]:
         return summary.lines(result, status_command=self.command("status", result.status.id))

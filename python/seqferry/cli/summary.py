@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from seqferry.cli import display, text
-from seqferry.models import Evidence, FailureGroup, ObjectRecord, Status
+from seqferry.models import OPERATION_CHECK, Evidence, FailureGroup, ObjectRecord, Status
 from seqferry.selection import matcher
 from seqferry.spec import selection_of, why_streamed
 
@@ -35,8 +35,15 @@ _NEXT_STEP: Final[dict[str, str]] = {
 
 _NEXT_STEP_OF_CODE: Final = {
     "NoSuchUpload": f"Something removes uploads that are under way, which the message names: stop it, and {_AGAIN}.",
+    "MissingAtTarget": "Copy what is missing: seqferry cp with the same places.",
+    "MissingAtSource": "Only the target has these; look at them before seqferry sync --delete removes them.",
+    "Differs": "One of the two is wrong: find out which, then copy that way with seqferry cp.",
+    "TooManyToDelete": "Look at them with --dry-run, then add --yes.",
     "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
 }
+
+_DONE: Final = {"remove": "removed", "cleanup": "aborted"}
+"""What was done with objects, by operations that do not copy."""
 
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
@@ -56,6 +63,8 @@ class Result:
     removed: int = 0
     nearest: Sequence[str] = ()
     """Keys that are most like what was asked for, where nothing was selected."""
+    moved: int = 0
+    """Objects that were removed at the source, of a move."""
 
     @property
     def seconds(self) -> float:
@@ -119,22 +128,27 @@ def lines(result: Result, *, status_command: str) -> list[str]:
 def _figures(result: Result, status_command: str) -> list[str]:
     totals = result.status.totals
     out: list[str] = []
+    word = _DONE.get(result.status.spec.operation, "copied")
     if totals.done:
-        copied = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
-        mean = f", {text.rate(result.bytes_copied / result.seconds)} on average" if result.seconds > 0 else ""
-        out.append(f"  copied    {copied}{mean}")
+        done = f"{text.count(totals.done, 'object')}, {text.size(result.bytes_copied)}"
+        timed = result.seconds > 0 and word == "copied"
+        mean = f", {text.rate(result.bytes_copied / result.seconds)} on average" if timed else ""
+        out.append(f"  {word:<9} {done}{mean}")
     if result.streamed:
         through = text.count(result.streamed, "object")
         why = why_streamed(result.status.spec) or "the storage could not copy them itself"
         out.append(f"  streamed  {through} through the machine that did the work: {why}")
     if there := totals.skipped - result.left_out:
-        out.append(f"  skipped   {text.count(there, 'object')} already there")
+        what = "" if result.status.spec.operation == OPERATION_CHECK else " already there"
+        out.append(f"  {'skipped' if what else 'identical':<9} {text.count(there, 'object')}{what}")
     if result.left_out:
         out.append(f"  left out  {text.count(result.left_out, 'object')}, see {status_command} --objects --json")
     if totals.failed:
         out.append(f"  failed    {text.count(totals.failed, 'object')}")
     if totals.cancelled:
         out.append(f"  cancelled {text.count(totals.cancelled, 'object')}")
+    if result.moved:
+        out.append(f"  removed   {text.count(result.moved, 'object')} at the source, since they have arrived")
     if result.removed:
         out.append(f"  removed   {text.count(result.removed, 'object')} that the source does not have")
     elif result.status.spec.delete and totals.failed:
@@ -175,7 +189,7 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "source": status.spec.source.uri,
         "target": status.spec.target.uri,
         "streamed": result.streamed,
-        "removed": result.removed,
+        "removed": result.removed + result.moved,
         **display.totals_facts(status.totals),
         "bytes_copied": result.bytes_copied,
         "created_at": text.optional_timestamp(status.created_at),

@@ -21,6 +21,9 @@ from seqferry.models import OPEN_OBJECT_STATES, RESULT_COLUMNS
 if TYPE_CHECKING:
     import psycopg
 
+_KEYS_AT_ONCE: Final = 500
+"""Parameters of one statement."""
+
 Row = tuple[Any, ...]
 """Values in the order of ``PLANNED``."""
 
@@ -68,6 +71,19 @@ def known_keys(connection: sa.Connection, transfer_id: str, keys: Iterable[str])
         query, found = _KNOWN_POSTGRES, [key for key in found if "\0" not in key]
     text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     return set(connection.execute(query, {"id": transfer_id, "keys": text}).scalars())
+
+
+def known_versions(connection: sa.Connection, transfer_id: str, keys: Iterable[str]) -> set[tuple[str, str]]:
+    """Those versions of the source keys that the transfer has already; the version is empty without versions."""
+    found = list(known_keys(connection, transfer_id, keys))
+    query = sa.select(object_.c.source_key, object_.c.version_id).where(
+        object_.c.transfer_id == transfer_id, object_.c.source_key.in_(sa.bindparam("keys", expanding=True))
+    )
+    pairs: set[tuple[str, str]] = set()
+    for start in range(0, len(found), _KEYS_AT_ONCE):
+        rows = connection.execute(query, {"keys": found[start : start + _KEYS_AT_ONCE]})
+        pairs.update((key, version) for key, version in rows)
+    return pairs
 
 
 def insert(connection: sa.Connection, transfer_id: str, number: int, rows: Iterable[Row]) -> bool:

@@ -94,6 +94,27 @@ def read(connection: sa.Connection, transfer_id: str, after: int, *, kind: str |
     ]
 
 
+def last(connection: sa.Connection, transfer_id: str, kind: str) -> dict[str, Any] | None:
+    """What the last event of a kind holds; None when there is none."""
+    data = connection.execute(
+        sa.select(event.c.data)
+        .where(event.c.transfer_id == transfer_id, event.c.kind == kind)
+        .order_by(event.c.number.desc())
+        .limit(1)
+    ).scalar()
+    return None if data is None else json.loads(data)
+
+
+def counted_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:
+    """How many keys the events of a kind name together, read one at a time."""
+    rows = connection.execute(
+        sa.select(event.c.data)
+        .where(event.c.transfer_id == transfer_id, event.c.kind == kind)
+        .execution_options(yield_per=1)
+    )
+    return sum(len(json.loads(data)["keys"]) for data in rows.scalars())
+
+
 def first_broken(connection: sa.Connection, transfer_id: str) -> int | None:
     """The number of the first event that does not fit the one before it or its own hash; None when the chain holds.
 

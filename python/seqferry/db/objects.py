@@ -162,16 +162,21 @@ def _insert(
         attempt.commit()
         return group
     attempt.rollback()
-    known = bulk.known_keys(connection, transfer_id, {planned.source_key for planned in group})
+    known = bulk.known_versions(connection, transfer_id, {planned.source_key for planned in group})
     # A listing may name a key twice; the first one stands.
-    fresh: dict[str, Planned] = {}
+    fresh: dict[tuple[str, str], Planned] = {}
     for planned in group:
-        if planned.source_key not in known:
-            fresh.setdefault(planned.source_key, planned)
+        version = (planned.source_key, planned.version_id or "")
+        if version not in known:
+            fresh.setdefault(version, planned)
     rows = [_object_row(planned, at) for planned in fresh.values()]
     if rows and not bulk.insert(connection, transfer_id, number, rows):
         raise AssertionError("objects of a transfer were added by two planners at once")
     return list(fresh.values())
+
+
+_REFUSAL_CLASSES: Final = {"MissingAtSource": "mismatch"}
+"""Classes of what planning refuses, where it is not the object itself that cannot be copied."""
 
 
 def _object_row(planned: Planned, at: float) -> bulk.Row:
@@ -187,7 +192,8 @@ def _object_row(planned: Planned, at: float) -> bulk.Row:
     if planned.refusal is not None:
         code, message = planned.refusal
         state = "skipped" if planned.left_out else "failed"
-        return (*found, state, at, "object", code, "plan", message, None, None, None, None)
+        error_class = _REFUSAL_CLASSES.get(code, "object")
+        return (*found, state, at, error_class, code, "plan", message, None, None, None, None)
     if planned.verified is not None:
         return (*found, "skipped", at, None, None, None, None, at, "none", planned.etag, planned.verified)
     return (*found, "pending", None, None, None, None, None, None, None, None, None)
@@ -298,6 +304,34 @@ def whole_batch(connection: sa.Connection, transfer_id: str, row_id: int) -> Who
     return WholeBatch(_for_the_engine(connection, which), failed)
 
 
+class Arrived(NamedTuple):
+    """An object whose copy is on record as verified."""
+
+    id: int
+    source_key: str
+    etag: str
+    """Of the source as it was copied."""
+    target_key: str
+    target_etag: str | None
+
+
+def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[Arrived]:
+    """Objects that were copied, or found identical, in the order of their rows."""
+    proven = object_.c.verified.is_not(None) & (object_.c.verified != "none") & object_.c.error_code.is_(None)
+    rows = connection.execute(
+        sa.select(object_.c.id, object_.c.source_key, object_.c.etag, object_.c.target_key, object_.c.target_etag)
+        .where(
+            object_.c.transfer_id == transfer_id,
+            object_.c.id > after,
+            object_.c.state.in_(("done", "skipped")),
+            proven,
+        )
+        .order_by(object_.c.id)
+        .limit(limit)
+    )
+    return [Arrived(*row) for row in rows]
+
+
 def has_batches(connection: sa.Connection, transfer_id: str) -> bool:
     """Whether any batch was planned."""
     found = connection.execute(sa.select(batch.c.number).where(batch.c.transfer_id == transfer_id).limit(1))
@@ -309,6 +343,20 @@ def cut_off(connection: sa.Connection, transfer_id: str, limit: int) -> list[Ope
     passing = object_.c.error_class.in_(("retry", "throttle"))
     of_transfer = (object_.c.transfer_id == transfer_id) & (object_.c.state == "failed")
     return _for_the_engine(connection, of_transfer & passing & object_.c.upload_id.is_not(None), limit)
+
+
+def uploads_in_use(connection: sa.Connection, upload_ids: Sequence[str]) -> set[str]:
+    """Those of the uploads that belong to transfers which have not ended."""
+    query = (
+        sa.select(object_.c.upload_id)
+        .join(transfer, transfer.c.id == object_.c.transfer_id)
+        .where(
+            transfer.c.ended_at.is_(None),
+            object_.c.state.in_(OPEN_OBJECT_STATES),
+            object_.c.upload_id.in_(list(upload_ids)),
+        )
+    )
+    return set(connection.execute(query).scalars())
 
 
 def _for_the_engine(

@@ -14,10 +14,11 @@ use super::failures::malformed;
 use super::fast_path::RequestHeaders;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{ObjectStore, Result};
+use crate::store::{BucketService, ObjectStore, Result};
 use crate::types::{Digests, PartsPage, PinnedObject, PutObject};
 
 mod body;
+mod buckets;
 mod multipart;
 mod read;
 mod write;
@@ -90,6 +91,10 @@ fn object_headers(object: &PutObject) -> RequestHeaders {
 
 #[async_trait]
 impl ObjectStore for S3Store {
+    fn bucket_service(&self) -> Option<&dyn BucketService> {
+        Some(self)
+    }
+
     fn max_attempts(&self) -> Option<u32> {
         self.max_attempts
     }

@@ -61,6 +61,8 @@ pub struct Policy {
     pub since: f64,
     /// Copy nothing: abort the uploads that earlier runs left open; every object ends as cancelled.
     pub only_clean: bool,
+    /// Write nothing: an object whose target does not hold the same bytes fails as a mismatch.
+    pub compare_only: bool,
     /// Objects under way at a time, where they have to be few; they begin in the order of the items. None: as many as serve.
     pub at_once: Option<usize>,
     /// The service's limits.

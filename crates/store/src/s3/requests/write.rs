@@ -35,12 +35,13 @@ impl ObjectWrite for S3Store {
     }
 
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()> {
-        let ObjectRef { bucket, key, .. } = object;
+        let ObjectRef { bucket, key, version } = object;
         self.at_home("DeleteObject", bucket, Some(key), SHORT, async |client| {
             client
                 .delete_object()
                 .bucket(bucket)
                 .key(key)
+                .set_version_id(version.map(str::to_owned))
                 .send()
                 .await
                 .map_err(|e| failure("DeleteObject", bucket, Some(key), &e))

@@ -1,0 +1,226 @@
+//! Requests about buckets as a whole, versions of objects, removals by the thousand, and addresses that are signed beforehand.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_s3::presigning::PresigningConfig;
+use aws_sdk_s3::types::{BucketLocationConstraint, CreateBucketConfiguration, Delete, EncodingType, ObjectIdentifier};
+use md5::{Digest as _, Md5};
+
+use super::SHORT;
+use crate::checksum::base64;
+use crate::error::StoreError;
+use crate::s3::S3Store;
+use crate::s3::convert::{decoded, quoted, seconds, size, unquoted};
+use crate::s3::failures::{failure, malformed};
+use crate::store::{BucketService, Result};
+use crate::types::{
+    BucketInfo, ListedObject, ListedVersion, ObjectRef, Removal, Removed, VersionsPage, VersionsRequest,
+};
+
+/// Pages of buckets: an account has a million at most, a thousand to a page.
+const BUCKET_PAGES: usize = 1000;
+/// A request of a thousand keys takes its time.
+const MANY: Duration = Duration::from_mins(5);
+/// The region that a bucket is in when none is named.
+const FIRST_REGION: &str = "us-east-1";
+
+#[async_trait]
+impl BucketService for S3Store {
+    async fn list_buckets(&self) -> Result<Vec<BucketInfo>> {
+        let mut found = Vec::new();
+        let mut token: Option<String> = None;
+        for _ in 0..BUCKET_PAGES {
+            let page = self
+                .at_home("ListBuckets", "", None, SHORT, async |client| {
+                    client
+                        .list_buckets()
+                        .set_continuation_token(token.clone())
+                        .send()
+                        .await
+                        .map_err(|e| failure("ListBuckets", "", None, &e))
+                })
+                .await?;
+            found.extend(page.buckets().iter().map(|bucket| BucketInfo {
+                name: bucket.name().unwrap_or_default().to_owned(),
+                created: seconds(bucket.creation_date()),
+            }));
+            let next = page.continuation_token().filter(|next| !next.is_empty()).map(str::to_owned);
+            if next.is_none() || next == token {
+                break;
+            }
+            token = next;
+        }
+        Ok(found)
+    }
+
+    async fn create_bucket(&self, bucket: &str) -> Result<()> {
+        let region = self.regional(bucket).name.clone();
+        // Other services have regions of their own, and most know none.
+        let constraint = (self.is_aws() && region != FIRST_REGION).then(|| {
+            CreateBucketConfiguration::builder()
+                .location_constraint(BucketLocationConstraint::from(region.as_str()))
+                .build()
+        });
+        self.at_home("CreateBucket", bucket, None, SHORT, async |client| {
+            client
+                .create_bucket()
+                .bucket(bucket)
+                .set_create_bucket_configuration(constraint.clone())
+                .send()
+                .await
+                .map_err(|e| failure("CreateBucket", bucket, None, &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn delete_bucket(&self, bucket: &str) -> Result<()> {
+        self.at_home("DeleteBucket", bucket, None, SHORT, async |client| {
+            client.delete_bucket().bucket(bucket).send().await.map_err(|e| failure("DeleteBucket", bucket, None, &e))
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn list_versions(&self, request: &VersionsRequest) -> Result<VersionsPage> {
+        let VersionsRequest { bucket, prefix, after } = request;
+        let (key_marker, id_marker) = after.clone().map_or((None, None), |(key, id)| (Some(key), id));
+        let page = self
+            .at_home("ListObjectVersions", bucket, None, SHORT, async |client| {
+                client
+                    .list_object_versions()
+                    .bucket(bucket)
+                    .prefix(prefix)
+                    .set_key_marker(key_marker.clone())
+                    .set_version_id_marker(id_marker.clone())
+                    .encoding_type(EncodingType::Url)
+                    .send()
+                    .await
+                    .map_err(|e| failure("ListObjectVersions", bucket, None, &e))
+            })
+            .await?;
+        let encoded = page.encoding_type() == Some(&EncodingType::Url);
+        let key = |raw: &str| if encoded { decoded(raw) } else { raw.to_owned() };
+        let mut versions: Vec<ListedVersion> = page
+            .versions()
+            .iter()
+            .map(|version| ListedVersion {
+                object: ListedObject {
+                    key: key(version.key().unwrap_or_default()),
+                    size: size(version.size()),
+                    etag: unquoted(version.e_tag()),
+                    last_modified: seconds(version.last_modified()),
+                    storage_class: version.storage_class().map(|class| class.as_str().to_owned()),
+                    refusal: None,
+                },
+                version_id: version.version_id().unwrap_or("null").to_owned(),
+                is_latest: version.is_latest() == Some(true),
+                is_delete_marker: false,
+            })
+            .collect();
+        versions.extend(page.delete_markers().iter().map(|marker| ListedVersion {
+            object: ListedObject {
+                key: key(marker.key().unwrap_or_default()),
+                size: 0,
+                etag: String::new(),
+                last_modified: seconds(marker.last_modified()),
+                storage_class: None,
+                refusal: None,
+            },
+            version_id: marker.version_id().unwrap_or("null").to_owned(),
+            is_latest: marker.is_latest() == Some(true),
+            is_delete_marker: true,
+        }));
+        let next = (page.is_truncated() == Some(true)).then(|| {
+            (page.next_key_marker().map(key).unwrap_or_default(), page.next_version_id_marker().map(str::to_owned))
+        });
+        // Without a marker, or with the one that was sent, the listing would end early or never.
+        if next.as_ref().is_some_and(|next| next.0.is_empty() || Some(next) == after.as_ref()) {
+            return Err(malformed("ListObjectVersions", bucket, prefix, "marker of the next page"));
+        }
+        Ok(VersionsPage { versions, next })
+    }
+
+    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<Removed>>>> {
+        const OPERATION: &str = "DeleteObjects";
+        let wrong = |why: &dyn std::fmt::Display| {
+            StoreError::new(OPERATION, bucket, None, "InvalidRequest", None).with_message(why.to_string())
+        };
+        let named: Vec<ObjectIdentifier> = objects
+            .iter()
+            .map(|object| {
+                ObjectIdentifier::builder()
+                    .key(&object.key)
+                    .set_version_id(object.version.clone())
+                    .set_e_tag(object.etag.as_deref().map(quoted))
+                    .build()
+            })
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|e| wrong(&e))?;
+        let delete = Delete::builder().set_objects(Some(named)).quiet(false).build().map_err(|e| wrong(&e))?;
+        let answer = self
+            .at_home(OPERATION, bucket, None, MANY, async |client| {
+                client
+                    .delete_objects()
+                    .bucket(bucket)
+                    .delete(delete.clone())
+                    .customize()
+                    // Older services want this digest, and none of those that the SDK sends.
+                    .mutate_request(|http| {
+                        if let Some(digest) = http.body().bytes().map(|bytes| base64(&Md5::digest(bytes))) {
+                            let _ = http.headers_mut().try_insert("content-md5", digest);
+                        }
+                    })
+                    .send()
+                    .await
+                    .map_err(|e| failure(OPERATION, bucket, None, &e))
+            })
+            .await?;
+        let at = |key: Option<&str>, version: Option<&str>| {
+            objects.iter().position(|object| {
+                Some(object.key.as_str()) == key && (object.version.is_none() || object.version.as_deref() == version)
+            })
+        };
+        let mut found: Vec<Option<Result<Removed>>> = objects.iter().map(|_| None).collect();
+        for (n, removed) in answer.deleted().iter().enumerate() {
+            // Nearly always answered in the order of the request.
+            let same = |object: &Removal| Some(object.key.as_str()) == removed.key() && object.version.is_none();
+            let place =
+                if objects.get(n).is_some_and(same) { Some(n) } else { at(removed.key(), removed.version_id()) };
+            let marker = removed.delete_marker_version_id().filter(|_| removed.delete_marker() == Some(true));
+            if let Some(slot) = place.and_then(|place| found.get_mut(place)) {
+                *slot = Some(Ok(Removed { marker: marker.map(str::to_owned) }));
+            }
+        }
+        for refused in answer.errors() {
+            let key = refused.key();
+            let error = StoreError::new(OPERATION, bucket, key, refused.code().unwrap_or("Unknown"), None)
+                .with_message(refused.message().unwrap_or_default());
+            if let Some(slot) = at(key, refused.version_id()).and_then(|place| found.get_mut(place)) {
+                *slot = Some(Err(error));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn presign(&self, object: ObjectRef<'_>, put: bool, seconds: u64) -> Result<String> {
+        let ObjectRef { bucket, key, version } = object;
+        let operation = if put { "PutObject" } else { "GetObject" };
+        let wrong = |why: &dyn std::fmt::Display| {
+            StoreError::new(operation, bucket, Some(key), "InvalidRequest", None).with_message(why.to_string())
+        };
+        let expires = PresigningConfig::expires_in(Duration::from_secs(seconds)).map_err(|e| wrong(&e))?;
+        self.at_home(operation, bucket, Some(key), SHORT, async |client| {
+            let signed = if put {
+                let request = client.put_object().bucket(bucket).key(key);
+                request.presigned(expires.clone()).await.map_err(|e| failure(operation, bucket, Some(key), &e))?
+            } else {
+                let request = client.get_object().bucket(bucket).key(key).set_version_id(version.map(str::to_owned));
+                request.presigned(expires.clone()).await.map_err(|e| failure(operation, bucket, Some(key), &e))?
+            };
+            Ok(signed.uri().to_owned())
+        })
+        .await
+    }
+}

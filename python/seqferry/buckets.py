@@ -1,0 +1,180 @@
+"""The engine's calls about buckets as a whole, single objects, removals and open uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, NamedTuple, cast
+
+from seqferry import _native
+from seqferry._native import ObjectFacts, ObjectVersion
+from seqferry.engine import Engine, native, native_endpoint, translated
+from seqferry.errors import StorageError
+from seqferry.models import Location
+
+__all__ = ["ObjectFacts", "ObjectVersion"]
+
+AT_ONCE: Final = 1000
+"""Objects that are removed by one call: as many as S3 takes in one request."""
+
+
+class Removal(NamedTuple):
+    """An object to be removed: with ``version_id`` that version for good, with ``etag`` only while it has it."""
+
+    key: str
+    version_id: str | None = None
+    etag: str | None = None
+
+
+class Removed(NamedTuple):
+    """What became of it.
+
+    Attributes:
+        state: ``left``: it holds something else by now.
+        marker: version of the delete marker that hides it now.
+        failure: why it could not be removed.
+    """
+
+    state: Literal["removed", "left", "failed"]
+    marker: str | None = None
+    failure: StorageError | None = None
+
+
+class OpenUpload(NamedTuple):
+    """A multipart upload that was not completed. ``initiated`` is seconds since the epoch."""
+
+    key: str
+    upload_id: str
+    initiated: float
+
+
+def names(engine: Engine, place: Location) -> list[tuple[str, float]]:
+    """The buckets of the account with the times of their making, seconds since the epoch.
+
+    Raises:
+        StorageError: they cannot be listed.
+    """
+    with translated():
+        return _native.list_buckets(native(engine), native_endpoint(place))
+
+
+def create(engine: Engine, place: Location) -> None:
+    """Make the bucket of this place; raises StorageError when it cannot be."""
+    with translated():
+        _native.create_bucket(native(engine), native_endpoint(place), place.container)
+
+
+def delete(engine: Engine, place: Location) -> None:
+    """Remove the bucket of this place, which must be empty; raises StorageError when it cannot be."""
+    with translated():
+        _native.delete_bucket(native(engine), native_endpoint(place), place.container)
+
+
+def versions(engine: Engine, place: Location) -> Iterator[list[ObjectVersion]]:
+    """Pages of all versions and delete markers whose key starts with ``place.key``, in the service's order."""
+    after: tuple[str, str | None] | None = None
+    while True:
+        with translated():
+            page, after = _native.list_versions(
+                native(engine), native_endpoint(place), place.container, place.key, after
+            )
+        yield page
+        if after is None:
+            return
+
+
+def presigned(
+    engine: Engine, place: Location, *, seconds: int, put: bool = False, version_id: str | None = None
+) -> str:
+    """An address that lets its bearer read, or with ``put`` write, this object for so long. No request is made."""
+    with translated():
+        return _native.presign(
+            native(engine),
+            native_endpoint(place),
+            place.container,
+            place.key,
+            version_id=version_id,
+            put=put,
+            seconds=seconds,
+        )
+
+
+def facts(engine: Engine, place: Location, version_id: str | None = None) -> ObjectFacts:
+    """What a HEAD tells of an object; raises StorageError where there is none."""
+    with translated():
+        return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
+
+
+def read_range(
+    engine: Engine, place: Location, found: ObjectFacts, first: int, last: int, version_id: str | None = None
+) -> bytes:
+    """Bytes ``first`` to ``last`` of an object, or of a version, while it is what ``found`` tells.
+
+    Raises:
+        StorageError: they cannot be read, or it has changed.
+    """
+    with translated():
+        return _native.read_range(
+            native(engine),
+            native_endpoint(place),
+            place.container,
+            place.key,
+            etag=found.etag,
+            version_id=version_id,
+            first=first,
+            last=last,
+        )
+
+
+def remove(
+    engine: Engine, place: Location, objects: Sequence[Removal], *, careful: bool = False, epoch: int | None = None
+) -> list[Removed]:
+    """Remove up to ``AT_ONCE`` objects; what became of each, in their order. One that is not there counts as removed.
+
+    ``careful`` looks at each first: some services pass over ETags. With an ``epoch`` only within the lease.
+    """
+    with translated():
+        ended = _native.remove_each(
+            native(engine),
+            native_endpoint(place),
+            place.container,
+            [(one.key, one.version_id, one.etag) for one in objects],
+            careful=careful,
+            epoch=epoch,
+        )
+    return [
+        Removed(cast("Literal['removed', 'left', 'failed']", state), marker, None if told is None else _failure(told))
+        for state, marker, told in ended
+    ]
+
+
+def uploads(engine: Engine, place: Location) -> list[OpenUpload]:
+    """Uploads that are open and whose key starts with ``place.key``.
+
+    Raises:
+        StorageError: they cannot be listed.
+    """
+    with translated():
+        found = _native.list_uploads(native(engine), native_endpoint(place), place.container, place.key)
+    return [OpenUpload(*one) for one in found]
+
+
+def upload_sizes(engine: Engine, place: Location, found: Sequence[OpenUpload]) -> list[tuple[int, int] | None]:
+    """Bytes and number of the parts of each upload, in their order; None for one that is gone."""
+    with translated():
+        return _native.upload_sizes(
+            native(engine), native_endpoint(place), place.container, [(one.key, one.upload_id) for one in found]
+        )
+
+
+def abort(
+    engine: Engine, place: Location, found: Sequence[tuple[str, str]], *, epoch: int | None = None
+) -> list[StorageError | None]:
+    """Drop uploads (key, id) with their parts; why one could not be, in their order."""
+    with translated():
+        ended = _native.abort_uploads(native(engine), native_endpoint(place), place.container, list(found), epoch=epoch)
+    return [None if told is None else _failure(told) for told in ended]
+
+
+def _failure(told: tuple[str, str, str, str, bool]) -> StorageError:
+    error_class, code, operation, message, job_wide = told
+    return StorageError(message, error_class, code, operation, job_wide)

@@ -1,0 +1,43 @@
+"""Comparing two places: the spec of ``check``, and the mark of each object in its report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from seqferry.models import OPERATION_CHECK, TransferSpec
+from seqferry.spec import build_spec, checked
+
+ONE_WAY: Final = "one_way"
+"""Option: what only the target has is no difference."""
+
+OPTIONS: Final = frozenset({ONE_WAY})
+
+MISSING_AT_SOURCE: Final = "MissingAtSource"
+MISSING_AT_TARGET: Final = "MissingAtTarget"
+DIFFERS: Final = "Differs"
+
+_MARKS: Final = {MISSING_AT_SOURCE: "-", MISSING_AT_TARGET: "+", DIFFERS: "*"}
+
+
+def build_check_spec(
+    source: str, target: str, *, one_way: bool = False, verify: str = "checksum", **given: Any
+) -> TransferSpec:
+    """The spec of ``check SOURCE TARGET``; ``given`` is for ``build_spec``.
+
+    Raises:
+        UsageError: what is asked makes no sense.
+    """
+    spec = build_spec(source, target, verify=verify, **given)
+    options = {ONE_WAY: True} if one_way else {}
+    return checked(replace(spec, operation=OPERATION_CHECK, options=options))
+
+
+def mark(state: str, error_code: str | None) -> str:
+    """As ``rclone check --combined`` has it.
+
+    ``=`` identical, ``*`` differs, ``+`` only in the source, ``-`` only in the target, ``!`` could not be compared.
+    """
+    if state in ("done", "skipped") and error_code is None:
+        return "="
+    return _MARKS.get(error_code or "", "!")

@@ -1,0 +1,38 @@
+"""``seqferry mv``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from seqferry.cli import copying, pipes, selecting
+from seqferry.cli.groups import Endpoints, Names, Output, Parts, Places, Selection, Speed, Start, Storage
+from seqferry.errors import UsageError
+from seqferry.models import OPERATION_MOVE, LocalFolder, S3Location
+from seqferry.spec import build_spec, checked
+
+
+def mv(
+    places: Places,
+    selection: Selection,
+    names: Names,
+    speed: Speed,
+    parts: Parts,
+    storage: Storage,
+    endpoints: Endpoints,
+    start: Start,
+    output: Output,
+) -> int:
+    """Move objects between S3 places, or between S3 and local files: copy, verify, then remove at the source.
+
+    An object is removed at the source when its copy is verified and on record, and only while it is what was copied.
+    Folders of a local source stay.
+    """
+    pipes.refuse(places, "mv")
+    given = selecting.asked(places, selection, names, parts, storage, endpoints)
+    spec = build_spec(**given, allow_local=True)
+    if isinstance(spec.source, S3Location) and spec.source.anonymous:
+        raise UsageError("mv removes objects at the source, which --no-sign-request does not allow; use cp.")
+    if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
+        # What a link leads to is not removed for it.
+        spec = replace(spec, source=replace(spec.source, symlinks="skip"))
+    return copying.run(checked(replace(spec, operation=OPERATION_MOVE)), speed, start, output)

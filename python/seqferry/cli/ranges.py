@@ -1,0 +1,124 @@
+"""``seqferry cat --range``: some bytes of one object, on standard output."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
+
+import typer
+
+from seqferry.cli import display, exits
+from seqferry.cli.groups import OneEndpoint
+from seqferry.config import Settings
+from seqferry.errors import UsageError
+from seqferry.models import S3Location
+from seqferry.spec import check_place, parse_uri
+
+_CHUNK: Final = 8 * 1024 * 1024
+"""Bytes of one request: the advice of AWS for ranged reads."""
+
+_AHEAD: Final = 8
+"""Requests under way: what is read and not yet printed is held in memory."""
+
+_RANGE: Final = re.compile(r"(?:bytes=)?(\d*)-(\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some bytes of one object."""
+
+    PANEL: ClassVar = "Arguments"
+
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key.")]
+    bytes: Annotated[
+        str,
+        typer.Option(
+            "--range",
+            envvar="SEQFERRY_RANGE",
+            metavar="FIRST-LAST",
+            help="0-99 = the first 100 bytes; 100- = from there on; -100 = the last 100.",
+        ),
+    ] = "0-"
+    version_id: Annotated[
+        str | None,
+        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Of this version."),
+    ] = None
+
+
+def cat(part: Part, endpoint: OneEndpoint) -> int:
+    """Print bytes of one object on standard output, all of one version of it.
+
+    Without --range the whole object is printed, as by cp URI -, which proves it first.
+    """
+    bucket, key = parse_uri(part.place)
+    if key == "" or key.endswith("/"):
+        raise UsageError(f"cat prints one object: name its key, as s3://{bucket}/{key}name.")
+    place = S3Location(
+        bucket, key, endpoint_url=endpoint.endpoint_url, region=endpoint.region, profile=endpoint.profile
+    )
+    check_place(place)
+    wanted = _parsed(part.bytes)
+    from seqferry import buckets
+    from seqferry.engine import Engine, trace
+
+    settings = Settings.load()
+    trace(settings.trace)
+    engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
+    found = buckets.facts(engine, place, part.version_id)
+    first, last = _within(wanted, found.size, part.bytes)
+
+    def read(start: int) -> bytes:
+        end = min(start + _CHUNK - 1, last)
+        return buckets.read_range(engine, place, found, start, end, part.version_id)
+
+    with ThreadPoolExecutor(_AHEAD, "seqferry-cat") as pool:
+        for piece in _ahead(pool, read, range(first, last + 1, _CHUNK)):
+            _print(piece)
+    return exits.OK
+
+
+def _ahead(pool: ThreadPoolExecutor, read: Callable[[int], bytes], starts: range) -> Iterator[bytes]:
+    under_way: deque[Future[bytes]] = deque()
+    try:
+        for start in starts:
+            under_way.append(pool.submit(read, start))
+            if len(under_way) >= _AHEAD:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    finally:
+        for one in under_way:
+            one.cancel()
+
+
+def _print(piece: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as why:
+        raise display.full_stdout(why) from None
+
+
+def _parsed(written: str) -> tuple[int | None, int | None]:
+    found = _RANGE.fullmatch(written.strip())
+    first, last = (None, None) if found is None else (int(each) if each else None for each in found.groups())
+    if (first is None and last is None) or (first is not None and last is not None and last < first):
+        raise UsageError(f"--range {written} is no range; write 0-99, 100- or -100.")
+    return first, last
+
+
+def _within(wanted: tuple[int | None, int | None], size: int, written: str) -> tuple[int, int]:
+    """First and last byte of an object of this size; the last is before the first where there is none."""
+    first, last = wanted
+    if first is None:
+        return max(size - (last or 0), 0), size - 1
+    if first >= size and (first, size) != (0, 0):
+        raise UsageError(f"--range {written} begins behind the end: the object has {size} bytes.")
+    return first, size - 1 if last is None else min(last, size - 1)

@@ -1,0 +1,244 @@
+"""``seqferry rm`` and ``seqferry rb``."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+import typer
+
+from seqferry import access
+from seqferry.cli import display, exits, groups, options, selecting, text
+from seqferry.cli.copying import detached
+from seqferry.cli.groups import Names, OneEndpoint, Output, Start, merged
+from seqferry.cli.session import Session, actor, session_of
+from seqferry.errors import UsageError
+from seqferry.models import TransferSpec
+
+if TYPE_CHECKING:
+    from seqferry.removals import Doomed
+
+_COUNTED_AT_MOST: Final = 100_000
+"""Objects that are counted for a question; of more it says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is removed."""
+
+    PANEL: ClassVar = "Arguments"
+
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="URI...", help="s3://bucket/key, s3://bucket/*.tmp, or with -r s3://bucket/prefix/."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Which objects are removed."""
+
+    PANEL: ClassVar = "Selection"
+
+    recursive: Annotated[
+        bool,
+        typer.Option("--recursive", "-r", "-R", envvar="SEQFERRY_RECURSIVE", help="Everything below URI."),
+    ] = False
+    versions: Annotated[
+        bool,
+        typer.Option(
+            "--all-versions",
+            envvar="SEQFERRY_ALL_VERSIONS",
+            help="All versions and delete markers, for good. Otherwise a versioned bucket keeps what was removed.",
+        ),
+    ] = False
+    version_id: Annotated[
+        str | None,
+        typer.Option(
+            "--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="This version of one object, for good."
+        ),
+    ] = None
+    min_size: Annotated[
+        int | None,
+        typer.Option(
+            "--min-size",
+            envvar="SEQFERRY_MIN_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Only objects of this size or larger.",
+        ),
+    ] = None
+    max_size: Annotated[
+        int | None,
+        typer.Option(
+            "--max-size",
+            envvar="SEQFERRY_MAX_SIZE",
+            metavar="SIZE",
+            parser=options.size,
+            help="Only objects of this size or smaller.",
+        ),
+    ] = None
+    newer_than: Annotated[
+        str | None,
+        typer.Option(
+            "--newer-than", envvar="SEQFERRY_NEWER_THAN", metavar="AGE", help="Only objects changed since: 7d, 12h."
+        ),
+    ] = None
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than", envvar="SEQFERRY_OLDER_THAN", metavar="AGE", help="Only objects not changed since."
+        ),
+    ] = None
+    raw: Annotated[
+        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in URI as they are, not as wildcards.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """Whether much may be removed without a question."""
+
+    PANEL: ClassVar = "Selection"
+
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", envvar="SEQFERRY_YES", help="Remove more than 1,000 objects without a question."),
+    ] = False
+
+
+def rm(
+    doomed: Sources,
+    which: Which,
+    names: Names,
+    consent: Consent,
+    endpoint: OneEndpoint,
+    start: Start,
+    output: Output,
+) -> int:
+    """Remove objects, each put on record before it is removed.
+
+    Nothing below a prefix is removed without --recursive, and no more than 1,000 objects without a yes.
+    """
+    from seqferry import removals  # it brings the engine, which --help need not wait for
+
+    given = _asked(doomed.sources or [], which, names) | merged(endpoint)
+    spec = access.resolved(removals.build_remove_spec(**given))
+    with session_of(output, check=spec) as session:
+        if start.dry_run:
+            return _preview(session, spec)
+        if not consent.yes and not spec.single and not _confirmed(session, spec):
+            return exits.FAILED
+        if start.detach:
+            return detached(session, session.service.submission(spec, actor=actor(), new=start.new))
+        return session.copy(spec, new=start.new)
+
+
+def _asked(sources: list[str], which: Which, names: Names) -> dict[str, Any]:
+    given = merged(which)
+    listed = names.files_from
+    rules = selecting.rules_of(names)
+    given["rules"] = rules
+    if listed is not None:
+        if len(sources) != 1:
+            raise UsageError("--files-from names objects below one prefix; give one.")
+        found = selecting.listed(listed, names.files_format)
+        if any(found["versions"]) or any(found["targets"]):
+            raise UsageError(f"{listed}: rm takes keys alone; for a version: rm --version-id ID URI.")
+        given["keys"] = found["keys"]
+        given["recursive"] = False
+    given["sources"] = sources
+    return given
+
+
+def _preview(session: Session, spec: TransferSpec) -> int:
+    objects = total = 0
+    for one in _each(session, spec):
+        objects += 1
+        total += one.size
+        if session.as_json:
+            display.emit("planned_removal", target_key=one.key, version_id=one.version_id, size=one.size)
+        elif not session.quiet:
+            version = "" if one.version_id is None else f" version {one.version_id}"
+            print(f"(dry run) remove {text.printable(spec.source.at(one.key))}{version}")
+    if session.as_json:
+        display.emit("dry_run", removed=objects, bytes=total)
+    elif not session.quiet:
+        display.say(f"Dry run: {text.count(objects, 'object')}, {text.size(total)} to remove. Nothing was removed.")
+    return exits.OK if objects else exits.NOTHING
+
+
+def _each(session: Session, spec: TransferSpec) -> Iterator[Doomed]:
+    return itertools.chain.from_iterable(session.service.preview_remove(spec))
+
+
+def _confirmed(session: Session, spec: TransferSpec) -> bool:
+    """Whether so much may be removed; a person at a terminal is asked.
+
+    Raises:
+        UsageError: nobody is there to be asked.
+    """
+    from seqferry.removals import UNASKED
+
+    found = sum(1 for _ in itertools.islice(_each(session, spec), _COUNTED_AT_MOST + 1))
+    if found <= UNASKED:
+        return True
+    many = f"more than {_COUNTED_AT_MOST:,}" if found > _COUNTED_AT_MOST else f"{found:,}"
+    place = text.printable(spec.source.uri)
+    if session.as_json or not sys.stdin.isatty():
+        raise UsageError(f"{many} objects at {place} would be removed; look at them with --dry-run, then add --yes.")
+    display.say(f"{many} objects at {place} are to be removed. Go on? [y/N] ")
+    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+        return True
+    display.say("Nothing was removed.")
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket."""
+
+    PANEL: ClassVar = "Arguments"
+
+    bucket: Annotated[str, typer.Argument(metavar="BUCKET", help="s3://bucket.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """Whether a bucket is emptied first."""
+
+    PANEL: ClassVar = "Options"
+
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", envvar="SEQFERRY_FORCE", help="Remove all objects in it first, with all their versions."
+        ),
+    ] = False
+
+
+def rb(bucket: Bucket, force: Force, consent: Consent, endpoint: OneEndpoint, output: Output) -> int:
+    """Remove a bucket that is empty; with --force remove all that is in it first, on record as rm does."""
+    from seqferry import removals
+
+    place = groups.bucket_of(bucket.bucket, endpoint)
+    if force.force:
+        given: dict[str, Any] = {**merged(endpoint), "recursive": True, "versions": True}
+        spec = access.resolved(removals.build_remove_spec([bucket.bucket], **given))
+        with session_of(output, check=spec) as session:
+            if not consent.yes and not _confirmed(session, spec):
+                return exits.FAILED
+            code = session.copy(spec)
+            if code not in (exits.OK, exits.NOTHING):
+                return code
+            session.service.abort_uploads(spec.source)
+    with session_of(output) as session:
+        session.service.remove_bucket(place)
+        if session.as_json:
+            display.emit("bucket_removed", bucket=place.bucket)
+        elif not session.quiet:
+            print(f"removed s3://{text.printable(place.bucket)}")
+    return exits.OK

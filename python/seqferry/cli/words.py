@@ -1,0 +1,246 @@
+"""The words of ``aws s3``, s5cmd, rclone and cp that ``fingers`` knows, each with what it means here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+VERBS: Final = {
+    "copy": ("cp",),
+    "copyto": ("cp",),
+    "get": ("cp",),
+    "put": ("cp",),
+    "move": ("mv",),
+    "moveto": ("mv",),
+    "rename": ("mv",),
+    "del": ("rm",),
+    "remove": ("rm",),
+    "deletefile": ("rm",),
+    "delete": ("rm", "--recursive"),
+    "purge": ("rm", "--recursive"),
+    "mkdir": ("mb",),
+    "rmdir": ("rb",),
+    "list": ("ls",),
+    "lsf": ("ls",),
+    "lsl": ("ls", "--recursive"),
+    "lsd": ("ls",),
+    "size": ("du",),
+    "stat": ("head",),
+    "link": ("presign",),
+    "version": ("--version",),
+}
+"""Verbs of others, each with what it means here."""
+
+VERB_ANSWERS: Final = {
+    "md5sum": "the ETag of an object in one part is its MD5: seqferry ls -r --json URI; to compare: seqferry check.",
+    "hashsum": "seqferry head URI shows the checksum of an object; to compare two places: seqferry check.",
+    "sha1sum": "seqferry head URI shows the checksum of an object; to compare two places: seqferry check.",
+    "touch": "there are no empty files to be made; write: seqferry cp - s3://bucket/key </dev/null",
+    "tree": "seqferry ls -r URI shows all keys below.",
+    "ncdu": "seqferry du URI shows objects and bytes by storage class.",
+    "rmdirs": "prefixes are gone with their last object; there are no empty ones to remove.",
+    "bisync": "seqferry sync goes one way; run it for each direction, without --delete.",
+    "website": "seqferry does not configure buckets; use the tool of your storage.",
+    "select": "seqferry reads no content; copy the object and use a tool for its format.",
+    "config": "seqferry reads the files of the AWS tools; its own settings are in docs/configuration.md.",
+}
+"""Verbs that have no equal, each with what to do instead."""
+
+COPIES: Final = frozenset({"cp", "sync", "mv", "check"})
+_LISTS: Final = frozenset({"ls", "du"})
+TAKEN: Final = COPIES | _LISTS | {"rm", "mb", "rb", "presign", "head", "cat", "cleanup"}
+"""Verbs whose options are translated."""
+
+BEFORE_THE_VERB: Final = {
+    "--endpoint-url": 1,
+    "--profile": 1,
+    "--region": 1,
+    "--json": 0,
+    "--dry-run": 0,
+    "--no-sign-request": 0,
+    "--quiet": 0,
+    "--numworkers": 1,
+    "--log": 1,
+    "--stat": 0,
+    "--output": 1,
+    "--color": 1,
+    "--no-paginate": 0,
+    "--no-cli-pager": 0,
+    "--use-list-objects-v1": 0,
+    "--verbose": 0,
+}
+"""Options that may precede the verb, each with how many values it takes."""
+
+BEFORE_NAMES: Final = {"-n": "--dry-run", "--dryrun": "--dry-run", "-v": "--verbose", "-q": "--quiet"}
+
+SAYS_NOTHING: Final = frozenset(
+    {"--log", "--stat", "--output", "--color", "--no-paginate", "--no-cli-pager", "--use-list-objects-v1", "--verbose"}
+)
+"""Options before the verb that change nothing here."""
+
+OF_COPIES: Final = frozenset({"--numworkers"})
+
+
+class Meaning(NamedTuple):
+    """An option of others.
+
+    Attributes:
+        ours: what it stands for; empty where it is what happens already.
+        values: how many values it takes.
+        of_value: its value in our form; None to take it as it is.
+    """
+
+    ours: tuple[str, ...] = ()
+    values: int = 0
+    of_value: Callable[[str], str] | None = None
+
+
+def _mebibytes(value: str) -> str:
+    """A part size of s5cmd, which counts in MiB."""
+    return f"{value}MiB" if value.isdigit() and int(value) <= 5 * 1024 else value
+
+
+def _binary(value: str) -> str:
+    """A size of rclone, whose letters are binary units."""
+    return f"{value}iB" if value[-1:] in "kKMGTP" and value[:-1].isdigit() else value
+
+
+def _first(count: str) -> str:
+    return f"0-{int(count) - 1}" if count.isdigit() and int(count) > 0 else count
+
+
+OPTIONS: Final[Mapping[str, Meaning]] = {
+    "--recursive": Meaning(),
+    "-r": Meaning(),
+    "-R": Meaning(),
+    "-a": Meaning(),
+    "--progress": Meaning(),
+    "-P": Meaning(),
+    "--show-progress": Meaning(),
+    "--sp": Meaning(),
+    "-v": Meaning(),
+    "-vv": Meaning(),
+    "--verbose": Meaning(),
+    "--follow-symlinks": Meaning(),
+    "--copy-links": Meaning(),
+    "--no-guess-mime-type": Meaning(),
+    "--fast-list": Meaning(),
+    "--no-traverse": Meaning(),
+    "--create-empty-src-dirs": Meaning(("--empty-directories",)),
+    "--ignore-glacier-warnings": Meaning(),
+    "--s3-no-check-bucket": Meaning(),
+    "--stats": Meaning(values=1),
+    "--checkers": Meaning(values=1),
+    "--page-size": Meaning(values=1),
+    "--expected-size": Meaning(values=1),
+    "--only-show-errors": Meaning(("--quiet",)),
+    "--use-json-log": Meaning(("--json",)),
+    "--bwlimit": Meaning(("--max-bandwidth",), 1),
+    "--transfers": Meaning(("--max-requests",), 1),
+    "--concurrency": Meaning(("--max-requests",), 1),
+    "--numworkers": Meaning(("--max-requests",), 1),
+    "--ignore-existing": Meaning(("--if-exists", "skip")),
+    "--no-clobber": Meaning(("--if-exists", "skip")),
+    "--no-overwrite": Meaning(("--if-exists", "skip")),
+    "--immutable": Meaning(("--if-exists", "fail")),
+    "--ignore-times": Meaning(("--if-exists", "overwrite")),
+    "--checksum": Meaning(("--verify", "checksum")),
+    "--no-follow-symlinks": Meaning(("--symlinks", "skip")),
+    "--skip-links": Meaning(("--symlinks", "skip")),
+    "--links": Meaning(("--symlinks", "keep")),
+    "--destination-region": Meaning(("--target-region",), 1),
+    "--part-size": Meaning(("--part-size",), 1, _mebibytes),
+    "--s3-chunk-size": Meaning(("--part-size",), 1, _binary),
+    "--s3-storage-class": Meaning(("--storage-class",), 1),
+    "--s3-endpoint": Meaning(("--endpoint-url",), 1),
+    "--s3-region": Meaning(("--region",), 1),
+    "--min-age": Meaning(("--older-than",), 1),
+    "--max-age": Meaning(("--newer-than",), 1),
+}
+"""Options of ``cp``, ``sync``, ``mv`` and ``check`` under other names."""
+
+_LISTING: Final[Mapping[str, Meaning]] = {
+    "-l": Meaning(),
+    "--long": Meaning(),
+    "--page-size": Meaning(values=1),
+    "--humanize": Meaning(("--human-readable",)),
+    "--show-fullpath": Meaning(("--recursive",)),
+    "--only-show-errors": Meaning(),
+    "--request-payer": Meaning(values=1),
+}
+"""Options of ``ls`` and ``du`` under other names."""
+
+_REMOVING: Final[Mapping[str, Meaning]] = {
+    "--only-show-errors": Meaning(("--quiet",)),
+    "--page-size": Meaning(values=1),
+    "--force": Meaning(("--yes",)),
+    "-f": Meaning(("--yes",)),
+    "-rf": Meaning(("--recursive", "--yes")),
+    "-fr": Meaning(("--recursive", "--yes")),
+    "-v": Meaning(),
+    "--verbose": Meaning(),
+    "-P": Meaning(),
+    "--progress": Meaning(),
+    "-n": Meaning(("--dry-run",)),
+    "--min-age": Meaning(("--older-than",), 1),
+    "--max-age": Meaning(("--newer-than",), 1),
+}
+"""Options of ``rm`` under other names."""
+
+_PRINTING: Final[Mapping[str, Meaning]] = {
+    "--head": Meaning(("--range",), 1, _first),
+    "--tail": Meaning(("--range",), 1, lambda count: f"-{count}"),
+    "--offset": Meaning(("--range",), 1, lambda first: f"{first}-"),
+}
+"""Options of ``cat`` under other names."""
+
+_DRY: Final[Mapping[str, Meaning]] = {"-n": Meaning(("--dry-run",)), "--min-age": Meaning(("--older-than",), 1)}
+
+OF_TYPED: Final[Mapping[str, Mapping[str, Meaning]]] = {
+    "cp": {"-c": Meaning(("--max-requests",), 1), "-p": Meaning(("--part-size",), 1, _mebibytes)},
+    "mv": {"-c": Meaning(("--max-requests",), 1), "-p": Meaning(("--part-size",), 1, _mebibytes)},
+    "copy": {"-c": Meaning(("--verify", "checksum"))},
+    "move": {"-c": Meaning(("--verify", "checksum"))},
+}
+"""Short options, which mean different things in different tools: by the verb that was typed."""
+
+_OF_VERBS: Final[Mapping[str, Mapping[str, Meaning]]] = {
+    **dict.fromkeys(COPIES, OPTIONS),
+    "ls": _LISTING,
+    "du": {name: meaning for name, meaning in _LISTING.items() if name != "--show-fullpath"} | {"-r": Meaning()},
+    "rm": _REMOVING,
+    "cat": _PRINTING,
+    "cleanup": _DRY,
+}
+
+
+def of_verb(verb: str) -> dict[str, Meaning]:
+    """Options of others for one of our verbs."""
+    return dict(_OF_VERBS.get(verb, {}))
+
+
+ANSWERS: Final = {
+    "--size-only": "objects of the same size may differ, and comparing ETags costs no more; leave it out.",
+    "--if-size-differ": "objects of the same size may differ, and comparing ETags costs no more; leave it out.",
+    "--exact-timestamps": "objects are compared by ETag or checksum, and times decide nothing; leave it out.",
+    "--update": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",
+    "--if-source-newer": "objects are compared by ETag or checksum, not by age; --if-exists skip keeps what is at DST.",
+    "--filter": "write --exclude and --include in their order; the last one that matches decides.",
+    "--filter-from": "write --exclude and --include in their order; the last one that matches decides.",
+    "--backup-dir": "nothing at DST is lost where its bucket keeps versions; --if-exists fail reports what is there.",
+    "--no-verify-ssl": "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE.",
+    "--no-check-certificate": "connections are always verified; name your certificate with AWS_CA_BUNDLE=FILE.",
+    "--ca-bundle": "name your certificate with AWS_CA_BUNDLE=FILE.",
+    "--credentials-file": "name your file with AWS_SHARED_CREDENTIALS_FILE=FILE.",
+    "--retries": "requests are tried again by themselves; AWS_MAX_ATTEMPTS=N sets how often.",
+    "--retry-count": "requests are tried again by themselves; AWS_MAX_ATTEMPTS=N sets how often.",
+    "--low-level-retries": "requests are tried again by themselves; AWS_MAX_ATTEMPTS=N sets how often.",
+    "--flatten": "several sources of one folder, or a wildcard, name objects by what follows the last slash.",
+    "--force-glacier-transfer": "an archived object is refused until it was restored; restore it first.",
+    "--debug": "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",
+    "--log-file": "write 2>FILE for what is said, --json >FILE for events.",
+    "--log-level": "--quiet says less; SEQFERRY_TRACE=stderr shows each request.",
+    "--exit-on-error": "a failed object does not stop the others; the exit code tells, and status ID --failed names it.",
+    "--delete-excluded": "what is excluded is left alone at DST as well; remove it with seqferry rm.",
+}
+"""Options that have no equal, each with what to do instead."""

@@ -1,0 +1,166 @@
+"""Removing objects: the spec of ``rm``, and which objects and versions it means. Decided here.
+
+The operation, its dry run, the question before it and the HTTP API ask here.
+
+What must stay true: without ``--recursive`` only objects that are named are removed, and with it only what lies below
+a slash: ``run4`` never means ``run42``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from seqferry import buckets, listing, paths, planning
+from seqferry.buckets import ObjectVersion
+from seqferry.engine import Engine, ObjectInfo
+from seqferry.errors import StorageError, UsageError
+from seqferry.models import OPERATION_REMOVE, S3Location, TransferSpec
+from seqferry.selection import has_wildcard, matcher
+from seqferry.spec import build_spec, checked, parse_uri, selection_of
+
+VERSIONS: Final = "versions"
+"""Option: all versions of each object and all delete markers, for good."""
+
+VERSION_ID: Final = "version_id"
+"""Option: this version of the one object, for good."""
+
+EXACT: Final = "exact"
+"""Option: the key alone, not what begins with it."""
+
+MOST: Final = "most"
+"""Option: nothing is removed where there are more objects."""
+
+OPTIONS: Final = frozenset({VERSIONS, VERSION_ID, EXACT, MOST})
+
+UNASKED: Final = 1000
+"""A page of a listing: more objects are only removed when somebody has said yes."""
+
+
+class Doomed(NamedTuple):
+    """An object, or a version, that is to be removed. ``etag`` is empty for a delete marker."""
+
+    key: str
+    size: int
+    etag: str
+    last_modified: float
+    version_id: str | None
+    storage_class: str | None
+
+
+def build_remove_spec(
+    sources: Sequence[str],
+    *,
+    recursive: bool = False,
+    versions: bool = False,
+    version_id: str | None = None,
+    most: int | None = None,
+    raw: bool = False,
+    keys: Sequence[str] | None = None,
+    **given: Any,
+) -> TransferSpec:
+    """The spec of ``rm SOURCE...``; ``given`` is for ``build_spec``.
+
+    Raises:
+        UsageError: what is asked makes no sense.
+    """
+    for source in sources:
+        if paths.is_local(source):
+            raise UsageError(
+                f"'{source}' is a local path, and rm removes objects; write s3://bucket/key, or use rm(1)."
+            )
+    if not sources:
+        raise UsageError("rm needs an object or a prefix: write s3://bucket/key, or s3://bucket/prefix/ --recursive.")
+    source, named = _together(sources, recursive=recursive, raw=raw)
+    keys = named if keys is None else list(keys)
+    _, key = parse_uri(source)
+    selects = has_wildcard(source) and not raw and keys is None
+    if keys is None and not selects and (key == "" or key.endswith("/")) and not recursive:
+        raise UsageError(
+            f"{source} means everything below it, and rm removes that only when told so: add --recursive (-r)."
+        )
+    if version_id is not None and (recursive or selects or keys is not None or versions):
+        raise UsageError("--version-id removes that version of one object: name its key, and nothing else.")
+    # Another target stands in, in a bucket whose name no bucket has.
+    spec = build_spec(source, "s3://-/", below=recursive and not selects, raw=raw, keys=keys, **given)
+    assert isinstance(spec.source, S3Location)
+    options: dict[str, Any] = {}
+    if versions:
+        options[VERSIONS] = True
+    if version_id is not None:
+        options[VERSION_ID] = version_id
+    if spec.single and (versions or version_id is not None):
+        options[EXACT] = True
+        spec = replace(spec, single=False)
+    if versions and keys is not None:
+        raise UsageError("--all-versions takes one object, a wildcard or a prefix; use one command for each object.")
+    if most is not None:
+        options[MOST] = most
+    # Signed, as all that writes: an anonymous removal is nothing that a service allows.
+    place = replace(spec.source, anonymous=False)
+    return checked(replace(spec, source=place, target=place, operation=OPERATION_REMOVE, options=options))
+
+
+def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[str, list[str] | None]:
+    """One source, or the bucket of several objects and their keys."""
+    if len(sources) == 1:
+        return sources[0], None
+    places = [parse_uri(source) for source in sources]
+    if len({bucket for bucket, _ in places}) > 1:
+        raise UsageError("The objects lie in different buckets; use one command for each bucket.")
+    for source, (_, key) in zip(sources, places, strict=True):
+        if recursive or key == "" or key.endswith("/") or (has_wildcard(source) and not raw):
+            raise UsageError(f"'{source}' means several objects, and stands beside others; use one command for each.")
+    return f"s3://{places[0][0]}/", [key for _, key in places]
+
+
+def doomed(engine: Engine, spec: TransferSpec, missing: list[str] | None = None) -> Iterator[list[Doomed]]:
+    """Pages of what a removal means, in bounded memory; empty pages while waiting. ``missing`` gets named keys that
+    are not there.
+
+    Raises:
+        StorageError: the listing failed.
+    """
+    if VERSIONS in spec.options or VERSION_ID in spec.options:
+        for page in buckets.versions(engine, spec.source):
+            yield [_version(one) for one in page if _is_meant(spec, one)]
+        return
+    absent = [] if missing is None else missing
+    for found in listing.objects(engine, spec, absent.extend):
+        yield [_object(one) for one in found if one.refusal is None and planning.is_selected(spec, one)]
+
+
+def check_most(engine: Engine, spec: TransferSpec) -> None:
+    """See that there are no more objects than may be removed.
+
+    Raises:
+        StorageError: there are more; nothing was removed.
+    """
+    most: int | None = spec.options.get(MOST)
+    if most is None or spec.single:
+        return
+    found = 0
+    for page in doomed(engine, spec):
+        found += len(page)
+        if found > most:
+            why = f"More than {most:,} objects are at {spec.source.uri}, and that many are only removed when told so."
+            advice = "Nothing was removed; look at them with --dry-run, then add --yes."
+            raise StorageError(f"{why} {advice}", "person", "TooManyToDelete", "plan", True)
+
+
+def _is_meant(spec: TransferSpec, version: ObjectVersion) -> bool:
+    if EXACT in spec.options and version.key != spec.source.key:
+        return False
+    if (wanted := spec.options.get(VERSION_ID)) is not None:
+        return version.version_id == wanted
+    test = matcher(selection_of(spec))
+    return test is None or test(version.key, version.size, version.last_modified)
+
+
+def _version(one: ObjectVersion) -> Doomed:
+    return Doomed(one.key, one.size, one.etag, one.last_modified, one.version_id, one.storage_class)
+
+
+def _object(one: ObjectInfo) -> Doomed:
+    return Doomed(one.key, one.size, one.etag, one.last_modified, None, one.storage_class)

@@ -1,0 +1,207 @@
+"""A job in Python, for work that the engine has no jobs for: a thread that acts on a chunk of the batch at a time.
+
+What must stay true: each object ends once, and none that was not acted on is told of.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from seqferry.db.objects import OpenObject
+from seqferry.engine import LEASE_LAPSED
+from seqferry.errors import SeqferryError, StorageError
+from seqferry.models import RESULT_COLUMNS, ObjectState
+from seqferry.workflows.jobs import Active, Begun
+
+_LAPSED: Final = "The lease of this worker has lapsed; the batch is run again."
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How one object ended; see ``models.RESULT_COLUMNS``."""
+
+    id: int
+    state: ObjectState
+    size: int = 0
+    etag: str = ""
+    method: str = "none"
+    target_version_id: str | None = None
+    verified: str = "none"
+    failure: StorageError | None = None
+
+
+class Ends:
+    """See ``workflows.jobs.Events``."""
+
+    begun: Sequence[Begun] = ()
+
+    def __init__(self, ends: Sequence[tuple[float, float, End]], cancelled: Sequence[int]) -> None:
+        self.cancelled = cancelled
+        self.ended = len(ends)
+        self._ends = ends
+
+    def results(self) -> dict[str, str]:
+        rows = [_row(*end) for end in self._ends]
+        return {name: ",".join(_cell(row.get(name)) for row in rows) for name in RESULT_COLUMNS} if rows else {}
+
+
+def _row(started_at: float, ended_at: float, end: End) -> dict[str, Any]:
+    row: dict[str, Any] = {one.name: getattr(end, one.name) for one in fields(end) if one.name != "failure"}
+    row |= {"started_at": started_at, "ended_at": ended_at, "attempts": 1, "retries": 0, "keeps_upload": False}
+    if end.failure is not None:
+        row["error_class"] = end.failure.error_class
+        row["error_code"] = end.failure.error_code or end.failure.code
+        row["error_operation"] = end.failure.operation
+        row["error_message"] = end.failure.message
+    return row
+
+
+def _cell(value: Any) -> str:
+    """A value as databases read it: of texts only quotes and backslashes are escaped, and there is no NUL."""
+    if isinstance(value, str):
+        escaped = value.replace("\0", "").replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """See ``workflows.jobs.Progress``."""
+
+    bytes_done: int = 0
+    bytes_in_progress: int = 0
+    objects_done: int = 0
+    objects_failed: int = 0
+    objects_skipped: int = 0
+    requests: int = 0
+    in_flight: int = 0
+    retries: int = 0
+    throttled: int = 0
+    slowest: Sequence[Active] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error_class: str
+    error_code: str
+    message: str
+
+
+class ChunkJob:
+    """See ``workflows.jobs.Job``. ``act`` gets a chunk and the epoch of the lease, and tells how each object ended."""
+
+    def __init__(
+        self,
+        items: Sequence[OpenObject],
+        act: Callable[[Sequence[OpenObject], int | None], Sequence[End]],
+        *,
+        chunk: int,
+        epoch: int | None,
+        only_clean: bool = False,
+    ) -> None:
+        self._items = items
+        self._act = act
+        self._chunk = chunk
+        self._epoch = epoch
+        self._only_clean = only_clean
+        self._changed = threading.Condition()
+        self._ended: list[tuple[float, float, End]] = []
+        self._cancelled: list[int] = []
+        self._tells_cancelled = False
+        self._stopped = False
+        self._over = False
+        self._failure: _Failure | None = None
+        self._counts: dict[str, int] = {"done": 0, "failed": 0, "skipped": 0, "bytes": 0, "calls": 0}
+        threading.Thread(target=self._run, name="seqferry-chunks", daemon=True).start()
+
+    def _run(self) -> None:
+        left = list(self._items)
+        try:
+            while left and not self._only_clean:
+                with self._changed:
+                    if self._stopped:
+                        break
+                    epoch = self._epoch
+                chunk, left = left[: self._chunk], left[self._chunk :]
+                started_at = time.time()
+                self._tell(started_at, self._act(chunk, epoch))
+        except SeqferryError as why:
+            self._fail(why)
+        except Exception as why:  # noqa: BLE001 - told as what it is, in the thread that waits
+            self._fail(StorageError(f"unexpected {type(why).__name__}: {why}", "object", "Unexpected"))
+        with self._changed:
+            if self._only_clean or self._tells_cancelled:
+                self._cancelled += [one.id for one in left]
+            self._over = True
+            self._changed.notify_all()
+
+    def _tell(self, started_at: float, ends: Sequence[End]) -> None:
+        ended_at = time.time()
+        told = [end for end in ends if end.failure is None or end.failure.error_code != LEASE_LAPSED]
+        fatal = next((end.failure for end in told if end.failure is not None and end.failure.job_wide), None)
+        with self._changed:
+            self._ended += [(started_at, ended_at, end) for end in told]
+            self._counts["calls"] += 1
+            for end in told:
+                self._counts[end.state] = self._counts.get(end.state, 0) + 1
+                self._counts["bytes"] += end.size
+            self._changed.notify_all()
+        if fatal is not None:
+            raise fatal
+        if len(told) < len(ends):
+            raise StorageError(_LAPSED)
+
+    def _fail(self, why: SeqferryError) -> None:
+        if isinstance(why, StorageError) and why.job_wide:
+            with self._changed:
+                self._failure = _Failure(why.error_class, why.error_code or why.code, why.message)
+
+    def wait(self, timeout: float, /) -> Ends:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._over, timeout)
+            ends, self._ended = self._ended, []
+            cancelled, self._cancelled = self._cancelled, []
+        return Ends(ends, cancelled)
+
+    def finished(self) -> bool:
+        with self._changed:
+            return self._over and not self._ended and not self._cancelled
+
+    def failure(self) -> _Failure | None:
+        return self._failure
+
+    def notes(self) -> Sequence[str]:
+        return ()
+
+    def progress(self) -> _Counts:
+        with self._changed:
+            counts = self._counts
+            return _Counts(
+                bytes_done=counts["bytes"],
+                objects_done=counts["done"],
+                objects_failed=counts["failed"],
+                objects_skipped=counts["skipped"],
+                requests=counts["calls"],
+            )
+
+    def acknowledge(self, ids: list[int], /) -> None:
+        """No uploads are begun."""
+
+    def admit(self, epoch: int, /) -> None:
+        with self._changed:
+            self._epoch = epoch
+
+    def disown(self) -> None:
+        with self._changed:
+            self._stopped = True
+
+    def cancel(self, abort_uploads: bool, /) -> None:
+        with self._changed:
+            self._stopped = True
+            self._tells_cancelled = abort_uploads

@@ -1,0 +1,92 @@
+"""The operation ``check``: source and target are compared, and nothing is changed at either.
+
+An object that is identical ends as skipped, with its evidence; all else fails: it differs, is missing at the target, or
+is missing at the source. What must stay true: no request of it writes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from seqferry import checking, listing, names, preflight, stored_spec
+from seqferry.checking import MISSING_AT_SOURCE, ONE_WAY
+from seqferry.db import objects, transfers
+from seqferry.db.objects import Planned
+from seqferry.errors import StorageError
+from seqferry.listing import KnownObjects
+from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.naming import source_key
+from seqferry.workflows.operations import Operation
+from seqferry.workflows.operations.transfer import Transfer
+from seqferry.workflows.runtime import Runtime
+
+
+class Check(Transfer):
+    """See ``workflows.operations.Operation``."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        return checking.OPTIONS
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+        if known is None:
+            preflight.check_buckets(runtime.engine, spec)
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+        del runtime, spec, known
+        return False
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+        """Put on record what only the target has."""
+        with runtime.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+        if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row) or row.planned_at is None:
+            return
+        spec = stored_spec.read(row.spec)
+        if ONE_WAY in spec.options or spec.single or spec.keys is not None or spec.pattern is not None:
+            return
+        try:
+            self._add_extras(runtime, transfer_id, spec, claimed=claimed)
+        except StorageError as why:
+            with runtime.database.write() as connection:
+                code = why.error_code or why.code
+                transfers.request_stop(connection, transfer_id, time.time(), runtime.actor, code, why.message)
+
+    def _add_extras(self, runtime: Runtime, transfer_id: str, spec: TransferSpec, *, claimed: bool) -> None:
+        def unknown(keys: list[str]) -> list[str]:
+            runtime.check()
+            with runtime.database.read() as connection:
+                return sorted(objects.not_among(connection, transfer_id, keys))
+
+        for page in listing.extras(runtime.engine, spec, str(runtime.state_dir), unknown):
+            if not page:
+                continue
+            now = time.time()
+            with runtime.database.write() as connection:
+                if claimed:
+                    runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
+                transfers.row_of(connection, transfer_id, lock=True)
+                group = [_extra(spec, key, etag) for key, etag in sorted(page.items())]
+                for number in objects.add_batches(connection, transfer_id, [group], now):
+                    run = objects.begin_batch(connection, transfer_id, number, now)
+                    if run is not None:
+                        objects.close(connection, run, now)
+
+
+OPERATION: Final[Operation] = Check()
+
+
+def _extra(spec: TransferSpec, key: str, etag: str) -> Planned:
+    wanted = source_key(spec, key)
+    why = f"{spec.source.at(wanted)} is not there, and {spec.target.at(key)} is."
+    return Planned(
+        source_key=wanted,
+        target_key=key,
+        size=0,
+        etag=etag,
+        last_modified=0.0,
+        version_id=None,
+        storage_class=None,
+        refusal=(MISSING_AT_SOURCE, why),
+    )

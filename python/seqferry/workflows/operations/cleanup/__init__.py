@@ -1,0 +1,87 @@
+"""The operation ``cleanup``: uploads that nobody has completed are aborted, each with a row of its own.
+
+A row has the key of the upload, its id as version, and the bytes of its parts. Aborted again after a kill, an upload
+that is gone counts as aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from seqferry import buckets, cleanup, preflight
+from seqferry.cleanup import Stale
+from seqferry.db import objects
+from seqferry.db.objects import OpenObject, Planned
+from seqferry.listing import KnownObjects
+from seqferry.models import TransferSpec
+from seqferry.workflows.chunks import ChunkJob, End
+from seqferry.workflows.jobs import Job
+from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.runtime import Runtime
+
+METHOD: Final = "abort"
+_AT_ONCE: Final = 200
+
+
+class Cleanup:
+    """See ``workflows.operations.Operation``."""
+
+    options = cleanup.OPTIONS
+    pages_are_batches = False
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+        if known is None:
+            preflight.check_buckets(runtime.engine, spec)
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+        del runtime, spec, known
+        return False
+
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+    ) -> Iterator[list[Planned]]:
+        del known, target_absent
+
+        def in_use(ids: Sequence[str]) -> set[str]:
+            with runtime.database.read() as connection:
+                return objects.uploads_in_use(connection, ids)
+
+        for page in cleanup.stale(runtime.engine, spec, in_use):
+            yield [_planned(one) for one in page]
+
+    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+        def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
+            uploads = [(one.source_key, one.version_id or "") for one in items]
+            ended = buckets.abort(runtime.engine, spec.source, uploads, epoch=epoch)
+            return [
+                End(one.id, "done", one.size, method=METHOD)
+                if why is None
+                else End(one.id, "failed", one.size, failure=why)
+                for one, why in zip(items, ended, strict=True)
+            ]
+
+        return ChunkJob(work.items, act, chunk=_AT_ONCE, epoch=work.epoch, only_clean=work.only_clean)
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+        """Nothing is left to do."""
+
+    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+        """Nothing was kept."""
+
+
+OPERATION: Final[Operation] = Cleanup()
+
+
+def _planned(one: Stale) -> Planned:
+    return Planned(
+        source_key=one.key,
+        target_key=one.key,
+        size=one.bytes,
+        etag="",
+        last_modified=one.initiated,
+        version_id=one.upload_id,
+        storage_class=None,
+        refusal=None if one.kept is None else ("UploadInUse", one.kept),
+        left_out=one.kept is not None,
+    )

@@ -1,0 +1,148 @@
+"""The end of a move: what has arrived is removed at the source, a page at a time.
+
+Each page is an event before it is removed, and the next page begins after it: so a run after a kill goes on with the
+page that was under way. Repeated, a removal finds what is gone, or what is new there and stays.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry import buckets, names, stored_spec
+from seqferry.buckets import AT_ONCE, Removal
+from seqferry.db import events, objects, transfers
+from seqferry.db.objects import Arrived
+from seqferry.engine import LEASE_LAPSED
+from seqferry.errors import ConfigError, StorageError
+from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
+from seqferry.workflows.runtime import Runtime
+
+REMOVING: Final = "removing_sources"
+"""Event: ``keys`` are removed at the source; ``after`` and ``through`` are the rows that the page lies between."""
+
+LEFT: Final = "sources_left"
+"""Event: those of them that were not removed, and why."""
+
+_ATTEMPTS: Final = 4
+_NAMED_AT_MOST: Final = 3
+
+
+def remove(runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+    """Remove what has arrived, and record what could not be.
+
+    Raises:
+        Suspended: another worker has the transfer by now (not asked unless ``claimed``).
+        ConfigError: this worker was cut off from the database and may not write.
+    """
+    with runtime.database.read() as connection:
+        row = transfers.row_of(connection, transfer_id)
+        begun = events.last(connection, transfer_id, REMOVING)
+    if row is None or not _goes_on(row) or row.planned_at is None:
+        return
+    spec = stored_spec.read(row.spec)
+    after = 0 if begun is None else int(begun["after"])
+    left: list[str] = []
+    while True:
+        runtime.check()
+        with runtime.database.read() as connection:
+            page = objects.arrived(connection, transfer_id, after=after, limit=AT_ONCE)
+        if not page:
+            break
+        if not _begin(runtime, transfer_id, page, after, claimed=claimed):
+            return
+        kept = _remove_page(runtime, spec, page)
+        if kept:
+            _note(runtime, transfer_id, kept)
+            left += [f"{key}: {why}" for key, why in kept.items()][: _NAMED_AT_MOST + 1 - len(left)]
+        after = page[-1].id
+    if left:
+        named = "; ".join(left[:_NAMED_AT_MOST]) + ("; and more" if len(left) > _NAMED_AT_MOST else "")
+        why = f"Some objects have arrived and were left at {spec.source.uri}: {named}."
+        _stop(runtime, transfer_id, "SourcesLeft", f"{why} Put that right, then run the same command again.")
+
+
+def _begin(runtime: Runtime, transfer_id: str, page: Sequence[Arrived], after: int, *, claimed: bool) -> bool:
+    """Put on record that a page is removed; False when the transfer is not wanted any more."""
+    with runtime.database.write() as connection:
+        if claimed:
+            runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
+        row = transfers.row_of(connection, transfer_id)
+        if row is None or not _goes_on(row):
+            return False
+        begun = events.last(connection, transfer_id, REMOVING)
+        if begun is None or begun["after"] != after:  # else it is on record, and was cut off
+            data = {"keys": [one.source_key for one in page], "after": after, "through": page[-1].id}
+            events.append(connection, transfer_id, time.time(), REMOVING, runtime.actor, data)
+    return True
+
+
+def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) -> dict[str, str]:
+    """Remove a page; the keys that were left, and why."""
+    kept: dict[str, str] = {}
+    there = _still_there(runtime, spec, page, kept)
+    for attempt in range(1, _ATTEMPTS + 1):
+        wanted = [Removal(one.source_key, None, one.etag or None) for one in there]
+        epoch = runtime.epoch
+        ended = buckets.remove(runtime.engine, spec.source, wanted, careful=True, epoch=epoch)
+        again: list[Arrived] = []
+        for one, removed in zip(there, ended, strict=True):
+            if removed.state == "left":
+                kept[one.source_key] = "it was written to after it was copied"
+            elif (failure := removed.failure) is not None:
+                if failure.error_code == LEASE_LAPSED:
+                    raise ConfigError(failure.message)
+                passes = failure.error_class in ("retry", "throttle") and not failure.job_wide
+                if passes and attempt < _ATTEMPTS:
+                    again.append(one)
+                else:
+                    kept[one.source_key] = failure.message.rstrip(".")
+        if not again:
+            break
+        there = again
+        runtime.sleep(2.0 ** (attempt - 1))
+    return kept
+
+
+def _still_there(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived], kept: dict[str, str]) -> list[Arrived]:
+    """Those whose copies are there as they were recorded, and are not the sources themselves."""
+    try:
+        targets = runtime.engine.head(spec.target, [one.target_key for one in page])
+        same = _same_names(spec, page)
+        sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
+    except StorageError as why:
+        kept |= {one.source_key: why.message.rstrip(".") for one in page}
+        return []
+    found: list[Arrived] = []
+    for number, (one, target) in enumerate(zip(page, targets, strict=True)):
+        compares = one.target_etag is not None and not isinstance(spec.target, LocalFolder)
+        source = sources[number] if same else None
+        if target is None or (compares and target.etag != one.target_etag):
+            kept[one.source_key] = "its copy is not there any more"
+        elif source is not None and source.last_modified == target.last_modified:
+            kept[one.source_key] = "source and target seem to be one object under two addresses"
+        else:
+            found.append(one)
+    return found
+
+
+def _same_names(spec: TransferSpec, page: Sequence[Arrived]) -> bool:
+    """Whether source and target could be one object, reached by two addresses of the same storage."""
+    return spec.source.container == spec.target.container and page[0].source_key == page[0].target_key
+
+
+def _goes_on(row: sa.Row[Any]) -> bool:
+    return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
+
+
+def _note(runtime: Runtime, transfer_id: str, kept: dict[str, str]) -> None:
+    with runtime.database.write() as connection:
+        events.append(connection, transfer_id, time.time(), LEFT, runtime.actor, {"keys": kept})
+
+
+def _stop(runtime: Runtime, transfer_id: str, code: str, message: str) -> None:
+    with runtime.database.write() as connection:
+        transfers.request_stop(connection, transfer_id, time.time(), runtime.actor, code, message)

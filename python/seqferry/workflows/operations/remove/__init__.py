@@ -1,0 +1,89 @@
+"""The operation ``remove``: objects, or versions of them, are removed, each with a row of its own.
+
+What must stay true: a row is on record before its object is removed; an object that was written after it was listed
+stays, also when a removal goes on days later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from seqferry import buckets, preflight, removals
+from seqferry.buckets import AT_ONCE, Removal
+from seqferry.db.objects import OpenObject, Planned
+from seqferry.errors import StorageError
+from seqferry.listing import KnownObjects
+from seqferry.models import TransferSpec
+from seqferry.removals import Doomed
+from seqferry.workflows.chunks import ChunkJob, End
+from seqferry.workflows.jobs import Job
+from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.runtime import Runtime
+
+METHOD: Final = "remove"
+
+
+class Remove:
+    """See ``workflows.operations.Operation``."""
+
+    options = removals.OPTIONS
+    pages_are_batches = False
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+        if known is None:
+            preflight.check_buckets(runtime.engine, spec)
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+        del runtime, spec, known
+        return False
+
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+    ) -> Iterator[list[Planned]]:
+        del known, target_absent
+        removals.check_most(runtime.engine, spec)
+        missing: list[str] = []
+        for page in removals.doomed(runtime.engine, spec, missing):
+            yield [_planned(one) for one in page]
+        # As S3 has it: what is not there counts as removed.
+        yield [_planned(Doomed(key, 0, "", 0.0, None, None)) for key in missing]
+
+    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+        def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
+            wanted = [Removal(one.source_key, one.version_id, one.etag or None) for one in items]
+            ended = buckets.remove(runtime.engine, spec.source, wanted, careful=work.resumed, epoch=epoch)
+            return [_end(spec, one, removed) for one, removed in zip(items, ended, strict=True)]
+
+        return ChunkJob(work.items, act, chunk=AT_ONCE, epoch=work.epoch, only_clean=work.only_clean)
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+        """Nothing is left to do."""
+
+    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+        """Nothing was kept."""
+
+
+OPERATION: Final[Operation] = Remove()
+
+
+def _planned(one: Doomed) -> Planned:
+    return Planned(
+        source_key=one.key,
+        target_key=one.key,
+        size=one.size,
+        etag=one.etag,
+        last_modified=one.last_modified,
+        version_id=one.version_id,
+        storage_class=one.storage_class,
+    )
+
+
+def _end(spec: TransferSpec, one: OpenObject, removed: buckets.Removed) -> End:
+    if removed.state == "removed":
+        return End(one.id, "done", one.size, one.etag, METHOD, target_version_id=removed.marker)
+    failure = removed.failure
+    if failure is None:
+        why = f"DeleteObject {spec.source.at(one.source_key)}: it was written to after it was listed, and was left."
+        failure = StorageError(f"{why} Run the same command again.", "source_changed", "SourceChanged", "DeleteObject")
+    return End(one.id, "failed", one.size, one.etag, failure=failure)
