@@ -240,7 +240,7 @@ ANSWERS: Final = {
     "--debug": "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",
     "--log-file": "write 2>FILE for what is said, --json >FILE for events.",
     "--log-level": "--quiet says less; SEQFERRY_TRACE=stderr shows each request.",
-    "--exit-on-error": "a failed object does not stop the others; the exit code tells, and status ID --failed names it.",
+    "--exit-on-error": "a failed object stops no other; the exit code tells, and status ID --failed names it.",
     "--delete-excluded": "what is excluded is left alone at DST as well; remove it with seqferry rm.",
 }
 """Options that have no equal, each with what to do instead."""
