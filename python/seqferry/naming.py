@@ -9,7 +9,7 @@ from typing import Final
 
 from seqferry import renaming
 from seqferry.errors import UsageError
-from seqferry.models import OPERATION_TRANSFER, LocalFolder, TransferSpec
+from seqferry.models import COPIES, LocalFolder, TransferSpec
 
 
 def target_key(spec: TransferSpec, source_key: str, version_id: str | None = None) -> str:
@@ -62,7 +62,7 @@ def check(spec: TransferSpec) -> None:
         raise UsageError(
             "--delete removes what has no object of its name at SRC, and --rename changes the names; leave out one."
         )
-    if (spec.rename or spec.targets or spec.versions) and spec.operation != OPERATION_TRANSFER:
+    if (spec.rename or spec.targets or spec.versions) and spec.operation not in COPIES:
         raise UsageError(f"New names and versions are for cp and sync; {spec.operation} takes the objects as they are.")
     keys = spec.keys or ()
     for what, given in (("versions", spec.versions), ("targets", spec.targets)):

@@ -126,16 +126,15 @@ def head(object_: Object, version: Version, endpoint: OneEndpoint, printed: Prin
     place = _object(object_, endpoint)
     from seqferry import buckets
 
-    facts = _facts(buckets.facts(_engine(), place, version.version_id))
+    found = buckets.facts(_engine(), place, version.version_id)
+    facts = _facts(found)
     if printed.as_json:
-        display.emit("head", uri=place.uri, **facts)
+        display.emit("head", uri=place.uri, **facts, metadata=dict(found.metadata))
         return exits.OK
+    facts |= {f"metadata {name}": value for name, value in found.metadata}
     width = max(map(len, facts))
     for name, value in facts.items():
-        if isinstance(value, dict):
-            for key, each in value.items():
-                print(f"{name:<{width}}  {text.printable(f'{key}={each}')}")
-        elif value is not None:
+        if value is not None:
             print(f"{name:<{width}}  {text.printable(str(value))}")
     return exits.OK
 
@@ -156,7 +155,6 @@ def _facts(found: ObjectFacts) -> dict[str, Any]:
         "cache_control": found.cache_control,
         "expires": found.expires,
         "tags": found.tag_count,
-        "metadata": dict(found.metadata),
     }
 
 

@@ -105,7 +105,7 @@ def _options(typed: str, verb: str, arguments: list[str]) -> list[str]:
     """The options of a verb, which was ``typed`` perhaps under another name, in our words."""
     if verb in _NOTHING or verb not in words.TAKEN:
         return arguments
-    known = words.of_verb(verb) | words.OF_TYPED.get(typed, {})
+    known = words.of_verb(verb, typed)
     found: list[str] = []
     rest = iter(arguments)
     for word in rest:

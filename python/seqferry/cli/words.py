@@ -109,6 +109,14 @@ def _first(count: str) -> str:
     return f"0-{int(count) - 1}" if count.isdigit() and int(count) > 0 else count
 
 
+def _last(count: str) -> str:
+    return f"-{count}"
+
+
+def _from(first: str) -> str:
+    return f"{first}-"
+
+
 OPTIONS: Final[Mapping[str, Meaning]] = {
     "--recursive": Meaning(),
     "-r": Meaning(),
@@ -189,8 +197,8 @@ _REMOVING: Final[Mapping[str, Meaning]] = {
 
 _PRINTING: Final[Mapping[str, Meaning]] = {
     "--head": Meaning(("--range",), 1, _first),
-    "--tail": Meaning(("--range",), 1, lambda count: f"-{count}"),
-    "--offset": Meaning(("--range",), 1, lambda first: f"{first}-"),
+    "--tail": Meaning(("--range",), 1, _last),
+    "--offset": Meaning(("--range",), 1, _from),
 }
 """Options of ``cat`` under other names."""
 
@@ -214,9 +222,9 @@ _OF_VERBS: Final[Mapping[str, Mapping[str, Meaning]]] = {
 }
 
 
-def of_verb(verb: str) -> dict[str, Meaning]:
-    """Options of others for one of our verbs."""
-    return dict(_OF_VERBS.get(verb, {}))
+def of_verb(verb: str, typed: str = "") -> dict[str, Meaning]:
+    """Options of others for one of our verbs, which was ``typed`` under this name."""
+    return {**_OF_VERBS.get(verb, {}), **OF_TYPED.get(typed, {})}
 
 
 ANSWERS: Final = {
