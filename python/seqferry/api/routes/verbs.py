@@ -1,0 +1,148 @@
+"""``/api/v1/moves``, ``/removals``, ``/checks`` and ``/cleanups``: transfers of other kinds than copies.
+
+Each is followed, listed and cancelled as a transfer, under ``/api/v1/transfers/{id}``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Response, status
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from seqferry import checking, cleanup, removals
+from seqferry.api.deps import ActorDep, Context, ContextDep
+from seqferry.api.schemas import Submitted, TransferRequest
+from seqferry.errors import UsageError
+from seqferry.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
+from seqferry.spec import build_spec, checked
+
+router = APIRouter(prefix="/api/v1", tags=["verbs"])
+
+_TRANSFERS: Final = "/api/v1/transfers"
+_GOES_ON: Final[dict[int | str, dict[str, Any]]] = {
+    status.HTTP_200_OK: {"model": Submitted, "description": "The same one is unfinished and goes on"}
+}
+KeyHeader = Annotated[str | None, Header()]
+
+
+class MoveRequest(TransferRequest):
+    """What to move; as the options of ``seqferry mv``. It has no ``operation`` or ``options`` of its own."""
+
+
+class _OneEndpoint(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    endpoint_url: str | None = None
+    region: str | None = None
+    profile: str | None = None
+
+
+class RemovalRequest(_OneEndpoint):
+    """What to remove; as the options of ``seqferry rm``."""
+
+    sources: Annotated[list[str], Field(min_length=1, max_length=1000, examples=[["s3://ours/run42/"]])]
+    recursive: bool = False
+    versions: bool = False
+    """All versions and delete markers, for good."""
+    version_id: str | None = None
+    rules: list[str] | None = Field(default=None, max_length=1000)
+    min_size: int | None = None
+    max_size: int | None = None
+    newer_than: str | None = None
+    older_than: str | None = None
+    raw: bool = False
+    yes: bool = False
+    """Remove more than 1,000 objects; otherwise nothing is removed where there are more."""
+
+
+class CheckRequest(_OneEndpoint):
+    """What to compare; as the options of ``seqferry check``."""
+
+    source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
+    target: Annotated[str, Field(examples=["s3://ours/run42/"])]
+    source_endpoint_url: str | None = None
+    target_endpoint_url: str | None = None
+    source_region: str | None = None
+    target_region: str | None = None
+    source_profile: str | None = None
+    target_profile: str | None = None
+    no_sign_request: bool = False
+    verify: Verify = "checksum"
+    one_way: bool = False
+    """What only the target has is no difference."""
+    rules: list[str] | None = Field(default=None, max_length=1000)
+    min_size: int | None = None
+    max_size: int | None = None
+    newer_than: str | None = None
+    older_than: str | None = None
+    raw: bool = False
+
+
+class CleanupRequest(_OneEndpoint):
+    """Which open uploads to abort; as the options of ``seqferry cleanup``."""
+
+    place: Annotated[str, Field(examples=["s3://ours/"])]
+    older_than: str = cleanup.OLDER_THAN
+    yes: bool = False
+    """Abort more than 1,000 uploads; otherwise none is aborted where there are more."""
+
+
+@router.post("/moves", status_code=status.HTTP_202_ACCEPTED, summary="Move objects", responses=_GOES_ON)
+async def move(
+    body: MoveRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
+) -> Submitted:
+    """Copies, verifies, and then removes at the source what has arrived."""
+    if body.operation != "transfer" or body.options:
+        raise UsageError("A move has neither 'operation' nor 'options'; leave them out.")
+    spec = checked(replace(build_spec(**body.arguments()), operation=OPERATION_MOVE))
+    if isinstance(spec.source, S3Location) and spec.source.anonymous:
+        raise UsageError("A move removes objects at the source, which 'no_sign_request' does not allow.")
+    return await _start(context, spec, actor, response, idempotency_key, new=body.new)
+
+
+@router.post("/removals", status_code=status.HTTP_202_ACCEPTED, summary="Remove objects", responses=_GOES_ON)
+async def remove(
+    body: RemovalRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
+) -> Submitted:
+    """Removes objects, each on record before it is removed."""
+    most = None if body.yes else removals.UNASKED
+    spec = removals.build_remove_spec(most=most, **body.model_dump(exclude={"yes"}))
+    return await _start(context, spec, actor, response, idempotency_key)
+
+
+@router.post("/checks", status_code=status.HTTP_202_ACCEPTED, summary="Compare two places", responses=_GOES_ON)
+async def check(
+    body: CheckRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
+) -> Submitted:
+    """Compares and changes nothing: identical objects end as skipped, all others as failed."""
+    spec = checking.build_check_spec(**body.model_dump())
+    return await _start(context, spec, actor, response, idempotency_key)
+
+
+@router.post("/cleanups", status_code=status.HTTP_202_ACCEPTED, summary="Abort open uploads", responses=_GOES_ON)
+async def clean_up(
+    body: CleanupRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
+) -> Submitted:
+    """Aborts multipart uploads that nobody has completed."""
+    most = None if body.yes else removals.UNASKED
+    spec = cleanup.build_cleanup_spec(most=most, **body.model_dump(exclude={"yes"}))
+    return await _start(context, spec, actor, response, idempotency_key)
+
+
+async def _start(
+    context: Context, spec: TransferSpec, actor: str, response: Response, key: str | None, *, new: bool = False
+) -> Submitted:
+    service = context.service
+    context.settings.policy.check(spec)
+    transfer_id = await run_in_threadpool(service.submitted, spec, key) if key else None
+    if transfer_id is None:
+        await context.checks.check(spec)
+        submission = await run_in_threadpool(service.submission, spec, actor=actor, idempotency_key=key, new=new)
+        transfer_id = submission.id
+        if submission.goes_on:
+            response.status_code = status.HTTP_200_OK
+    response.headers["Location"] = f"{_TRANSFERS}/{transfer_id}"
+    return Submitted(id=transfer_id)

@@ -1,0 +1,292 @@
+"""Verbs as people type them who come from aws, s5cmd and rclone, each with its effect looked at by boto3."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+from cli_process import Cli, Places
+
+from support.servers import S3Server
+
+KEYS = ["a.txt", "b.log", "d/c.txt"]
+
+
+def _left(places: Places, prefix: str = "run42/") -> list[str]:
+    listed = places.s3.list_objects_v2(Bucket=places.source).get("Contents", [])
+    return sorted(one["Key"].removeprefix(prefix) for one in listed)
+
+
+def _typed(line: str, places: Places) -> list[str]:
+    source, target = places.uris
+    words = {"SRC": source, "DST": target, "URL": places.server.endpoint_url}
+    return [word.replace("SRC", words["SRC"]).replace("DST", words["DST"]).replace("URL", words["URL"])
+            for word in line.split()]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("rm SRCa.txt", ["b.log", "d/c.txt"]),
+        ("rm SRCa.txt SRCb.log", ["d/c.txt"]),
+        ("rm SRC --recursive", []),
+        ("rm -r SRC", []),
+        ("rm -rf SRC", []),
+        ("s3 rm SRC --recursive --only-show-errors", []),
+        ("rm SRC --recursive --dryrun", KEYS),
+        ("rm -n -r SRC", KEYS),
+        ("--dry-run rm SRC*", KEYS),
+        ("rm SRC --recursive --exclude * --include *.txt", ["b.log"]),
+        ("rm SRC*.txt", ["b.log"]),
+        ("rm --raw SRC*.txt", None),
+        ("rm SRC", None),
+        ("rm -r SRC --older-than 7d", KEYS),
+        ("delete SRC", []),
+        ("purge SRC", []),
+        ("deletefile SRCa.txt", ["b.log", "d/c.txt"]),
+        ("del SRCa.txt", ["b.log", "d/c.txt"]),
+    ],
+)
+def test_a_line_removes_what_was_meant_and_nothing_else(
+    cli: Cli, places: Places, line: str, left: list[str] | None
+) -> None:
+    places.fill(KEYS)
+
+    ran = cli.run(*_typed(line, places))
+
+    assert ran.code == (2 if left is None else 4 if line.endswith("7d") else 0), ran.err
+    assert _left(places) == (KEYS if left is None else left)
+
+
+@pytest.mark.parametrize(
+    ("line", "left", "arrived"),
+    [
+        ("mv SRC DST --recursive", [], KEYS),
+        ("mv SRCa.txt DSTb.txt", ["b.log", "d/c.txt"], ["b.txt"]),
+        ("mv SRC DST --exclude *.log", ["b.log"], ["a.txt", "d/c.txt"]),
+        ("mv -n SRC DST", [], KEYS),
+        ("mv --dryrun SRC DST", KEYS, []),
+        ("move SRC DST", [], KEYS),
+        ("moveto SRCa.txt DSTa.txt", ["b.log", "d/c.txt"], ["a.txt"]),
+        ("mv SRC SRC", KEYS, None),
+        ("mv SRC SRCinside/", KEYS, None),
+    ],
+)
+def test_a_line_moves_what_was_meant(
+    cli: Cli, places: Places, line: str, left: list[str], arrived: list[str] | None
+) -> None:
+    content = places.fill(KEYS)
+
+    ran = cli.run(*_typed(line, places))
+
+    assert ran.code == (2 if arrived is None else 0), ran.err
+    assert _left(places) == left
+    assert sorted(places.content()) == sorted(arrived or [])
+    for name, body in places.content().items():
+        assert body == content[name if name in content else "a.txt"]
+
+
+def test_more_than_a_page_is_only_removed_with_a_yes(cli: Cli, seaweedfs_places: Places) -> None:
+    places = seaweedfs_places
+    for number in range(1001):
+        places.s3.put_object(Bucket=places.source, Key=f"run42/{number:04d}", Body=b"")
+
+    refused = cli.run("rm", "-r", places.uris[0])
+    assert refused.code == 2
+    assert "1,001 objects" in refused.err
+    assert "--yes" in refused.err
+    assert len(_left(places)) == 1000  # the first page of them
+
+    ran = cli.run("rm", "-r", "--yes", places.uris[0], "--json")
+    assert ran.code == 0, ran.err
+    assert ran.events[-1]["objects_done"] == 1001
+    assert _left(places) == []
+
+
+def test_a_removed_object_is_on_record(cli: Cli, places: Places) -> None:
+    places.fill(["a.txt"])
+    ran = cli.run("rm", f"{places.uris[0]}a.txt", "--json")
+    assert ran.code == 0, ran.err
+
+    status = cli.run("status", ran.events[0]["id"], "--objects", "--json")
+
+    rows = [event for event in status.events if event["event"] == "object"]
+    assert [(row["source_key"], row["method"], row["state"]) for row in rows] == [("run42/a.txt", "remove", "done")]
+
+
+def test_two_places_are_compared_and_nothing_is_changed(cli: Cli, places: Places) -> None:
+    places.fill([*KEYS, "only"])
+    assert cli.run("cp", *places.uris).code == 0
+    before = places.arrived()
+
+    same = cli.run("check", *places.uris, "--combined")
+    assert same.code == 0, same.err
+    assert same.out.splitlines() == ["= a.txt", "= b.log", "= d/c.txt", "= only"]
+
+    places.s3.put_object(Bucket=places.target, Key="archive/a.txt", Body=b"content of 'A.txt'")
+    places.s3.put_object(Bucket=places.target, Key="archive/extra", Body=b"x")
+    places.s3.delete_object(Bucket=places.target, Key="archive/only")
+    differs = cli.run("check", *places.uris)
+
+    assert differs.code == 3, differs.err
+    assert sorted(differs.out.splitlines()) == ["* a.txt", "+ only", "- extra"]
+    assert {name for name in places.arrived() if name in before} == {"a.txt", "b.log", "d/c.txt"}
+    one_way = cli.run("check", "--one-way", *places.uris)
+    assert sorted(one_way.out.splitlines()) == ["* a.txt", "+ only"]
+
+
+def test_a_folder_is_compared_with_a_bucket(cli: Cli, places: Places, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a").write_bytes(b"same")
+    (tmp_path / "data/b").write_bytes(b"here")
+    assert cli.run("cp", str(tmp_path / "data"), places.uris[1]).code == 0
+    assert cli.run("check", str(tmp_path / "data"), places.uris[1]).code == 0
+    places.s3.put_object(Bucket=places.target, Key="archive/b", Body=b"else")
+
+    ran = cli.run("check", str(tmp_path / "data"), places.uris[1])
+
+    assert (ran.code, ran.out) == (3, "* b\n"), ran.err
+
+
+def test_open_uploads_are_aborted_by_age(cli: Cli, places: Places) -> None:
+    upload = places.s3.create_multipart_upload(Bucket=places.target, Key="archive/left")["UploadId"]
+    body = b"p" * (5 << 20)
+    places.s3.upload_part(Bucket=places.target, Key="archive/left", UploadId=upload, PartNumber=1, Body=body)
+
+    young = cli.run("cleanup", f"s3://{places.target}")
+    assert young.code == 4, young.err
+    assert len(places.open_uploads()) == 1
+
+    seen = cli.run("cleanup", f"s3://{places.target}", "--older-than", "0s", "--dry-run", "--json")
+    assert seen.code == 0, seen.err
+    assert [event["bytes"] for event in seen.events] == [len(body), len(body)]
+    assert len(places.open_uploads()) == 1
+
+    ran = cli.run("cleanup", f"s3://{places.target}", "--older-than", "0s")
+    assert ran.code == 0, ran.err
+    assert places.open_uploads() == []
+
+
+def test_buckets_are_made_listed_and_removed(cli: Cli, s3server: S3Server) -> None:
+    cli.server = s3server
+    name = f"made-{hashlib.md5(str(cli.state).encode()).hexdigest()[:16]}"
+    assert cli.run("mb", f"s3://{name}").code == 0
+    assert name in cli.run("ls").out
+    assert cli.run("ls", "s3://", "--json").code == 0
+    again = cli.run("mb", f"s3://{name}")
+    client = s3server.client(s3server.user)
+    client.put_object(Bucket=name, Key="a", Body=b"x")
+
+    full = cli.run("rb", f"s3://{name}")
+    forced = cli.run("rb", f"s3://{name}", "--force")
+
+    assert full.code == 1, full.err
+    assert "BucketNotEmpty" in full.err
+    assert forced.code == 0, forced.err
+    assert name not in [one["Name"] for one in client.list_buckets()["Buckets"]]
+    assert again.code in (0, 1)
+
+
+def test_a_signed_address_reads_and_writes_one_object(cli: Cli, places: Places) -> None:
+    content = places.fill(["a.txt"])
+    uri = f"{places.uris[0]}a.txt"
+
+    read = cli.run("presign", uri, "--expires-in", "600")
+    assert read.code == 0, read.err
+    with urlopen(read.out.strip()) as answer:
+        assert answer.read() == content["a.txt"]
+
+    write = cli.run("presign", "--put", uri, "--expire", "10m")
+    with urlopen(Request(write.out.strip(), data=b"new", method="PUT")) as answer:
+        assert answer.status == 200
+    assert places.s3.get_object(Bucket=places.source, Key="run42/a.txt")["Body"].read() == b"new"
+    assert cli.run("presign", uri, "--expires-in", "8d").code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cat --range 0-3", b"0123"),
+        ("cat --range 4-", b"456789"),
+        ("cat --range -2", b"89"),
+        ("cat --range 8-100", b"89"),
+        ("cat --head 3", b"012"),
+        ("cat --tail 3", b"789"),
+        ("cat --offset 7", b"789"),
+        ("cat", b"0123456789"),
+        ("cat --range 10-", None),
+        ("cat --range 3-1", None),
+    ],
+)
+def test_a_range_is_printed(cli: Cli, places: Places, line: str, expected: bytes | None) -> None:
+    places.s3.put_object(Bucket=places.source, Key="run42/x", Body=b"0123456789")
+
+    ran = cli.run(*line.split(), f"{places.uris[0]}x")
+
+    assert ran.code == (2 if expected is None else 0), ran.err
+    assert ran.out.encode() == (expected or b"")
+
+
+def test_a_head_tells_what_is_known(cli: Cli, places: Places) -> None:
+    places.s3.put_object(
+        Bucket=places.source, Key="run42/x", Body=b"abc", ContentType="text/x-fasta", Metadata={"sample": "s1"}
+    )
+
+    ran = cli.run("head", f"{places.uris[0]}x", "--json")
+
+    assert ran.code == 0, ran.err
+    [event] = ran.events
+    assert (event["size"], event["content_type"], event["metadata"]["sample"]) == (3, "text/x-fasta", "s1")
+    assert event["etag"] == hashlib.md5(b"abc").hexdigest()
+    assert cli.run("stat", f"{places.uris[0]}nothing").code == 1
+
+
+def test_names_are_found_at_any_depth(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+
+    named = cli.run("ls", places.uris[0], "--name", "*.txt", "--json")
+    wild = cli.run("ls", f"{places.uris[0]}*.txt", "--json")
+
+    assert [event["key"] for event in named.events] == ["run42/a.txt", "run42/d/c.txt"]
+    assert wild.out != ""
+    assert [event["key"] for event in wild.events] == ["run42/a.txt", "run42/d/c.txt"]
+    assert cli.run("ls", places.uris[0], "--name", "*.bam").code == 4
+
+
+@pytest.mark.parametrize("verb", ["md5sum", "touch", "tree", "bisync"])
+def test_a_verb_without_an_equal_is_answered(cli: Cli, verb: str) -> None:
+    ran = cli.run(verb, "s3://b/x")
+
+    assert ran.code == 2
+    assert ran.err.startswith(f"seqferry: {verb}: ")
+    assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["cp", "--help"], ["rm", "--help"]])
+def test_help_lists_the_words_of_others(cli: Cli, arguments: list[str]) -> None:
+    ran = cli.run(*arguments)
+
+    assert ran.code == 0
+    assert "Coming from aws, s5cmd, rclone" in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_versions_are_removed_only_when_asked(cli: Cli, versitygw: S3Server, make_bucket: Callable[..., str]) -> None:
+    cli.server = versitygw
+    bucket = make_bucket(versitygw, versioned=True)
+    client = versitygw.client()
+    first = client.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
+    client.put_object(Bucket=bucket, Key="a", Body=b"2")
+
+    assert cli.run("rm", f"s3://{bucket}/a").code == 0
+    found = client.list_object_versions(Bucket=bucket)
+    assert (len(found["Versions"]), len(found["DeleteMarkers"])) == (2, 1)
+
+    assert cli.run("rm", f"s3://{bucket}/a", "--version-id", first).code == 0
+    found = client.list_object_versions(Bucket=bucket)
+    assert first not in [one["VersionId"] for one in found["Versions"]]
+
+    assert cli.run("rb", f"s3://{bucket}", "--force").code == 0

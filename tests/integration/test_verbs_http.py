@@ -1,0 +1,77 @@
+"""Moves, removals, checks and cleanups that are asked for over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from control import until_ended
+from http_client import http_of
+from mirror import keys, open_uploads
+
+from seqferry.config import Settings
+from seqferry.policy import Policy
+from seqferry.service import Service
+from seqferry.worker import Worker
+from support.servers import S3Server
+
+
+def test_each_verb_has_a_route_and_is_followed_as_a_transfer(
+    sqlite_settings: Settings,
+    versitygw: S3Server,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", versitygw.endpoint_url)
+    source, target = make_bucket(versitygw), make_bucket(versitygw)
+    client = versitygw.client()
+    for name in ("run/a", "run/b"):
+        client.put_object(Bucket=source, Key=name, Body=name.encode())
+    client.create_multipart_upload(Bucket=target, Key="in/left")
+    url = {"endpoint_url": versitygw.endpoint_url}
+    places = {"source": f"s3://{source}/run/", "target": f"s3://{target}/in/"}
+    with Service.open(sqlite_settings) as own, http_of(own) as http:
+        start_worker(own)
+
+        def ended(verb: str, **body: Any) -> dict[str, Any]:
+            answer = http.post(f"/api/v1/{verb}", json={**url, **body})
+            assert answer.status_code == 202, answer.text
+            place = answer.headers["Location"]
+            until_ended(own, answer.json()["id"])
+            found: dict[str, Any] = http.get(place).json()
+            return found
+
+        assert http.post("/api/v1/removals", json={**url, "sources": [f"s3://{source}/run/"]}).status_code == 400
+        assert http.post("/api/v1/removals", json={**url, "sources": ["/etc/hosts"]}).status_code == 400
+        assert http.post("/api/v1/checks", json={**url, **places, "delete": True}).status_code == 422
+
+        checked = ended("checks", **places)
+        assert (checked["operation"], checked["totals"]["failed"]) == ("check", 2)
+        moved = ended("moves", **places)
+        assert (moved["operation"], moved["state"], moved["totals"]["done"]) == ("move", "done", 2)
+        assert (sorted(keys(versitygw, source)), sorted(keys(versitygw, target))) == ([], ["in/a", "in/b"])
+        aborted = ended("cleanups", place=f"s3://{target}/", older_than="0s")
+        assert (aborted["totals"]["done"], open_uploads(versitygw, target)) == (1, [])
+        removed = ended("removals", sources=[f"s3://{target}/in/"], recursive=True)
+        assert (removed["state"], removed["totals"]["done"]) == ("done", 2)
+        assert list(keys(versitygw, target)) == []
+
+
+def test_a_policy_that_allows_no_writes_allows_no_moves_and_removals(
+    sqlite_settings: Settings, versitygw: S3Server, make_bucket: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", versitygw.endpoint_url)
+    source, target = make_bucket(versitygw), make_bucket(versitygw)
+    versitygw.client().put_object(Bucket=source, Key="run/a", Body=b"a")
+    settings = replace(sqlite_settings, policy=Policy(write=(f"s3://{target}/",)))
+    url = {"endpoint_url": versitygw.endpoint_url}
+    with Service.open(settings) as own, http_of(own) as http:
+        move = {**url, "source": f"s3://{source}/run/", "target": f"s3://{target}/in/"}
+        remove = {**url, "sources": [f"s3://{source}/run/"], "recursive": True}
+
+        assert http.post("/api/v1/moves", json=move).status_code == 403
+        assert http.post("/api/v1/removals", json=remove).status_code == 403
+    assert list(keys(versitygw, source)) == ["run/a"]
