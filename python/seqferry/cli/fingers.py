@@ -51,17 +51,17 @@ def translated(arguments: list[str]) -> list[str]:
 
 
 def aliases(verb: str) -> list[tuple[str, str]]:
-    """What is typed elsewhere, and what it means for one of our verbs; for the empty text, verbs themselves."""
+    """Our words, and what is typed for them elsewhere, for one of our verbs; for the empty text, verbs themselves."""
     if not verb:
         by_meaning: dict[str, list[str]] = {}
         for typed, meant in VERBS.items():
             by_meaning.setdefault(" ".join(meant), []).append(typed)
         by_meaning |= {"cp - URI": ["pipe, rcat"], "VERB": ["s3 VERB"], "VERB --help": ["help VERB"]}
-        return [(", ".join(typed), meant) for meant, typed in by_meaning.items()]
+        return [(meant, ", ".join(typed)) for meant, typed in by_meaning.items()]
     meanings: dict[str, list[str]] = {}
     for typed, meaning in words.of_verb(verb).items():
         meanings.setdefault(" ".join(meaning.ours) or "already so, or of no effect", []).append(typed)
-    return [(", ".join(typed), meant) for meant, typed in meanings.items()]
+    return [(meant, ", ".join(typed)) for meant, typed in meanings.items()]
 
 
 def _without_n(verb: str, given: list[str]) -> list[str]:

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Response, status
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from seqferry import checking, cleanup, removals
 from seqferry.api.deps import ActorDep, Context, ContextDep
+from seqferry.api.documented import answers
 from seqferry.api.schemas import Submitted, TransferRequest
 from seqferry.errors import UsageError
 from seqferry.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
@@ -22,10 +24,10 @@ from seqferry.spec import build_spec, checked
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
 
 _TRANSFERS: Final = "/api/v1/transfers"
-_GOES_ON: Final[dict[int | str, dict[str, Any]]] = {
+_GOES_ON: Final[dict[int | str, dict[str, Any]]] = answers(400, 409, 502, 504) | {
     status.HTTP_200_OK: {"model": Submitted, "description": "The same one is unfinished and goes on"}
 }
-KeyHeader = Annotated[str | None, Header()]
+KeyHeader = Annotated[Annotated[str, Field(min_length=1, max_length=255)] | SkipJsonSchema[None], Header()]
 
 
 class MoveRequest(TransferRequest):
