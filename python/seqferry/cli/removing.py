@@ -138,20 +138,14 @@ def rm(
 
 
 def _asked(sources: list[str], which: Which, names: Names) -> dict[str, Any]:
-    given = merged(which)
     listed = names.files_from
-    rules = selecting.rules_of(names)
-    given["rules"] = rules
-    if listed is not None:
-        if len(sources) != 1:
-            raise UsageError("--files-from names objects below one prefix; give one.")
-        found = selecting.listed(listed, names.files_format)
-        if any(found["versions"]) or any(found["targets"]):
-            raise UsageError(f"{listed}: rm takes keys alone; for a version: rm --version-id ID URI.")
-        given["keys"] = found["keys"]
-        given["recursive"] = False
-    given["sources"] = sources
-    return given
+    if listed is not None and len(sources) != 1:
+        raise UsageError("--files-from names objects below one prefix; give one.")
+    named = merged(names)
+    selecting.name_keys(named)
+    if any(named.pop("versions", ())) or any(named.pop("targets", ())):
+        raise UsageError(f"{listed}: rm takes keys alone; for a version: rm --version-id ID URI.")
+    return merged(which) | named | {"sources": sources}
 
 
 def _preview(session: Session, spec: TransferSpec) -> int:
