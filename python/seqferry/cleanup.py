@@ -77,7 +77,7 @@ def stale(engine: Engine, spec: TransferSpec, in_use: InUse) -> Iterator[list[St
         StorageError: they cannot be listed, or are more than may be aborted.
     """
     until = moment(spec.older_than or OLDER_THAN, spec.as_of or 0.0)
-    found = [one for one in buckets.uploads(engine, spec.source) if one.initiated < until]
+    found = [one for one in buckets.uploads(engine, spec.source) if 0 < one.initiated < until]
     most: int | None = spec.options.get(MOST)
     if most is not None and len(found) > most:
         why = f"{len(found):,} uploads are open at {spec.source.uri}, and that many are only aborted when told so."

@@ -187,12 +187,13 @@ OPERATION_MOVE: Final = "move"
 OPERATION_REMOVE: Final = "remove"
 OPERATION_CHECK: Final = "check"
 OPERATION_CLEANUP: Final = "cleanup"
+OPERATION_RUN: Final = "run"
 
 COPIES: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE})
 """Operations that write each object of the source below the target."""
 
-AT_ONE_PLACE: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP})
-"""Operations of which source and target are one place."""
+AT_ONE_PLACE: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_RUN})
+"""Operations of which source and target are one place; of a run, one that stands for all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from seqferry import (
     paths,
     preflight,
     removals,
+    runs,
     stored_spec,
     unpacking,
 )
@@ -51,6 +52,7 @@ from seqferry.errors import AccessError, ConflictError, NotFoundError, Unsupport
 from seqferry.forecast import Estimate, Forecast
 from seqferry.models import (
     MOST_PRIORITY,
+    OPERATION_RUN,
     OPERATION_UNPACK,
     Adjustment,
     Event,
@@ -171,7 +173,8 @@ class Service:
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
         spec = checked(access.resolved(spec))
-        if is_local(spec) and not self.database.is_sqlite:
+        local = runs.is_local(spec) if spec.operation == OPERATION_RUN else is_local(spec)
+        if local and not self.database.is_sqlite:
             raise UsageError(
                 "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
                 "of its own. Unset SEQFERRY_DATABASE_URL for this command."

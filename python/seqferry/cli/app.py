@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "sync": "seqferry.cli.copying",
     "mv": "seqferry.cli.moving",
     "rm": "seqferry.cli.removing",
+    "run": "seqferry.cli.running",
     "check": "seqferry.cli.comparing",
     "pack": "seqferry.cli.packing",
     "unpack": "seqferry.cli.unpacking",
@@ -130,7 +131,7 @@ def _tell_aliases(ctx: Context, formatter: HelpFormatter) -> None:
             formatter.write_dl(rows)
 
 
-def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
+def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> type[TyperCommand]:
     """The class of a command whose parameters are groups of options."""
 
     class Command(_Command):
@@ -158,6 +159,13 @@ def _of_groups(function: Callable[..., int], kinds: dict[str, type[Any]]) -> typ
             return panels
 
     return Command
+
+
+def command_of(name: str, function: Callable[..., Any]) -> Any:
+    """A command by itself, which returns what its function does: for the lines of a list."""
+    made = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    made.command(name, cls=_of_groups(function, groups.of_command(function)))(_nothing)
+    return typer.main.get_command(made)
 
 
 def _nothing() -> int:

@@ -18,6 +18,11 @@ from seqferry.errors import SeqferryError
 _DEBUG: Final = "SEQFERRY_DEBUG"
 _DOUBLED: Final = re.compile(r"([?!)'\"\w])([.?!])\.(?=\s|$)")
 """A full stop after the end of a sentence, as of a cause that brings its own. Not an ellipsis."""
+_HIDDEN: Final = frozenset({"--rule"})
+"""Options that nobody types."""
+
+_VERB_GUESS: Final = re.compile(r"No such command '(?P<typed>[^']*)'\. Did you mean (?P<guesses>.*)\?$")
+
 _ALIKE: Final = 0.8
 """How much of two options is the same when one is taken for the other misspelt, from 0 to 1."""
 
@@ -61,8 +66,10 @@ def _usage(error: TyperException) -> str:
     guesses: list[str] | None = getattr(error, "possibilities", None)
     if guesses:
         typed = str(getattr(error, "option_name", ""))
-        setattr(error, "possibilities", [one for one in guesses if _is_typo(typed, one)])  # noqa: B010 - of one subclass
-    return f"{_sentence(error.format_message())} See `{where} --help`."
+        kept = [one for one in guesses if one not in _HIDDEN and _is_typo(typed, one)]
+        setattr(error, "possibilities", kept)  # noqa: B010 - of one subclass
+    message = _VERB_GUESS.sub(_likely_verbs, error.format_message().rstrip("."))
+    return f"{_sentence(message)} See `{where} --help`."
 
 
 def _sentence(message: str) -> str:
@@ -70,9 +77,17 @@ def _sentence(message: str) -> str:
     return message if message.endswith(("?", "!")) else f"{message.rstrip('.')}."
 
 
+def _likely_verbs(found: re.Match[str]) -> str:
+    """Of the verbs that a mistyped one is alike, those that it is likely to be."""
+    typed = found["typed"]
+    likely = [one for one in re.findall(r"'([^']*)'", found["guesses"]) if _is_typo(typed, one)]
+    guess = f" Did you mean {', '.join(map(repr, likely))}?" if likely else ""
+    return f"No such command '{typed}'.{guess}"
+
+
 def _is_typo(typed: str, option: str) -> bool:
     """Whether a word is likely to be this option, misspelt: `--detach` for `--acl` would be a wrong guess."""
-    return SequenceMatcher(None, typed, option).ratio() >= _ALIKE
+    return SequenceMatcher(None, typed.lstrip("-"), option.lstrip("-")).ratio() >= _ALIKE
 
 
 def _first_line(error: BaseException) -> str:

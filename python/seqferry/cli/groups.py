@@ -515,7 +515,7 @@ def merged(*groups: Any) -> dict[str, Any]:
     return found
 
 
-def of_command(function: Callable[..., int]) -> dict[str, type[Any]]:
+def of_command(function: Callable[..., Any]) -> dict[str, type[Any]]:
     """The groups of a command by the names of its parameters; none when it has parameters of its own."""
     hints = get_type_hints(function)
     kinds = {name: hints[name] for name in inspect.signature(function).parameters}
@@ -525,7 +525,7 @@ def of_command(function: Callable[..., int]) -> dict[str, type[Any]]:
 class Expanded:
     """The parameters of a command that takes groups, and the call with what was given for them."""
 
-    def __init__(self, function: Callable[..., int], groups: dict[str, type[Any]]) -> None:
+    def __init__(self, function: Callable[..., Any], groups: dict[str, type[Any]]) -> None:
         self._function = function
         self._builders: dict[str, tuple[Callable[..., Any], list[str]]] = {}
         self.params: list[Parameter] = []
@@ -540,7 +540,7 @@ class Expanded:
             self.params += command.params
             self.panels.update(dict.fromkeys(names, str(kind.PANEL)))
 
-    def call(self, **given: Any) -> int:
+    def call(self, **given: Any) -> Any:
         values = {
             name: build(**{each: given[each] for each in names}) for name, (build, names) in self._builders.items()
         }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from seqferry.cli import copying, pipes, selecting
 from seqferry.cli.groups import Endpoints, Names, Output, Parts, Places, Selection, Speed, Start, Storage
 from seqferry.errors import UsageError
-from seqferry.models import OPERATION_MOVE, LocalFolder, S3Location
+from seqferry.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
 from seqferry.spec import build_spec, checked
 
 
@@ -29,10 +29,18 @@ def mv(
     """
     pipes.refuse(places, "mv")
     given = selecting.asked(places, selection, names, parts, storage, endpoints)
-    spec = build_spec(**given, allow_local=True)
+    return copying.run(of(build_spec(**given, allow_local=True)), speed, start, output)
+
+
+def of(spec: TransferSpec) -> TransferSpec:
+    """The same as a move.
+
+    Raises:
+        UsageError: its source cannot be removed.
+    """
     if isinstance(spec.source, S3Location) and spec.source.anonymous:
         raise UsageError("mv removes objects at the source, which --no-sign-request does not allow; use cp.")
     if isinstance(spec.source, LocalFolder) and spec.source.symlinks == "follow":
         # What a link leads to is not removed for it.
         spec = replace(spec, source=replace(spec.source, symlinks="skip"))
-    return copying.run(checked(replace(spec, operation=OPERATION_MOVE)), speed, start, output)
+    return checked(replace(spec, operation=OPERATION_MOVE))

@@ -125,11 +125,11 @@ def rm(
     """
     from seqferry import removals  # it brings the engine, which --help need not wait for
 
-    given = _asked(doomed.sources or [], which, names) | merged(endpoint)
+    given = asked(doomed.sources or [], which, names) | merged(endpoint)
     spec = access.resolved(removals.build_remove_spec(**given))
     with session_of(output, check=spec) as session:
         if start.dry_run:
-            return _preview(session, spec)
+            return preview(session, spec)
         if not consent.yes and not spec.single and not _confirmed(session, spec):
             return exits.FAILED
         if start.detach:
@@ -137,7 +137,8 @@ def rm(
         return session.copy(spec, new=start.new)
 
 
-def _asked(sources: list[str], which: Which, names: Names) -> dict[str, Any]:
+def asked(sources: list[str], which: Which, names: Names) -> dict[str, Any]:
+    """The arguments of ``build_remove_spec``, but for the endpoint."""
     listed = names.files_from
     if listed is not None and len(sources) != 1:
         raise UsageError("--files-from names objects below one prefix; give one.")
@@ -148,7 +149,8 @@ def _asked(sources: list[str], which: Which, names: Names) -> dict[str, Any]:
     return merged(which) | named | {"sources": sources}
 
 
-def _preview(session: Session, spec: TransferSpec) -> int:
+def preview(session: Session, spec: TransferSpec) -> int:
+    """Show what would be removed; returns the exit code."""
     objects = total = 0
     for one in _each(session, spec):
         objects += 1

@@ -16,7 +16,7 @@ from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
 from seqferry.cli.groups import Output, Speed, merged
 from seqferry.config import Settings
-from seqferry.models import OPERATION_MOVE, ObjectRecord, Status, Submission, TransferSpec
+from seqferry.models import OPERATION_MOVE, OPERATION_RUN, ObjectRecord, Status, Submission, TransferSpec
 
 if TYPE_CHECKING:
     from seqferry.listing import KnownObjects
@@ -138,7 +138,7 @@ class Session:
     def result(self, status: Status) -> summary.Result:
         failures = self.service.failures(status.id, keys=summary.KEYS_PER_GROUP) if status.totals.failed else []
         removed = self.service.removed(status.id) if status.spec.delete else 0
-        moved = self.service.moved(status.id) if status.spec.operation == OPERATION_MOVE else 0
+        moved = self.service.moved(status.id) if status.spec.operation in (OPERATION_MOVE, OPERATION_RUN) else 0
         found_nothing = status.state == "done" and status.totals.objects == 0
         nearest = self.service.nearest(status.spec) if found_nothing else ()
         return summary.Result(status, self.service.evidence(status.id), failures, removed, nearest, moved)

@@ -42,7 +42,7 @@ _NEXT_STEP_OF_CODE: Final = {
     "RequestTimeTooSkewed": f"Set this machine's clock, and {_AGAIN}.",
 }
 
-_DONE: Final = {"remove": "removed", "cleanup": "aborted"}
+_DONE: Final = {"remove": "removed", "cleanup": "aborted", "run": "done"}
 """What was done with objects, by operations that do not copy."""
 
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}

@@ -10,6 +10,8 @@ VERBS: Final = {
     "copyto": ("cp",),
     "get": ("cp",),
     "put": ("cp",),
+    "upload": ("cp",),
+    "download": ("cp",),
     "move": ("mv",),
     "moveto": ("mv",),
     "rename": ("mv",),

@@ -46,6 +46,7 @@ def test_our_own_words_stay(arguments: list[str]) -> None:
     [
         ("--acl", None),
         ("--retrys", None),
+        ("--ruler", None),
         ("--request-payer", None),
         ("--backup-directory", None),
         ("--exlude", "--exclude"),
@@ -61,3 +62,14 @@ def test_only_a_likely_misspelling_is_guessed(
     assert f"No such option: {typed}" in said
     assert ("Possible options" in said) == (guess is not None)
     assert guess is None or guess in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "guess"), [("lss", "ls"), ("cpy", "cp"), ("synch", "sync"), ("frobnicate", None)]
+)
+def test_only_a_likely_verb_is_guessed(typed: str, guess: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([typed]) == 2
+
+    said = capsys.readouterr().err
+    assert said.count("'") == (4 if guess else 2), said
+    assert guess is None or f"Did you mean '{guess}'? See" in said

@@ -48,7 +48,9 @@ impl Engine {
     /// # Errors
     /// When they cannot be listed.
     pub fn buckets(&self, endpoint: &EndpointSpec) -> std::result::Result<Vec<BucketInfo>, RequestError> {
-        self.ask(endpoint, RequestSpec::read("ListBuckets", ""), async |service| service.list_buckets().await)
+        self.ask(endpoint, RequestSpec::read("ListBuckets", ""), &async |service: &dyn BucketService| {
+            service.list_buckets().await
+        })
     }
 
     /// Makes a bucket.
@@ -57,7 +59,7 @@ impl Engine {
     /// When it cannot be made, or is there.
     pub fn create_bucket(&self, endpoint: &EndpointSpec, bucket: &str) -> std::result::Result<(), RequestError> {
         let spec = RequestSpec::write("CreateBucket", bucket);
-        self.ask(endpoint, spec, async |service| service.create_bucket(bucket).await)
+        self.ask(endpoint, spec, &async |service: &dyn BucketService| service.create_bucket(bucket).await)
     }
 
     /// Removes an empty bucket.
@@ -66,7 +68,7 @@ impl Engine {
     /// When it cannot be removed, or holds something.
     pub fn delete_bucket(&self, endpoint: &EndpointSpec, bucket: &str) -> std::result::Result<(), RequestError> {
         let spec = RequestSpec::write("DeleteBucket", bucket);
-        self.ask(endpoint, spec, async |service| service.delete_bucket(bucket).await)
+        self.ask(endpoint, spec, &async |service: &dyn BucketService| service.delete_bucket(bucket).await)
     }
 
     /// One page of versions and delete markers.
@@ -79,7 +81,7 @@ impl Engine {
         request: &VersionsRequest,
     ) -> std::result::Result<VersionsPage, RequestError> {
         let spec = RequestSpec::read("ListObjectVersions", &request.bucket);
-        self.ask(endpoint, spec, async |service| service.list_versions(request).await)
+        self.ask(endpoint, spec, &async |service: &dyn BucketService| service.list_versions(request).await)
     }
 
     /// An address that lets its bearer read, or with `put` write, an object for so many seconds.
@@ -94,7 +96,7 @@ impl Engine {
         seconds: u64,
     ) -> std::result::Result<String, RequestError> {
         let spec = RequestSpec::read("Presign", object.bucket).once();
-        self.ask(endpoint, spec, async |service| service.presign(object, put, seconds).await)
+        self.ask(endpoint, spec, &async |service: &dyn BucketService| service.presign(object, put, seconds).await)
     }
 
     /// Facts about an object, or a version of it.
@@ -190,7 +192,7 @@ impl Engine {
         &self,
         endpoint: &EndpointSpec,
         spec: RequestSpec<'_>,
-        question: impl AsyncFn(&dyn BucketService) -> Result<T>,
+        question: &impl AsyncFn(&dyn BucketService) -> Result<T>,
     ) -> std::result::Result<T, RequestError> {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;

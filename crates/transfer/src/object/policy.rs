@@ -32,6 +32,7 @@ pub enum Verify {
 
 /// What holds for all objects of a job.
 #[derive(Debug, Clone, Default)]
+#[allow(clippy::struct_excessive_bools)] // facts that do not depend on each other
 pub struct Policy {
     /// Whose job it is: those of one transfer take turns with others' as one. Empty: this job for itself.
     pub transfer: String,

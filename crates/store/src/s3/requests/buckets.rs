@@ -211,7 +211,7 @@ impl BucketService for S3Store {
             StoreError::new(operation, bucket, Some(key), "InvalidRequest", None).with_message(why.to_string())
         };
         let expires = PresigningConfig::expires_in(Duration::from_secs(seconds)).map_err(|e| wrong(&e))?;
-        self.at_home(operation, bucket, Some(key), SHORT, async |client| {
+        let signed = self.at_home(operation, bucket, Some(key), SHORT, async |client| {
             let signed = if put {
                 let request = client.put_object().bucket(bucket).key(key);
                 request.presigned(expires.clone()).await.map_err(|e| failure(operation, bucket, Some(key), &e))?
@@ -220,7 +220,7 @@ impl BucketService for S3Store {
                 request.presigned(expires.clone()).await.map_err(|e| failure(operation, bucket, Some(key), &e))?
             };
             Ok(signed.uri().to_owned())
-        })
-        .await
+        });
+        Box::pin(signed).await
     }
 }

@@ -7,7 +7,7 @@ page that was under way. Repeated, a removal finds what is gone, or what is new 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -31,7 +31,15 @@ _ATTEMPTS: Final = 4
 _NAMED_AT_MOST: Final = 3
 
 
-def remove(runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+Resolve = Callable[[TransferSpec, Arrived], tuple[TransferSpec, Arrived] | None]
+"""The spec and the keys of an object, where the transfer is made of several; None for one that is not moved."""
+
+
+def _plainly(spec: TransferSpec, one: Arrived) -> tuple[TransferSpec, Arrived]:
+    return spec, one
+
+
+def remove(runtime: Runtime, transfer_id: str, *, claimed: bool, resolve: Resolve = _plainly) -> None:
     """Remove what has arrived, and record what could not be.
 
     Raises:
@@ -52,9 +60,14 @@ def remove(runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
             page = objects.arrived(connection, transfer_id, after=after, limit=AT_ONCE)
         if not page:
             break
-        if not _begin(runtime, transfer_id, page, after, claimed=claimed):
+        moved = [(one, found) for one in page if (found := resolve(spec, one)) is not None]
+        if moved and not _begin(runtime, transfer_id, [one for one, _ in moved], after, claimed=claimed):
             return
-        kept = _remove_page(runtime, spec, page)
+        kept: dict[str, str] = {}
+        for part, ones in _by_part(moved):
+            named = {found.id: one.source_key for one, found in ones}
+            left_there = _remove_page(runtime, part, [found for _, found in ones])
+            kept |= {named[number]: why for number, why in left_there.items()}
         if kept:
             _note(runtime, transfer_id, kept)
             left += [f"{key}: {why}" for key, why in kept.items()][: _NAMED_AT_MOST + 1 - len(left)]
@@ -63,6 +76,16 @@ def remove(runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
         named = "; ".join(left[:_NAMED_AT_MOST]) + ("; and more" if len(left) > _NAMED_AT_MOST else "")
         why = f"Some objects have arrived and were left at {spec.source.uri}: {named}."
         _stop(runtime, transfer_id, "SourcesLeft", f"{why} Put that right, then run the same command again.")
+
+
+def _by_part(
+    moved: Sequence[tuple[Arrived, tuple[TransferSpec, Arrived]]],
+) -> list[tuple[TransferSpec, list[tuple[Arrived, Arrived]]]]:
+    """Objects as their rows name them and as they are, by the spec that moved them."""
+    found: dict[int, tuple[TransferSpec, list[tuple[Arrived, Arrived]]]] = {}
+    for one, (part, real) in moved:
+        found.setdefault(id(part), (part, []))[1].append((one, real))
+    return list(found.values())
 
 
 def _begin(runtime: Runtime, transfer_id: str, page: Sequence[Arrived], after: int, *, claimed: bool) -> bool:
@@ -80,9 +103,9 @@ def _begin(runtime: Runtime, transfer_id: str, page: Sequence[Arrived], after: i
     return True
 
 
-def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) -> dict[str, str]:
-    """Remove a page; the keys that were left, and why."""
-    kept: dict[str, str] = {}
+def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) -> dict[int, str]:
+    """Remove a page; the rows of those that were left, and why."""
+    kept: dict[int, str] = {}
     there = _still_there(runtime, spec, page, kept)
     for attempt in range(1, _ATTEMPTS + 1):
         wanted = [Removal(one.source_key, None, one.etag or None) for one in there]
@@ -91,7 +114,7 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) 
         again: list[Arrived] = []
         for one, removed in zip(there, ended, strict=True):
             if removed.state == "left":
-                kept[one.source_key] = "it was written to after it was copied"
+                kept[one.id] = "it was written to after it was copied"
             elif (failure := removed.failure) is not None:
                 if failure.error_code == LEASE_LAPSED:
                     raise ConfigError(failure.message)
@@ -99,7 +122,7 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) 
                 if passes and attempt < _ATTEMPTS:
                     again.append(one)
                 else:
-                    kept[one.source_key] = failure.message.rstrip(".")
+                    kept[one.id] = failure.message.rstrip(".")
         if not again:
             break
         there = again
@@ -107,23 +130,23 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) 
     return kept
 
 
-def _still_there(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived], kept: dict[str, str]) -> list[Arrived]:
+def _still_there(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived], kept: dict[int, str]) -> list[Arrived]:
     """Those whose copies are there as they were recorded, and are not the sources themselves."""
     try:
         targets = runtime.engine.head(spec.target, [one.target_key for one in page])
         same = _same_names(spec, page)
         sources = runtime.engine.head(spec.source, [one.source_key for one in page]) if same else []
     except StorageError as why:
-        kept |= {one.source_key: why.message.rstrip(".") for one in page}
+        kept |= {one.id: why.message.rstrip(".") for one in page}
         return []
     found: list[Arrived] = []
     for number, (one, target) in enumerate(zip(page, targets, strict=True)):
         compares = one.target_etag is not None and not isinstance(spec.target, LocalFolder)
         source = sources[number] if same else None
         if target is None or (compares and target.etag != one.target_etag):
-            kept[one.source_key] = "its copy is not there any more"
+            kept[one.id] = "its copy is not there any more"
         elif source is not None and source.last_modified == target.last_modified:
-            kept[one.source_key] = "source and target seem to be one object under two addresses"
+            kept[one.id] = "source and target seem to be one object under two addresses"
         else:
             found.append(one)
     return found

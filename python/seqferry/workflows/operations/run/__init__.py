@@ -1,0 +1,134 @@
+"""The operation ``run``: the commands of a list as one transfer, with a row for each object of each line.
+
+Each part is found and done as the operation that its lines ask for. A line that cannot be begun fails by itself; the
+others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from seqferry import paths, runs
+from seqferry.db.objects import Arrived, OpenObject, Planned
+from seqferry.errors import SeqferryError, StorageError
+from seqferry.listing import KnownObjects
+from seqferry.models import OPERATION_MOVE, LocalFolder, TransferSpec
+from seqferry.runs import Lines, Part
+from seqferry.workflows import operations
+from seqferry.workflows.jobs import Job
+from seqferry.workflows.joined import JoinedJob
+from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.operations.move import sources
+from seqferry.workflows.runtime import Runtime
+
+
+class Run:
+    """See ``workflows.operations.Operation``."""
+
+    options = runs.OPTIONS
+    pages_are_batches = False
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+        """Each part is prepared when its objects are found."""
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+        del runtime, spec, known
+        return False
+
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+    ) -> Iterator[list[Planned]]:
+        del known, target_absent
+        for part in runs.parts_of(spec):
+            try:
+                operation = operations.operation_of(part.spec)
+                operation.prepare(runtime, part.spec, None)
+                for page in operation.find(runtime, part.spec, None, target_absent=False):
+                    yield [_of_line(part, one) for one in page]
+            except SeqferryError as why:
+                if isinstance(why, StorageError) and why.error_class in ("retry", "throttle") and not why.job_wide:
+                    raise
+                yield [_failed(part, line, why) for line in part.lines]
+
+    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+        lines = Lines(spec)
+        items: dict[int, list[OpenObject]] = {}
+        for one in work.items:
+            number = lines.number_of(one.source_key)
+            items.setdefault(number, []).append(_of_part(lines.parts[number], one))
+        jobs: list[tuple[Job, list[int]]] = []
+        for number, own in items.items():
+            part = lines.parts[number].spec
+            job = operations.operation_of(part).start(runtime, part, replace(work, items=own))
+            jobs.append((job, [one.id for one in own]))
+        return JoinedJob(jobs)
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
+        sources.remove(runtime, transfer_id, claimed=claimed, resolve=_moved)
+
+    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:
+        for part in runs.parts_of(spec):
+            if isinstance(part.spec.source, LocalFolder):
+                paths.remove_spooled(runtime.state_dir, part.spec.source.path)
+
+
+OPERATION: Final[Operation] = Run()
+
+
+def _of_line(part: Part, planned: Planned) -> Planned:
+    """An object of a part as a row of the run."""
+    line = part.line_of(planned.source_key)
+    return replace(
+        planned,
+        source_key=runs.shown(line, part.spec.source, planned.source_key),
+        target_key=runs.shown(line, part.spec.target, planned.target_key),
+    )
+
+
+def _of_part(part: Part, one: OpenObject) -> OpenObject:
+    return one._replace(
+        source_key=runs.key_of(one.source_key, part.spec.source),
+        target_key=runs.key_of(one.target_key, part.spec.target),
+    )
+
+
+def _failed(part: Part, line: int, why: SeqferryError) -> Planned:
+    code = why.error_code if isinstance(why, StorageError) and why.error_code else why.code
+    keys = part.spec.keys or ()
+    number = part.lines.index(line)
+    key = keys[number] if len(keys) == len(part.lines) else part.spec.source.key
+    shown = runs.shown(line, part.spec.source, key)
+    return Planned(
+        source_key=shown,
+        target_key=shown,
+        size=0,
+        etag="",
+        last_modified=0.0,
+        version_id=None,
+        storage_class=None,
+        refusal=(code, why.message),
+    )
+
+
+def _moved(spec: TransferSpec, one: Arrived) -> tuple[TransferSpec, Arrived] | None:
+    """The part and the keys of an object, if its line is a move."""
+    lines = _lines(spec)
+    part = lines.parts[lines.number_of(one.source_key)].spec
+    if part.operation != OPERATION_MOVE:
+        return None
+    source, target = runs.key_of(one.source_key, part.source), runs.key_of(one.target_key, part.target)
+    return part, one._replace(source_key=source, target_key=target)
+
+
+_kept: Final[dict[int, tuple[TransferSpec, Lines]]] = {}
+
+
+def _lines(spec: TransferSpec) -> Lines:
+    known = _kept.get(id(spec))
+    if known is None or known[0] is not spec:
+        _kept.clear()
+        known = spec, Lines(spec)
+        _kept[id(spec)] = known
+    return known[1]

@@ -1,0 +1,121 @@
+"""A list of commands as one durable transfer, with its effect at the storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_process import Cli, Places, id_of
+
+from support.proxy import Proxy, held
+
+
+def _listed(tmp_path: Path, places: Places, *lines: str) -> str:
+    source, target = places.uris
+    path = tmp_path / "commands.txt"
+    path.write_text("".join(line.replace("SRC", source).replace("DST", target) + "\n" for line in lines))
+    return str(path)
+
+
+def _left(places: Places) -> list[str]:
+    listed = places.s3.list_objects_v2(Bucket=places.source).get("Contents", [])
+    return sorted(one["Key"].removeprefix("run42/") for one in listed)
+
+
+def test_commands_of_all_kinds_are_one_transfer(cli: Cli, places: Places, tmp_path: Path) -> None:
+    content = places.fill(["a", "b", "c", "d/e", "old/1", "old/2", "sp ace"])
+    (tmp_path / "file").write_bytes(b"local")
+    commands = _listed(
+        tmp_path,
+        places,
+        "# a comment, and an empty line",
+        "",
+        "cp SRCa DSTone",
+        "s5cmd cp SRCa DSTtwo",
+        "aws s3 mv SRCb DSTmoved --only-show-errors",
+        "mv SRCd/ DSTd/",
+        "rm SRCc",
+        "rm -r SRCold/",
+        "cp 'SRCsp ace' 'DSTsp ace'",
+        f"cp {tmp_path / 'file'} DSTfile",
+    )
+
+    ran = cli.run("run", commands, "--json")
+
+    assert ran.code == 0, ran.err + ran.out
+    assert _left(places) == ["a", "sp ace"]
+    arrived = {"one": content["a"], "two": content["a"], "moved": content["b"], "d/e": content["d/e"]}
+    assert places.content() == arrived | {"sp ace": content["sp ace"], "file": b"local"}
+    assert ran.events[-1]["objects_done"] == 9
+    rows = list(cli.run("status", ran.events[0]["id"], "--objects", "--json").events)
+    keys = [row["source_key"] for row in rows if row["event"] == "object"]
+    assert f"3 {places.uris[0]}a" in keys
+    assert f"7 {places.uris[0]}c" in keys
+
+
+def test_a_line_that_cannot_be_done_fails_by_itself(cli: Cli, places: Places, tmp_path: Path) -> None:
+    places.fill(["a"])
+    commands = _listed(tmp_path, places, "cp s3://no-such-bucket-at-all/x DSTx", "cp SRCa DSTa", "cp SRCnothing DSTn")
+
+    ran = cli.run("run", commands)
+
+    assert ran.code == 1
+    assert sorted(places.content()) == ["a"]
+    assert "1 s3://no-such-bucket-at-all/x" in ran.err
+    assert "3 " in ran.err
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["cp SRCa DSTa", "cp 'SRCb DSTb"], "line 2"),
+        (["cp SRCa DSTa", "ls SRC"], "line 2: 'ls' cannot stand in a list"),
+        (["cp SRCa DSTa", "cp SRCb DSTa"], "lines 1 and 2 both change"),
+        (["cp SRCa DSTa --nonsense"], "line 1: No such option: --nonsense"),
+        (["cp SRCa DSTa --backup-dir x"], "line 1: --backup-dir:"),
+        (["rm SRC"], "line 1: "),
+        (["# nothing"], "holds no command"),
+    ],
+)
+def test_a_malformed_list_is_refused_by_its_line(
+    cli: Cli, places: Places, tmp_path: Path, lines: list[str], said: str
+) -> None:
+    places.fill(["a"])
+
+    ran = cli.run("run", _listed(tmp_path, places, *lines))
+
+    assert ran.code == 2
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert places.content() == {}
+    assert _left(places) == ["a"]
+
+
+def test_a_list_that_was_killed_goes_on(cli: Cli, places: Places, proxy: Proxy, tmp_path: Path) -> None:
+    content = places.fill([f"{number:02d}" for number in range(12)])
+    commands = _listed(tmp_path, places, *(f"mv SRC{name} DSTin/{name}" for name in content))
+    cli.server = proxy.server
+    with held(proxy, "DeleteObject", after=4):
+        running = cli.start("run", commands)
+        transfer_id = id_of(running)
+        proxy.wait_held(count=1)
+        running.kill()
+    proxy.wait_idle()
+    both = {*_left(places), *(name.removeprefix("in/") for name in places.arrived())}
+    assert both == set(content)
+
+    ran = cli.run("resume", transfer_id)
+
+    assert ran.code == 0, ran.err
+    assert _left(places) == []
+    assert places.content() == {f"in/{name}": body for name, body in content.items()}
+
+
+def test_a_dry_run_of_a_list_changes_nothing(cli: Cli, places: Places, tmp_path: Path) -> None:
+    places.fill(["a", "b"])
+
+    ran = cli.run("run", _listed(tmp_path, places, "cp SRCa DSTa", "rm SRCb"), "--dry-run")
+
+    assert ran.code == 0, ran.err
+    assert "(dry run) remove" in ran.out
+    assert (places.content(), _left(places)) == ({}, ["a", "b"])
