@@ -64,9 +64,7 @@ def test_only_a_likely_misspelling_is_guessed(
     assert guess is None or guess in said
 
 
-@pytest.mark.parametrize(
-    ("typed", "guess"), [("lss", "ls"), ("cpy", "cp"), ("synch", "sync"), ("frobnicate", None)]
-)
+@pytest.mark.parametrize(("typed", "guess"), [("lss", "ls"), ("cpy", "cp"), ("synch", "sync"), ("frobnicate", None)])
 def test_only_a_likely_verb_is_guessed(typed: str, guess: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([typed]) == 2
 
