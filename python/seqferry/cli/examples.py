@@ -18,7 +18,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("seqferry sync /data/run42 s3://ours/run42/ --delete --max-delete 100", "remove what is gone"),
     ),
     "mv": (("seqferry mv s3://inbox/run42/ s3://archive/run42/", "copy, verify, then remove"),),
-    "rm": (("seqferry rm s3://ours/tmp/ --dry-run", "what would be removed"),),
+    "rm": (
+        ("seqferry rm s3://ours/tmp/ --recursive --dry-run", "what would be removed"),
+        ("seqferry rm s3://ours/run42/a.bam", "remove an object"),
+    ),
     "check": (("seqferry check s3://vendor/run42/ s3://ours/run42/", "compare and change nothing"),),
     "run": (("seqferry run commands.txt", "do the commands of a file as one transfer"),),
     "pack": (("seqferry pack s3://ours/run42/ s3://archive/run42.tar", "one tar of a prefix"),),
@@ -52,7 +55,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("seqferry ls s3://vendor/run42/ --recursive --json", "all below, for scripts"),
     ),
     "du": (("seqferry du s3://vendor/run42/", "count and size by storage class"),),
-    "cat": (("seqferry cat s3://ours/run42/SampleSheet.csv", "print an object"),),
+    "cat": (
+        ("seqferry cat s3://ours/run42/SampleSheet.csv", "print an object"),
+        ("seqferry cat --range 0-1023 s3://ours/run42/a.bam", "print its first bytes"),
+    ),
     "head": (("seqferry head s3://ours/run42/a.bam", "size, metadata, checksum"),),
     "presign": (("seqferry presign s3://ours/run42/a.bam", "a link for a while"),),
     "mb": (("seqferry mb s3://new-bucket", "make a bucket"),),

@@ -35,6 +35,27 @@ KEYS = ["a.txt", "b.log", "d/c.txt"]
         ("sync -n SRC DST", None),
         ("cp --no-verify-ssl SRC DST", None),
         ("cp SRC*.txt DST", ["a.txt", "d/c.txt"]),
+        ("s3 cp SRC DST --recursive", KEYS),
+        ("s3 sync SRC DST --exclude *.log", ["a.txt", "d/c.txt"]),
+        ("s3 cp SRC DST --recursive --page-size 100 --ignore-glacier-warnings", KEYS),
+        ("--no-paginate --color off --output json s3 cp SRC DST --recursive", KEYS),
+        ("--log error --stat --numworkers 16 cp SRC DST", KEYS),
+        ("--json cp SRC DST", KEYS),
+        ("cp -c 4 -p 64 SRC DST", KEYS),
+        ("copy -v --stats 10s --checkers 8 --fast-list SRC DST", KEYS),
+        ("copy --s3-chunk-size 64M --no-traverse SRC DST", KEYS),
+        ("copyto SRCa.txt DSTz.txt", ["z.txt"]),
+        ("cp SRCa.txt SRCb.log DST", ["a.txt", "b.log"]),
+        ("cp --no-overwrite SRC DST", KEYS),
+        ("cp --immutable SRC DST", KEYS),
+        ("sync SRC DST --filter -_*.log", None),
+        ("cp --debug SRC DST", None),
+        ("--debug cp SRC DST", None),
+        ("--no-verify-ssl cp SRC DST", None),
+        ("--retry-count 3 cp SRC DST", None),
+        ("cp --retries 3 SRC DST", None),
+        ("cp --backup-dir x SRC DST", None),
+        ("cp --flatten SRC DST", None),
     ],
 )
 def test_a_line_of_another_tool_does_what_was_meant(
@@ -42,8 +63,9 @@ def test_a_line_of_another_tool_does_what_was_meant(
 ) -> None:
     places.fill(KEYS)
     words = {"SRC": places.uris[0], "DST": places.uris[1], "URL": places.server.endpoint_url}
-    arguments = [words.get(word, word) for word in typed.split()]
-    arguments = [word.replace("SRC*", f"{words['SRC']}*").replace("=URL", f"={words['URL']}") for word in arguments]
+    arguments = typed.split()
+    for word, meant in words.items():
+        arguments = [each.replace(word, meant) for each in arguments]
 
     ran = cli.run(*arguments)
 
@@ -85,3 +107,31 @@ def test_sizes_are_summed_up(cli: Cli, places: Places) -> None:
     assert listed.out.splitlines()[-2:] == ["Total Objects: 3", f"   Total Size: {total}"]
     assert cli.run("du", "-H", places.uris[0]).out.split() == [str(total), "B", "3", "objects", places.uris[0]]
     assert cli.run("du", f"{places.uris[0]}nothing").code == 4
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("ls SRC --human-readable --summarize --recursive", "Total Objects: 3"),
+        ("ls -H --summarize SRC", "Total Objects: 2"),
+        ("ls -l SRC", "a.txt"),
+        ("s3 ls SRC --recursive --page-size 10", "d/c.txt"),
+        ("lsl SRC", "d/c.txt"),
+        ("lsf SRC", "PRE d/"),
+        ("ls --humanize SRC", "a.txt"),
+        ("du --humanize SRC", "3 objects"),
+        ("size SRC", "3 objects"),
+        ("cat SRCa.txt", "content of"),
+        ("head SRCa.txt", "content_type"),
+        ("version", "seqferry "),
+        ("help mv", "Usage: seqferry mv"),
+    ],
+)
+def test_a_line_that_asks_is_answered(cli: Cli, places: Places, typed: str, shown: str) -> None:
+    places.fill(KEYS)
+
+    ran = cli.run(*(word.replace("SRC", places.uris[0]) for word in typed.split()))
+
+    assert ran.code == 0, ran.err
+    assert shown in ran.out
+    assert places.arrived() == {}

@@ -19,7 +19,7 @@ from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
 from seqferry.naming import source_key
 from seqferry.workflows.operations import Operation
 from seqferry.workflows.operations.transfer import Transfer
-from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 
 class Check(Transfer):
@@ -66,7 +66,7 @@ class Check(Transfer):
             with runtime.database.write() as connection:
                 if claimed:
                     runtime.claim(connection, *names.transfer_workflow_ids(transfer_id))
-                transfers.row_of(connection, transfer_id, lock=True)
+                leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
                 group = [_extra(spec, key, etag) for key, etag in sorted(page.items())]
                 for number in objects.add_batches(connection, transfer_id, [group], now):
                     run = objects.begin_batch(connection, transfer_id, number, now)

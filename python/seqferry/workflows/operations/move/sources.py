@@ -19,7 +19,7 @@ from seqferry.db.objects import Arrived
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
-from seqferry.workflows.runtime import Runtime
+from seqferry.workflows.runtime import Runtime, leave_if_paused
 
 REMOVING: Final = "removing_sources"
 """Event: ``keys`` are removed at the source; ``after`` and ``through`` are the rows that the page lies between."""
@@ -158,6 +158,7 @@ def _same_names(spec: TransferSpec, page: Sequence[Arrived]) -> bool:
 
 
 def _goes_on(row: sa.Row[Any]) -> bool:
+    leave_if_paused(row)
     return row.state not in ENDED_TRANSFER_STATES and not transfers.is_stopping(row)
 
 
