@@ -16,6 +16,7 @@ from seqferry.models import (
     AT_ONE_PLACE,
     COPIES,
     OPERATION_PACK,
+    OPERATION_TRANSFER,
     DataPath,
     IfExists,
     LocalFolder,

@@ -63,8 +63,10 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
         if start.dry_run:
             return _preview(session, spec)
         if start.detach:
-            return detached(session, session.service.submission(spec, actor=actor(), new=start.new))
-        return session.copy(spec, new=start.new)
+            return detached(
+                session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            )
+        return session.copy(spec, new=start.new, priority=start.priority)
 
 
 def _preview(session: Session, spec: TransferSpec) -> int:

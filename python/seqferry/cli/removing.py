@@ -133,8 +133,10 @@ def rm(
         if not consent.yes and not spec.single and not _confirmed(session, spec):
             return exits.FAILED
         if start.detach:
-            return detached(session, session.service.submission(spec, actor=actor(), new=start.new))
-        return session.copy(spec, new=start.new)
+            return detached(
+                session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            )
+        return session.copy(spec, new=start.new, priority=start.priority)
 
 
 def asked(sources: list[str], which: Which, names: Names) -> dict[str, Any]:

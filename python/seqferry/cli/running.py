@@ -59,8 +59,10 @@ def run(commands: List, consent: Consent, speed: Speed, endpoints: Endpoints, st
         if start.detach:
             from seqferry.cli.session import actor
 
-            return copying.detached(session, session.service.submission(spec, actor=actor(), new=start.new))
-        return session.copy(spec, new=start.new)
+            return copying.detached(
+                session, session.service.submission(spec, actor=actor(), new=start.new, priority=start.priority)
+            )
+        return session.copy(spec, new=start.new, priority=start.priority)
 
 
 def _preview(session: Any, part: Any) -> int:

@@ -66,9 +66,11 @@ class Session:
         self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None, priority: int = 0
     ) -> int:
         """Submit the transfer and see it through; returns the exit code. ``known`` is what its check has found."""
-        return self.carry(spec, new=new, known=known)[1]
+        return self.carry(spec, new=new, known=known, priority=priority)[1]
 
-    def carry(self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None) -> tuple[str, int]:
+    def carry(
+        self, spec: TransferSpec, *, new: bool = False, known: KnownObjects | None = None, priority: int = 0
+    ) -> tuple[str, int]:
         """As ``copy``; returns the id of the transfer as well."""
         known = known or self.known
         with follow.interruptible() as watch, follow.WorkerSupervisor(self.settings, self.service, watch) as supervisor:
