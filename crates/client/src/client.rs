@@ -286,7 +286,7 @@ impl RetryingClient {
             self.metrics.retries.fetch_add(1, Ordering::Relaxed);
             debug!(name: "retry", operation = call.operation, attempt, code = error.code, pause_ms = milliseconds(pause));
             let again = async {
-                if error.class == ErrorClass::Credentials {
+                if self.policy.renews_credentials(&error) {
                     self.connection.store.refresh_credentials().await?;
                 }
                 tokio::time::sleep(pause).await;

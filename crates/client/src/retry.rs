@@ -19,6 +19,12 @@ pub struct RetryPolicy {
     pub base: Duration,
     /// First ceiling for throttled requests; doubles with each.
     pub throttled_base: Duration,
+    /// Tries of a request that new credentials can help, the first included. They are loaded anew before each.
+    pub credentials_attempts: u32,
+    /// First ceiling for these; doubles with each.
+    pub credentials_base: Duration,
+    /// The credentials have worked before: where they are refused or missing, new ones are expected to come soon.
+    pub awaits_credentials: bool,
     /// No ceiling goes above this.
     pub most: Duration,
 }
@@ -32,6 +38,10 @@ impl Default for RetryPolicy {
             throttled_attempts: 12,
             base: Duration::from_millis(100),
             throttled_base: Duration::from_millis(500),
+            // Once, after the credentials were loaded anew.
+            credentials_attempts: 3,
+            credentials_base: Duration::from_millis(100),
+            awaits_credentials: false,
             most: Duration::from_secs(20),
         }
     }
@@ -50,13 +60,20 @@ impl RetryPolicy {
         attempts.map_or(self, |attempts| Self { attempts, throttled_attempts: attempts, ..self })
     }
 
+    /// Whether the request may pass with credentials that are loaded anew.
+    pub fn renews_credentials(&self, error: &StoreError) -> bool {
+        // The answer to a HEAD has no code: a 400 is all that it says of an expired token.
+        let is_bare_refusal = error.operation.starts_with("Head") && error.code == "BadRequest";
+        error.class == ErrorClass::Credentials
+            || self.awaits_credentials && (error.is_about_credentials() || is_bare_refusal)
+    }
+
     /// The pause before try number `attempt` (2-based), drawn by `share` in 0..1. None: no further try.
     pub fn pause(&self, error: &StoreError, attempt: u32, share: f64) -> Option<Duration> {
         let (attempts, base) = match error.class {
             ErrorClass::Retry => (self.attempts, self.base),
             ErrorClass::Throttle => (self.throttled_attempts, self.throttled_base),
-            // Once, after the credentials were loaded anew.
-            ErrorClass::Credentials => (3, self.base),
+            _ if self.renews_credentials(error) => (self.credentials_attempts, self.credentials_base),
             _ => return None,
         };
         if attempt > attempts {
@@ -98,6 +115,28 @@ mod tests {
         assert_eq!(policy.pause(&failed, 13, 1.0), None);
         failed.retry_after = Some(Duration::from_secs(3));
         assert_eq!(policy.pause(&failed, 2, 0.0), Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn expired_credentials_are_waited_for_as_long_as_the_policy_says() {
+        let expired = error("ExpiredToken", 400);
+        let head = StoreError::new("HeadObject", "b", Some("k"), "BadRequest", Some(400));
+        let brief = RetryPolicy::default();
+        let patient = RetryPolicy {
+            credentials_attempts: 12,
+            credentials_base: Duration::from_millis(500),
+            awaits_credentials: true,
+            ..brief
+        };
+
+        assert_eq!(brief.pause(&expired, 3, 1.0), Some(Duration::from_millis(200)));
+        assert_eq!(brief.pause(&expired, 4, 1.0), None);
+        for error in [&expired, &error("InvalidAccessKeyId", 403), &error("NoCredentials", 403), &head] {
+            assert_eq!(patient.pause(error, 4, 1.0), Some(Duration::from_secs(2)), "{}", error.code);
+            assert_eq!(patient.pause(error, 13, 1.0), None, "{}", error.code);
+            assert_eq!(brief.renews_credentials(error), error.code == "ExpiredToken", "{}", error.code);
+        }
+        assert_eq!(patient.pause(&error("AccessDenied", 403), 2, 1.0), None);
     }
 
     #[test]

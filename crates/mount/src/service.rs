@@ -28,6 +28,10 @@ const RETRIES: RetryPolicy = RetryPolicy {
     throttled_attempts: 30,
     base: Duration::from_millis(100),
     throttled_base: Duration::from_millis(500),
+    // Half a minute to a minute: what writes a file of credentials, or answers for them, may be late.
+    credentials_attempts: 12,
+    credentials_base: Duration::from_millis(500),
+    awaits_credentials: true,
     most: Duration::from_secs(10),
 };
 

@@ -17,7 +17,7 @@ use crate::fetch::{self, Broken, FetchCounters, FetchPlan, GAP, Interest, OpenOb
 use crate::pool::{Block, Blocks, Pool, PoolUse, Slot};
 use crate::source::{BlockTier, Priority, Source, TierUse};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
-use cursor::Cursors;
+use cursor::{Cursors, Step};
 
 /// Share of the memory that one object may take that is fetched as a whole.
 const WHOLE_SHARE: u64 = 2;
@@ -195,14 +195,14 @@ impl Reader {
         }
         self.wanted.fetch_add(end - offset, Ordering::Relaxed);
         let wanted = offset / BLOCK_SIZE..end.div_ceil(BLOCK_SIZE);
+        // Before the read itself: what it lacks is one request with what is read ahead.
+        self.read_ahead(handle, offset, end, &wanted);
         for _ in 0..ROUNDS {
             let needs = self.plan(object, &wanted).await;
-            let has_waited = needs.iter().any(|need| matches!(need, Need::Coming(..)));
             let count = |counter: &AtomicU64, blocks: usize| counter.fetch_add(blocks as u64, Ordering::Relaxed);
             let ready = needs.iter().filter(|need| matches!(need, Need::Ready(_))).count();
             count(&self.hits, ready);
             count(&self.misses, needs.len() - ready);
-            self.read_ahead(handle, offset, end, has_waited);
             match collect(needs).await {
                 Ok(blocks) => return Ok(slices(blocks, &wanted, offset, end)),
                 Err(Broken::Cancelled) => {}
@@ -270,23 +270,35 @@ impl Reader {
         }
     }
 
-    /// Follow the program and fetch ahead of it.
-    fn read_ahead(&self, handle: &ReadHandle, offset: u64, end: u64, has_waited: bool) {
-        let most = self.origin.pool.capacity() / 4;
-        let size = handle.object.version.size;
+    /// Follow the program, and fetch ahead of it along with what it lacks.
+    fn read_ahead(&self, handle: &ReadHandle, offset: u64, end: u64, wanted: &Range<u64>) {
+        let object = &handle.object;
+        let step = Step {
+            offset,
+            end,
+            waits: !self.has_blocks(object, wanted),
+            size: object.version.size,
+            most: self.origin.pool.capacity() / 8,
+        };
         let mut cursors = handle.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ahead) = cursors.follow(offset, end, has_waited, most, size) else { return };
+        let Some(ahead) = cursors.follow(&step) else { return };
         let wasted = ahead.wasted();
-        let mut begin = ahead.from;
-        while begin < ahead.to {
-            let stop = (begin + LONGEST_RANGE / BLOCK_SIZE).min(ahead.to);
-            match self.fetch_ahead(&handle.object, begin..stop, &wasted) {
+        let mut begin = ahead.blocks.start;
+        while begin < ahead.blocks.end {
+            let stop = (begin + LONGEST_RANGE / BLOCK_SIZE).min(ahead.blocks.end);
+            let priority = if begin < wanted.end { Priority::Demand } else { Priority::ReadAhead };
+            match self.fetch_ahead(object, begin..stop, priority, &wasted) {
                 Ok(stakes) => cursors.hold(ahead.cursor, stakes),
-                Err(()) => break,
+                Err(()) => return cursors.cut_short(ahead.cursor, begin),
             }
             begin = stop;
         }
-        cursors.reached(ahead.cursor, begin);
+    }
+
+    /// Whether all of these blocks are in memory.
+    fn has_blocks(&self, object: &OpenObject, wanted: &Range<u64>) -> bool {
+        let blocks = self.origin.pool.lock();
+        wanted.clone().all(|block| matches!(blocks.slots.get(&object.key(block)), Some(Slot::Ready(_))))
     }
 
     /// Read blocks ahead, as far as there is memory for them.
@@ -294,6 +306,7 @@ impl Reader {
         &self,
         object: &Arc<OpenObject>,
         blocks: Range<u64>,
+        priority: Priority,
         wasted: &Arc<AtomicU32>,
     ) -> std::result::Result<Vec<Stake>, ()> {
         let runs = missing_runs(&self.origin.pool.lock(), object, &blocks);
@@ -310,7 +323,7 @@ impl Reader {
                 object: Arc::clone(object),
                 blocks: run,
                 memory,
-                priority: Priority::ReadAhead,
+                priority,
                 wasted: Some(Arc::clone(wasted)),
             };
             stakes.push(fetch::begin(&self.origin, &mut slots, plan).into_stake());
@@ -322,7 +335,7 @@ impl Reader {
     /// there is no memory for it, or nothing to fetch.
     pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         let blocks = 0..object.version.blocks();
-        let stakes = self.fetch_ahead(object, blocks, &Arc::default()).ok()?;
+        let stakes = self.fetch_ahead(object, blocks, Priority::ReadAhead, &Arc::default()).ok()?;
         Some(Prefetch { _stakes: stakes })
     }
 
@@ -335,7 +348,7 @@ impl Reader {
         let mut stakes = Vec::new();
         for first in (0..object.version.blocks()).step_by(WHOLE_RANGE) {
             let range = first..object.version.blocks().min(first + WHOLE_RANGE as u64);
-            let Ok(more) = self.fetch_ahead(object, range, &Arc::default()) else { break };
+            let Ok(more) = self.fetch_ahead(object, range, Priority::ReadAhead, &Arc::default()) else { break };
             stakes.extend(more);
         }
         Some(Prefetch { _stakes: stakes })

@@ -1,8 +1,11 @@
 //! Cursors: the places in a file at which a program reads on, and how far to read ahead of each.
 //!
-//! The window of a cursor begins at nothing: a first touch fetches what was asked for. Each read that goes on makes it grow,
-//! beyond 8 MiB only while the program has to wait; blocks that were evicted unused make it shrink.
+//! A first touch fetches what was asked for. The first read that goes on fetches a probe with it, in one request. Only a read
+//! past the end of the probe begins a window: an index leads a program to a few hundred KiB, and the kernel asks for the
+//! second 128 KiB before the first have come. A window is followed by the next one when half of it was read. It grows each
+//! time, beyond 8 MiB only while the program has to wait, and shrinks where blocks were evicted unused or memory is short.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,12 +16,14 @@ use crate::version::BLOCK_SIZE;
 const CURSORS: usize = 4;
 /// The kernel's own read-ahead arrives out of order by up to 256 KiB, and twice that with two threads.
 const REORDER: u64 = 512 << 10;
+/// What is fetched with the first read that goes on: two requests of the kernel, and their parts of blocks.
+const PROBE: u64 = 384 << 10;
 /// The first window.
-const FIRST_WINDOW: u64 = 512 << 10;
+pub(super) const FIRST_WINDOW: u64 = 1 << 20;
 /// Windows grow fourfold up to this, and then only for a program that waits.
 const STEADY_WINDOW: u64 = 8 << 20;
-/// The largest window: 64 MiB cover a second at 500 Mbit/s.
-const LARGEST_WINDOW: u64 = 64 << 20;
+/// The largest window. With half of the one before, 48 MiB are ahead: a second at 400 Mbit/s.
+const LARGEST_WINDOW: u64 = 32 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Cursors {
@@ -30,22 +35,27 @@ pub(super) struct Cursors {
 struct Cursor {
     /// Where the program is expected to read next.
     next: u64,
-    /// First block that was not read ahead.
+    /// First block that was not asked for, neither by the program nor ahead of it.
     ahead: u64,
-    /// Bytes to be ahead.
+    /// A read that touches this block is followed by the next read-ahead.
+    mark: u64,
+    /// Bytes of the last read-ahead; none before the probe.
     window: u64,
+    /// The program has read past the probe.
+    begun: bool,
+    /// The program has waited since the last read-ahead.
+    waited: bool,
     used: u64,
     wasted: Arc<AtomicU32>,
     /// Fetches that were begun for it.
     stakes: Vec<Stake>,
 }
 
-/// What to read ahead.
+/// What to fetch with a read and ahead of it.
 #[derive(Debug)]
 pub(super) struct Ahead {
     pub(super) cursor: usize,
-    pub(super) from: u64,
-    pub(super) to: u64,
+    pub(super) blocks: Range<u64>,
     wasted: Arc<AtomicU32>,
 }
 
@@ -55,75 +65,62 @@ impl Ahead {
     }
 }
 
+/// A read, as a cursor sees it.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) offset: u64,
+    pub(super) end: u64,
+    /// Not all of it is in memory.
+    pub(super) waits: bool,
+    /// Size of the object.
+    pub(super) size: u64,
+    /// Largest window that memory allows.
+    pub(super) most: u64,
+}
+
 impl Cursors {
-    /// A read of `offset..end` was made in an object of `size` bytes. What to fetch ahead of it, at most `most` bytes.
-    pub(super) fn follow(&mut self, offset: u64, end: u64, has_waited: bool, most: u64, size: u64) -> Option<Ahead> {
+    /// A program makes a read. What to fetch for it and ahead of it; none where the read itself is all.
+    pub(super) fn follow(&mut self, step: &Step) -> Option<Ahead> {
         self.clock += 1;
         let clock = self.clock;
-        let behind = |cursor: &Cursor| offset.abs_diff(cursor.next);
-        let found = self
-            .all
-            .iter()
-            .enumerate()
-            .filter(|(_, cursor)| {
-                let forward = cursor.window.max(BLOCK_SIZE);
-                offset + REORDER.min(cursor.next) >= cursor.next && offset <= cursor.next + forward
-            })
-            .min_by_key(|(_, cursor)| behind(cursor))
-            .map(|(index, _)| index);
-        let Some(index) = found else {
-            self.begin(end, clock);
+        let found = self.all.iter().enumerate().filter(|(_, cursor)| cursor.leads_to(step.offset));
+        let nearest = found.min_by_key(|(_, cursor)| step.offset.abs_diff(cursor.next)).map(|(index, _)| index);
+        let Some(index) = nearest else {
+            self.begin(step.end, clock);
             return None;
         };
         let cursor = &mut self.all[index];
         cursor.used = clock;
-        if end <= cursor.next {
-            // Out of order, or read again: the program has not got on.
-            return None;
-        }
-        cursor.next = end;
-        if cursor.wasted.swap(0, Ordering::Relaxed) > 0 {
-            cursor.window = (cursor.window / 2).max(FIRST_WINDOW);
-        }
-        let here = end.div_ceil(BLOCK_SIZE);
-        cursor.ahead = cursor.ahead.max(here);
-        let left = (cursor.ahead - here) * BLOCK_SIZE;
-        if cursor.window > 0 && left > cursor.window / 2 && !has_waited {
-            return None;
-        }
-        cursor.window = match cursor.window {
-            0 => FIRST_WINDOW,
-            small if small < STEADY_WINDOW => small * 4,
-            large if has_waited => large * 2,
-            steady => steady,
-        }
-        .min(most.max(FIRST_WINDOW))
-        .min(LARGEST_WINDOW);
-        let to = (here + cursor.window / BLOCK_SIZE).min(size.div_ceil(BLOCK_SIZE));
-        let from = cursor.ahead;
-        (from < to).then(|| Ahead { cursor: index, from, to, wasted: Arc::clone(&cursor.wasted) })
+        let blocks = cursor.advance(step)?;
+        Some(Ahead { cursor: index, blocks, wasted: Arc::clone(&cursor.wasted) })
     }
 
     /// The fetches of a cursor go on while they are held here.
     pub(super) fn hold(&mut self, cursor: usize, stakes: Vec<Stake>) {
         let held = &mut self.all[cursor].stakes;
         held.extend(stakes);
-        // As many as the largest window has ranges, twice; the older ones have ended.
+        // As many as the largest window has ranges, eight times; the older ones have ended.
         let surplus = held.len().saturating_sub(32);
         held.drain(..surplus);
     }
 
-    /// So far has been read ahead.
-    pub(super) fn reached(&mut self, cursor: usize, block: u64) {
+    /// Memory had room for the blocks before this one only.
+    pub(super) fn cut_short(&mut self, cursor: usize, block: u64) {
         let cursor = &mut self.all[cursor];
-        cursor.ahead = cursor.ahead.max(block);
+        cursor.ahead = block.max(cursor.next.div_ceil(BLOCK_SIZE));
+        cursor.mark = cursor.mark.min(cursor.ahead);
+        cursor.shrink();
     }
 
     fn begin(&mut self, end: u64, used: u64) {
+        let here = end.div_ceil(BLOCK_SIZE);
         let new = Cursor {
             next: end,
-            ahead: end.div_ceil(BLOCK_SIZE),
+            ahead: here,
+            mark: here,
             window: 0,
+            begun: false,
+            waited: false,
             used,
             wasted: Arc::default(),
             stakes: Vec::new(),
@@ -133,5 +130,57 @@ impl Cursors {
         } else if let Some(oldest) = self.all.iter_mut().min_by_key(|cursor| cursor.used) {
             *oldest = new;
         }
+    }
+}
+
+impl Cursor {
+    /// Whether a read at `offset` goes on from here: a little before, or skipping no more than was read ahead.
+    fn leads_to(&self, offset: u64) -> bool {
+        let forward = self.window.max(BLOCK_SIZE);
+        offset + REORDER.min(self.next) >= self.next && offset <= self.next + forward
+    }
+
+    /// Go on to the end of a read. What to fetch with it.
+    fn advance(&mut self, step: &Step) -> Option<Range<u64>> {
+        if step.end <= self.next {
+            // Out of order, or read again: the program has not got on.
+            return None;
+        }
+        self.next = step.end;
+        self.waited |= step.waits;
+        let here = step.end.div_ceil(BLOCK_SIZE);
+        // Blocks that were not asked for yet are fetched in one request with those ahead.
+        let from = self.ahead.max(step.offset / BLOCK_SIZE);
+        self.ahead = self.ahead.max(here);
+        if here <= self.mark {
+            return None;
+        }
+        let is_probe = self.window == 0;
+        self.window = if is_probe { PROBE } else { self.next_window(step.most) };
+        self.begun = !is_probe;
+        self.waited = false;
+        let last = step.size.div_ceil(BLOCK_SIZE);
+        let to = (from + self.window / BLOCK_SIZE).max(here).min(last);
+        self.ahead = to;
+        self.mark = if is_probe { to } else { from.max(here).midpoint(to) };
+        (from < to).then_some(from..to)
+    }
+
+    fn next_window(&mut self, most: u64) -> u64 {
+        if self.wasted.swap(0, Ordering::Relaxed) > 0 {
+            self.shrink();
+            return self.window;
+        }
+        let grown = match self.window {
+            _ if !self.begun => FIRST_WINDOW,
+            small if small < STEADY_WINDOW => (small * 4).min(STEADY_WINDOW),
+            large if self.waited => large * 2,
+            steady => steady,
+        };
+        grown.min(most.max(FIRST_WINDOW)).min(LARGEST_WINDOW)
+    }
+
+    fn shrink(&mut self) {
+        self.window = (self.window / 2).max(PROBE);
     }
 }
