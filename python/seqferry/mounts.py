@@ -30,6 +30,10 @@ _TABLE: Final = Path("/proc/self/mountinfo")
 _LIFETIME: Final = 60.0
 _MEMORY: Final = 512 * 1024 * 1024
 _REQUESTS: Final = 256
+_SMALLEST_MEMORY: Final = 16 << 20
+"""Some reads of 1 MiB at a time."""
+_SMALLEST_CACHE: Final = 1 << 20
+"""Less keeps nothing: an object takes some KiB beside its blocks of 128 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,14 @@ def check_platform() -> None:
             "This machine has no /dev/fuse: load the kernel module with `modprobe fuse`, or start the container with "
             "--device /dev/fuse --cap-add SYS_ADMIN."
         )
+
+
+def check_sizes(memory: int | None, cache_size: int | None) -> None:
+    """Raise UsageError for a memory or a cache that is too small to work with; None for the defaults."""
+    if memory is not None and memory < _SMALLEST_MEMORY:
+        raise UsageError(f"--memory is {memory} bytes, and a mount needs at least 16MiB.")
+    if cache_size is not None and cache_size < _SMALLEST_CACHE:
+        raise UsageError(f"--max-cache-size is {cache_size} bytes, and a cache needs at least 1MiB: leave --cache out.")
 
 
 def parse_lifetime(text: str) -> float | None:

@@ -54,16 +54,23 @@ class Mounter:
         self._made: list[Mount] = []
         self._serving: list[Running] = []
 
-    def _new(self, server: Server, directory: Path | None) -> Mount:
+    def _new(self, server: Server, directory: Path | None, environment: dict[str, str] | None = None) -> Mount:
         directory = directory or self._folder / f"mnt{len(self._made)}"
         directory.mkdir(exist_ok=True)
-        environment = {**server.environment(), "SEQFERRY_STATE_DIR": str(self._folder / "mount-state")}
+        environment = {**(environment or server.environment()), "SEQFERRY_STATE_DIR": str(self._folder / "mount-state")}
         self._made.append(Mount(directory, environment))
         return self._made[-1]
 
-    def __call__(self, server: Server, uri: str, *options: str, directory: Path | None = None) -> Mount:
-        """Mounts in the background."""
-        mount = self._new(server, directory)
+    def __call__(
+        self,
+        server: Server,
+        uri: str,
+        *options: str,
+        directory: Path | None = None,
+        environment: dict[str, str] | None = None,
+    ) -> Mount:
+        """Mounts in the background, with the environment of the server or another one."""
+        mount = self._new(server, directory, environment)
         run([seqferry(), "mount", uri, mount.directory, *options], environment=mount.environment)
         return mount
 

@@ -46,11 +46,15 @@ struct Look {
     gid: u32,
     file_mode: u16,
     directory_mode: u16,
+    /// When the folder was mounted: the change time of directories. Programs compare it before and after they read one (tar),
+    /// and the modification time becomes another one when a directory is listed.
+    since: SystemTime,
 }
 
 impl Look {
     fn attributes(self, found: &Attributes) -> FileAttr {
         let modified = time(found.modified);
+        let changed = if found.kind == FileKind::Directory { self.since } else { modified };
         let (kind, perm) = match found.kind {
             FileKind::File => (FileType::RegularFile, found.permissions.unwrap_or(self.file_mode)),
             FileKind::Directory => (FileType::Directory, self.directory_mode),
@@ -62,7 +66,7 @@ impl Look {
             blocks: found.size.div_ceil(512),
             atime: modified,
             mtime: modified,
-            ctime: modified,
+            ctime: changed,
             crtime: modified,
             kind,
             perm,
@@ -113,7 +117,7 @@ impl From<VfsError> for Refusal {
 impl Door {
     pub(crate) fn new(files: Arc<FileSystem>, options: &MountOptions, runtime: Handle) -> Self {
         let MountOptions { uid, gid, file_mode, directory_mode, .. } = *options;
-        let look = Look { uid, gid, file_mode, directory_mode };
+        let look = Look { uid, gid, file_mode, directory_mode, since: SystemTime::now() };
         Self { files, runtime, look, log: Arc::default() }
     }
 

@@ -10,7 +10,7 @@ use seqferry_vfs::disk_cache::{CacheTier, DiskCache, Limits, Prefix, TierOptions
 use seqferry_vfs::tar::{TarFolders, TarOptions};
 use seqferry_vfs::{
     Archives, AuditReport, BlockTier, ClientSource, FileSystem, Freshness, Manifest, ManifestSource, ObjectVersion,
-    Pool, Reader, Source, Tree, TreeOptions, VersionPin,
+    Pool, Reader, Source, Tree, TreeOptions, VersionPin, VfsError,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -200,7 +200,13 @@ async fn archives(
         size: meta.size,
     };
     let rooted = Archives::rooted(folders, &version, meta.last_modified).await;
-    rooted.map_err(|error| MountError(error.to_string()))
+    rooted.map_err(|error| match error {
+        VfsError::BadArchive(text) => {
+            let parent = key.rfind('/').map_or("", |slash| &key[..=slash]);
+            MountError(format!("{text}. To read it as a file, mount s3://{bucket}/{parent}"))
+        }
+        other => MountError(other.to_string()),
+    })
 }
 
 fn open_cache(path: &Path, limits: &Limits) -> Result<Arc<CacheTier>, MountError> {

@@ -2,10 +2,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `folder` | which folders are accepted, and the paths in them |
+//! | `folder`, `open_error` | which folders are accepted, and the paths in them |
 //! | `side_file` | the format of side files: header, entries of blocks, eviction state |
 //! | `object_files`, `open_files` | the two files of an object version, and the bounded table of open ones |
 //! | `usage`, `ghosts`, `pins` | what all processes share: bytes in use, segments seen before, prefixes to keep |
+//! | `fill` | whether a block is worth keeping, and room for it |
 //! | `evict` | rebuilding the usage and making room |
 //! | `inspect` | listing, verifying and removing |
 //! | `warm` | reading a prefix into the cache |
@@ -17,10 +18,12 @@
 //! fsync. A full or failing disk makes the cache smaller or silent; it is noted once and never an error of a read.
 
 mod evict;
+mod fill;
 mod folder;
 mod ghosts;
 mod inspect;
 mod object_files;
+mod open_error;
 mod open_files;
 mod pins;
 mod side_file;
@@ -30,7 +33,6 @@ mod usage;
 mod warm;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,21 +43,22 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 pub use evict::EvictReport;
+pub use fill::{Admission, Fill};
 pub use inspect::{CachedObject, RemoveReport, VerifiedObject};
+pub use open_error::OpenError;
 pub use pins::Prefix;
 pub use store::CachedStore;
 pub use tier::{CacheTier, TierOptions};
 pub use warm::{WarmProgress, WarmReport, WarmRequest, warm};
 
-use crate::version::{ObjectVersion, VersionPin};
-use folder::{FileName, Folder};
+use crate::version::ObjectVersion;
+use folder::Folder;
 use ghosts::Ghosts;
 use object_files::Lookup;
 use open_files::OpenFiles;
 use pins::Pins;
-use side_file::Queue;
 pub(crate) use side_file::crc32c;
-use usage::{Room, Usage};
+use usage::Usage;
 
 /// Bytes of the file system's own unit, to which every block is rounded up.
 const ALLOCATION: u64 = 4096;
@@ -75,8 +78,8 @@ pub struct Limits {
     pub max_size: u64,
     /// Bytes of the file system that stay free.
     pub min_free: u64,
-    /// A single pass over an object is kept up to this many bytes; what follows is kept when it is read once more.
-    /// `u64::MAX` keeps everything.
+    /// A single pass over an object is kept up to this many bytes where the rest has no room without evicting something;
+    /// what follows is kept when it is read once more. `u64::MAX` keeps everything.
     pub stream_bypass: u64,
 }
 
@@ -86,37 +89,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self { max_size: u64::MAX, min_free: 1 << 30, stream_bypass: 64 << 20 }
     }
-}
-
-/// How a block came to be read, for the decision to keep it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
-    /// Part of one pass over the object that has read this many bytes so far.
-    Stream {
-        /// Bytes of the pass so far.
-        passed: u64,
-    },
-    /// To be kept whatever the pattern: warming the cache.
-    Always,
-}
-
-/// The fate of a block that was offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fill {
-    /// Written.
-    Stored,
-    /// It was there with the same bytes.
-    AlreadyThere,
-    /// Part of a long single pass.
-    Bypassed,
-    /// The cache is at its limit or the disk is full.
-    NoRoom,
-    /// Another process is evicting this object.
-    Busy,
-    /// The disk fails, or failed a moment ago.
-    Failed,
-    /// The version has no pin, or the bytes have another length than the block.
-    Refused,
 }
 
 /// Counters of this process, and the usage of all.
@@ -146,79 +118,6 @@ pub struct CacheStats {
     pub errors: u64,
     /// Bytes that all processes use, reserved ones included. Corrected by each look at all files.
     pub used: u64,
-}
-
-/// A folder that cannot be used as a cache.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// An error of the file system.
-    Io {
-        /// The folder.
-        path: PathBuf,
-        /// The error.
-        cause: io::Error,
-    },
-    /// There is a file in its place.
-    NotFolder(PathBuf),
-    /// The folder belongs to another user.
-    Foreign {
-        /// The folder.
-        path: PathBuf,
-        /// Id of its owner.
-        user: u32,
-    },
-    /// The folder holds other files.
-    NotEmpty {
-        /// The folder.
-        path: PathBuf,
-        /// One of them.
-        name: String,
-    },
-    /// The folder is on a network or user-space file system.
-    Remote {
-        /// The folder.
-        path: PathBuf,
-        /// Name of the file system.
-        system: &'static str,
-    },
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io { path, cause } => write!(f, "Cannot use {} as a cache: {cause}", path.display()),
-            Self::NotFolder(path) => {
-                write!(f, "Cannot use {} as a cache: it is not a folder. Name another one.", path.display())
-            }
-            Self::Foreign { path, user } => write!(
-                f,
-                "Cannot use {} as a cache: it belongs to another user (id {user}), who could change what is read from \
-                 it. Name a folder of your own.",
-                path.display()
-            ),
-            Self::NotEmpty { path, name } => write!(
-                f,
-                "Cannot use {} as a cache: it holds other files ({name:?}). Name an empty or new folder.",
-                path.display()
-            ),
-            Self::Remote { path, system } => write!(
-                f,
-                "Cannot use {} as a cache: it is on {system}, and a cache must be on a local disk. Name a folder on a \
-                 local disk.",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { cause, .. } => Some(cause),
-            _ => None,
-        }
-    }
 }
 
 /// A cache of blocks in a folder. All calls block on the disk: call them from threads that may wait, or use [`CacheTier`].
@@ -469,72 +368,6 @@ impl Drop for DiskCache {
 }
 
 impl Shared {
-    fn fill(&self, object: &ObjectVersion, block: u64, bytes: &[u8], admission: Admission) -> Fill {
-        let (VersionPin::Etag(pin) | VersionPin::VersionId(pin)) = &object.pin;
-        let expected = crate::block_length(object.size, block);
-        if pin.is_empty() || bytes.is_empty() || bytes.len() != expected {
-            return Fill::Refused;
-        }
-        if self.is_paused() {
-            return Fill::Failed;
-        }
-        let crc = crc32c(bytes);
-        let there = self.files.with(&self.folder, object, false, |files| files.has(block, crc));
-        let there = self.checked("read from", there);
-        match there {
-            None => return Fill::Failed,
-            Some(Some((true, _))) => return Fill::AlreadyThere,
-            Some(_) => {}
-        }
-        let new_segment = !matches!(there, Some(Some((_, true))));
-        let name = FileName::of(object);
-        let seen_before = self.ghosts.contains(name, block);
-        if !seen_before && self.is_bypassed(object, admission) {
-            let _ = self.checked("write to", self.ghosts.pass_by(name, block));
-            return Fill::Bypassed;
-        }
-        let needed = (bytes.len() as u64).next_multiple_of(ALLOCATION) + if new_segment { SEGMENT_OVERHEAD } else { 0 };
-        match self.checked("write to", self.usage.reserve(needed, &self.limits)) {
-            Some(Room::Granted { scarce }) => {
-                if scarce {
-                    self.wake_evictor();
-                }
-            }
-            Some(Room::None) => {
-                self.wake_evictor();
-                return Fill::NoRoom;
-            }
-            None => return Fill::Failed,
-        }
-        let queue = if seen_before { Queue::Main } else { Queue::Small };
-        let filled = self.files.with(&self.folder, object, true, |files| files.fill(block, bytes, crc, queue));
-        match filled {
-            Ok(Some(())) => {
-                self.usage.written(needed);
-                Fill::Stored
-            }
-            Ok(None) => {
-                self.usage.release(needed);
-                Fill::Busy
-            }
-            Err(cause) => {
-                self.usage.release(needed);
-                let full = is_full(&cause);
-                self.failed("write to", &cause);
-                if full { Fill::NoRoom } else { Fill::Failed }
-            }
-        }
-    }
-
-    fn is_bypassed(&self, object: &ObjectVersion, admission: Admission) -> bool {
-        match admission {
-            Admission::Stream { passed } if passed > self.limits.stream_bypass => {
-                !self.pins.read().is_ok_and(|pins| pins.iter().any(|pin| pin.contains(object)))
-            }
-            _ => false,
-        }
-    }
-
     fn is_paused(&self) -> bool {
         let mut until = lock(&self.paused_until);
         if until.is_some_and(|until| until <= Instant::now()) {

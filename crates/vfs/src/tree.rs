@@ -84,7 +84,8 @@ pub struct Attributes {
     pub kind: FileKind,
     /// Bytes; of a link those of its target.
     pub size: u64,
-    /// Seconds since the epoch: as stored with the object where that is known, else when the service received it.
+    /// Seconds since the epoch: as stored with the object where that is known, else when the service received it. Of a
+    /// directory that was listed that of its newest object, else the time of the tree's making.
     pub modified: f64,
     /// Permissions that were stored with the object, if known.
     pub permissions: Option<u16>,
@@ -123,7 +124,7 @@ pub struct Tree {
     endpoint: Arc<str>,
     bucket: Arc<str>,
     options: TreeOptions,
-    /// Seconds since the epoch: the time that directories show.
+    /// Seconds since the epoch: the time that directories show of which nothing is known.
     since: f64,
     /// The service does not list in the order of keys.
     is_unsorted: AtomicBool,
@@ -427,7 +428,7 @@ impl Tree {
     fn attributes_of(&self, state: &State, inode: u64, facts: &Facts, valid: Duration) -> Attributes {
         let stored = state.metadata.get(&inode);
         let modified = match facts.kind {
-            FileKind::Directory => self.since,
+            FileKind::Directory => state.newest_in(inode).unwrap_or(self.since),
             _ => stored.and_then(|stored| stored.modified).unwrap_or(facts.modified),
         };
         Attributes {
@@ -444,6 +445,13 @@ impl Tree {
 }
 
 impl State {
+    /// When the newest object directly in a directory was uploaded, where it was listed and has one.
+    fn newest_in(&self, inode: u64) -> Option<f64> {
+        let Some(Place::Directory(place)) = self.places.get(&inode) else { return None };
+        let snapshot = self.directories.get(*place as usize)?.snapshot.as_ref()?;
+        Some(snapshot.newest).filter(|newest| *newest > 0.0)
+    }
+
     /// Directory, name and facts of a file or link.
     fn file(&self, inode: u64) -> Result<(u32, String, Facts)> {
         match self.places.get(&inode).ok_or(VfsError::Stale)? {

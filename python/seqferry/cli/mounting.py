@@ -177,6 +177,7 @@ def mount(
         raise UsageError("Name a folder: seqferry mount s3://bucket DIR.")
     if pin and cache is None:
         raise UsageError("--pin keeps objects in a cache: name one with --cache.")
+    mounting.check_sizes(memory, max_cache_size)
     if consistency not in FRESHNESS:
         raise UsageError(f"'{consistency}' is none of {', '.join(FRESHNESS)}.")
     freshness = cast("Freshness", consistency)
@@ -185,7 +186,7 @@ def mount(
         directory=_resolved(directory),
         lifetime=None if freshness == "frozen" else mounting.parse_lifetime(metadata_ttl),
         freshness=freshness,
-        memory=memory or 512 << 20,
+        memory=512 << 20 if memory is None else memory,
         max_requests=max_requests,
         max_bandwidth=max_bandwidth,
         cache=None if cache is None else _resolved(cache),

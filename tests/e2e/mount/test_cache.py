@@ -129,3 +129,4 @@ def test_an_archive_is_mounted_by_its_name(
     environment = {**s3server.environment(), "SEQFERRY_STATE_DIR": str(tmp_path / "state")}
     done = run([seqferry(), "mount", f"s3://{bucket}/no.tar", target], environment=environment, expect=1)
     assert "not a tar archive" in done.stderr
+    assert f"To read it as a file, mount s3://{bucket}/" in done.stderr

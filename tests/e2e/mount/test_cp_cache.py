@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,94 +19,89 @@ Put = Callable[..., None]
 MIB = 1024 * 1024
 
 
-def _objects(rng: random.Random) -> dict[str, bytes]:
-    return {"ref/genome.fa": rng.randbytes(20 * MIB + 77), "ref/genome.fa.fai": rng.randbytes(999), "ref/empty": b""}
+@dataclass(frozen=True)
+class Reference:
+    """Three objects of a bucket behind a proxy, a command to copy them, and a cache."""
+
+    proxy: Proxy
+    uri: str
+    objects: dict[str, bytes]
+    mover: Mover
+    folder: Path
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache"
+
+    def stage(self, name: str, *options: str) -> dict[str, bytes]:
+        """Copies all of it into a new folder through the cache, and says what is there."""
+        target = self.folder / name
+        code, summary, said = self.mover.copy(self.uri, f"{target}/", "--cache", str(self.cache), *options)
+        assert (code, summary["objects_done"]) == (0, len(self.objects)), said
+        return _read(target)
+
+    def fetched(self, key: str = "") -> int:
+        """Bytes that came from the server since the log was cleared, of one object or all."""
+        return sum(one.reply_bytes for one in self.proxy.log("GetObject") if key in (one.key, ""))
 
 
-def _copy(mover: Mover, bucket: str, target: Path, cache: Path, *options: str) -> dict[str, bytes]:
-    code, summary, said = mover.copy(f"s3://{bucket}/ref/", f"{target}/", "--cache", str(cache), *options)
-    assert (code, summary["objects_done"]) == (0, 3), said
-    return {f"ref/{path.name}": path.read_bytes() for path in target.iterdir()}
+def _read(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_what_was_staged_once_is_not_fetched_again(
+@pytest.fixture
+def reference(
     proxy: Proxy,
     make_bucket: Callable[..., str],
     make_mover: Callable[..., Mover],
-    mounter: Mounter,
     put: Put,
     tmp_path: Path,
     rng: random.Random,
-) -> None:
+) -> Reference:
     bucket = make_bucket(proxy.server)
-    objects = _objects(rng)
-    put(proxy.server, bucket, objects)
-    mover, cache = make_mover(proxy.server), tmp_path / "cache"
+    objects = {"genome.fa": rng.randbytes(20 * MIB + 77), "genome.fa.fai": rng.randbytes(999), "empty": b""}
+    put(proxy.server, bucket, {f"ref/{name}": body for name, body in objects.items()})
+    return Reference(proxy, f"s3://{bucket}/ref/", objects, make_mover(proxy.server), tmp_path)
 
-    assert _copy(mover, bucket, tmp_path / "first", cache) == objects
-    assert proxy.log("GetObject")
-    proxy.clear_log()
+
+def test_what_was_staged_once_is_not_fetched_again(reference: Reference, mounter: Mounter) -> None:
+    assert reference.stage("first") == reference.objects
+    assert reference.fetched() > 20 * MIB
+    reference.proxy.clear_log()
     # Another part size: the cache knows blocks, not parts.
-    assert (
-        _copy(mover, bucket, tmp_path / "second", cache, "--part-size", "7MiB", "--copy-threshold", "5MiB") == objects
-    )
-    mount = mounter(proxy.server, f"s3://{bucket}/ref", "--cache", str(cache))
-    assert (mount.directory / "genome.fa").read_bytes() == objects["ref/genome.fa"]
+    assert reference.stage("second", "--part-size", "7MiB", "--copy-threshold", "5MiB") == reference.objects
+    mount = mounter(reference.proxy.server, reference.uri, "--cache", str(reference.cache))
+    assert (mount.directory / "genome.fa").read_bytes() == reference.objects["genome.fa"]
 
-    fetched = [record.key for record in proxy.log("GetObject") if record.key != "ref/empty"]
+    fetched = [record.key for record in reference.proxy.log("GetObject") if record.key != "ref/empty"]
     assert fetched == [], "every byte was in the cache"
 
 
-def test_what_a_mount_has_read_is_not_fetched_by_a_copy(
-    proxy: Proxy,
-    make_bucket: Callable[..., str],
-    make_mover: Callable[..., Mover],
-    mounter: Mounter,
-    put: Put,
-    tmp_path: Path,
-    rng: random.Random,
-) -> None:
-    bucket = make_bucket(proxy.server)
-    objects = _objects(rng)
-    put(proxy.server, bucket, objects)
-    cache = tmp_path / "cache"
-    mount = mounter(proxy.server, f"s3://{bucket}/ref", "--cache", str(cache))
+def test_what_a_mount_has_read_is_not_fetched_by_a_copy(reference: Reference, mounter: Mounter) -> None:
+    mount = mounter(reference.proxy.server, reference.uri, "--cache", str(reference.cache))
     with (mount.directory / "genome.fa").open("rb") as file:
         file.seek(5 * MIB)
         file.read(8 * MIB)
     mount.umount()
-    proxy.clear_log()
+    reference.proxy.clear_log()
 
-    assert _copy(make_mover(proxy.server), bucket, tmp_path / "copy", cache) == objects
+    assert reference.stage("copy") == reference.objects
 
-    fetched = sum(record.reply_bytes for record in proxy.log("GetObject") if record.key == "ref/genome.fa")
-    assert fetched <= 13 * MIB, "only what the mount has not read"
+    assert reference.fetched("ref/genome.fa") <= 13 * MIB, "only what the mount has not read"
 
 
-def test_a_damaged_cache_is_never_copied(
-    proxy: Proxy,
-    make_bucket: Callable[..., str],
-    make_mover: Callable[..., Mover],
-    put: Put,
-    tmp_path: Path,
-    rng: random.Random,
-) -> None:
-    bucket = make_bucket(proxy.server)
-    objects = _objects(rng)
-    put(proxy.server, bucket, objects)
-    mover, cache = make_mover(proxy.server), tmp_path / "cache"
-    assert _copy(mover, bucket, tmp_path / "first", cache) == objects
-    for data in (cache / "objects").rglob("*.data"):
+def test_a_damaged_cache_is_never_copied(reference: Reference, rng: random.Random) -> None:
+    assert reference.stage("first") == reference.objects
+    for data in (reference.cache / "objects").rglob("*.data"):
         with data.open("r+b") as file:
             file.seek(rng.randrange(data.stat().st_size))
             byte = file.read(1)
             file.seek(-1, 1)
             file.write(bytes([byte[0] ^ 1]))
-    proxy.clear_log()
+    reference.proxy.clear_log()
 
-    assert _copy(mover, bucket, tmp_path / "second", cache) == objects
-    fetched = sum(record.reply_bytes for record in proxy.log("GetObject"))
-    assert 0 < fetched < 2 * MIB, "the damaged blocks and no more"
+    assert reference.stage("second") == reference.objects
+    assert 0 < reference.fetched() < 2 * MIB, "the damaged blocks and no more"
 
 
 def test_bytes_that_were_wrong_on_the_way_do_not_stay_in_the_cache(
@@ -147,31 +143,19 @@ def test_a_cache_that_cannot_be_used_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("part", ["objects", "usage"])
-def test_a_cache_that_fails_under_way_costs_requests_and_nothing_else(
-    seaweedfs: S3Server,
-    make_bucket: Callable[..., str],
-    make_mover: Callable[..., Mover],
-    put: Put,
-    tmp_path: Path,
-    rng: random.Random,
-    part: str,
-) -> None:
-    bucket = make_bucket(seaweedfs)
-    objects = _objects(rng)
-    put(seaweedfs, bucket, objects)
-    mover, cache = make_mover(seaweedfs), tmp_path / "cache"
-    assert _copy(mover, bucket, tmp_path / "first", cache) == objects
+def test_a_cache_that_fails_under_way_costs_requests_and_nothing_else(reference: Reference, part: str) -> None:
+    assert reference.stage("first") == reference.objects
     # What the cache needs has become something else.
-    broken = cache / part
+    broken = reference.cache / part
     if broken.is_dir():
-        broken.rename(cache / "gone")
+        broken.rename(reference.cache / "gone")
         broken.touch()
     else:
         broken.unlink()
         broken.mkdir()
-    code, _, said = mover.copy(f"s3://{bucket}/ref/", f"{tmp_path}/second/", "--cache", str(cache))
+    target = reference.folder / "second"
+    code, _, said = reference.mover.copy(reference.uri, f"{target}/", "--cache", str(reference.cache))
     if code == 1:
         assert "Cannot use" in said, "refused before anything was done"
     else:
-        found = {f"ref/{path.name}": path.read_bytes() for path in (tmp_path / "second").iterdir()}
-        assert (code, found) == (0, objects), said
+        assert (code, _read(target)) == (0, reference.objects), said

@@ -17,7 +17,7 @@ from support import proxy as faults
 from support.mounts import Mounter
 from support.processes import Running, run, seqferry
 from support.proxy import Proxy, archived, error, expired_token, reset
-from support.servers import ADMIN, MOVER, S3Server
+from support.servers import ADMIN, MOVER, Credentials, S3Server
 from support.sim import Simulator
 from support.waiting import eventually
 
@@ -204,57 +204,89 @@ def test_an_outage_delays_reads_and_loses_none(
     assert (proxy.fired(first), proxy.fired(second)) == (8, 4)
 
 
-def test_credentials_that_expire_are_loaded_anew_under_way(
-    seaweedfs: S3Server,
+class Issuer:
+    """Hands out credentials by a profile, as files or as a process that may fail."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        self._keys, self._asked, config = folder / "keys", folder / "asked", folder / "config"
+        command = f"sh -c 'echo >> {self._asked}; cat {self._keys}'"
+        is_file = source == "file"
+        self._form = "[issued]\naws_access_key_id = {}\naws_secret_access_key = {}\n" if is_file else _PROCESS
+        config.write_text(
+            f"[profile issued]\nregion = us-east-1\n{'' if is_file else f'credential_process = {command}'}\n"
+        )
+        self.environment = {"AWS_CONFIG_FILE": str(config), "AWS_PROFILE": "issued"}
+        if is_file:
+            self.environment["AWS_SHARED_CREDENTIALS_FILE"] = str(self._keys)
+
+    def issue(self, keys: Credentials) -> None:
+        # By renaming: a file that is half written would be another fault.
+        new = self._keys.with_suffix(".new")
+        new.write_text(self._form.format(keys.access_key, keys.secret_key))
+        new.rename(self._keys)
+
+    def fail(self) -> None:
+        self._keys.unlink()
+
+    def asked(self) -> int:
+        return len(self._asked.read_text().splitlines())
+
+
+_PROCESS = '{{"Version": 1, "AccessKeyId": "{}", "SecretAccessKey": "{}"}}'
+
+
+@pytest.mark.parametrize(
+    ("source", "operation"),
+    [("process", "GetObject"), ("file", "GetObject"), ("failing process", "GetObject"), ("file", "HeadObject")],
+)
+def test_credentials_that_expire_are_renewed_under_way_though_they_come_late(
+    proxy: Proxy,
     make_bucket: Callable[..., str],
-    make_proxy: Callable[[S3Server], Proxy],
     mounter: Mounter,
     put: Put,
     tmp_path: Path,
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    operation: str,
 ) -> None:
-    bucket = make_bucket(seaweedfs)
-    body = rng.randbytes(30 * MIB)
-    put(seaweedfs, bucket, {"file": body})
-    proxy = make_proxy(seaweedfs)
-    keys = tmp_path / "keys.json"
-
-    def issue(access_key: str, secret_key: str) -> None:
-        keys.write_text(json.dumps({"Version": 1, "AccessKeyId": access_key, "SecretAccessKey": secret_key}))
-
-    issue(MOVER.access_key, MOVER.secret_key)
-    (tmp_path / "config").write_text(f"[profile issued]\ncredential_process = cat {keys}\nregion = us-east-1\n")
+    bucket = make_bucket(proxy.server)
+    body = rng.randbytes(3 * MIB)
+    put(proxy.server, bucket, {"file": body})
+    issuer = Issuer(tmp_path, source)
+    issuer.issue(MOVER)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    environment = {
-        name: value for name, value in proxy.server.environment().items() if "KEY" not in name and "SECRET" not in name
-    }
-    environment |= {"AWS_CONFIG_FILE": str(tmp_path / "config"), "AWS_PROFILE": "issued"}
-    monkeypatch.setattr(type(proxy.server), "environment", lambda *_: environment)
-    mount = mounter(proxy.server, f"s3://{bucket}")
-    with (mount.directory / "file").open("rb", buffering=0) as file:
-        assert file.read(10) == body[:10]
-        issue(ADMIN.access_key, ADMIN.secret_key)
-        expired = proxy.rule([], expired_token(), access_key=MOVER.access_key)
-        assert os.pread(file.fileno(), 100, 20 * MIB) == body[20 * MIB : 20 * MIB + 100]
-    assert proxy.fired(expired) >= 1
-    assert (mount.directory / "file").read_bytes() == body
+    environment = {"AWS_ENDPOINT_URL": proxy.endpoint_url, **issuer.environment}
+    consistency = ("--consistency", "open") if operation == "HeadObject" else ()
+    mount = mounter(proxy.server, f"s3://{bucket}", *consistency, environment=environment)
+    assert (mount.directory / "file").stat().st_size == len(body)
+    expired = proxy.rule(operation, expired_token(), access_key=MOVER.access_key)
+    if source == "failing process":
+        issuer.fail()
+
+    with ThreadPoolExecutor(1) as beside:
+        reading = beside.submit((mount.directory / "file").read_bytes)
+        if source == "failing process":
+            asked = issuer.asked()
+            eventually(lambda: issuer.asked() > asked + 4, what="the process to be asked again and again")
+        else:
+            proxy.wait_fired(expired, 5)
+        issuer.issue(ADMIN)
+        assert reading.result(90) == body
 
 
 def test_a_mount_killed_at_any_moment_is_mounted_again_with_its_cache(
-    seaweedfs: S3Server,
+    proxy: Proxy,
     make_bucket: Callable[..., str],
-    make_proxy: Callable[[S3Server], Proxy],
     mounter: Mounter,
     put: Put,
     tmp_path: Path,
     rng: random.Random,
 ) -> None:
-    bucket = make_bucket(seaweedfs)
+    bucket = make_bucket(proxy.server)
     objects = {f"d{number % 3}/{number}": rng.randbytes(rng.randrange(MIB)) for number in range(30)}
-    put(seaweedfs, bucket, objects)
-    proxy = make_proxy(seaweedfs)
+    put(proxy.server, bucket, objects)
     options = ("--cache", str(tmp_path / "cache"))
     (folder := tmp_path / "mounted").mkdir()
     for _ in range(4):
@@ -278,17 +310,15 @@ def test_a_mount_killed_at_any_moment_is_mounted_again_with_its_cache(
 
 
 def test_unmounting_by_force_while_a_program_reads_serves_it_to_the_end(
-    seaweedfs: S3Server,
+    proxy: Proxy,
     make_bucket: Callable[..., str],
-    make_proxy: Callable[[S3Server], Proxy],
     mounter: Mounter,
     put: Put,
     rng: random.Random,
 ) -> None:
-    bucket = make_bucket(seaweedfs)
+    bucket = make_bucket(proxy.server)
     body = rng.randbytes(8 * MIB)
-    put(seaweedfs, bucket, {"file": body})
-    proxy = make_proxy(seaweedfs)
+    put(proxy.server, bucket, {"file": body})
     mount = mounter(proxy.server, f"s3://{bucket}")
     with (
         (mount.directory / "file").open("rb") as file,
@@ -323,16 +353,14 @@ def test_two_mounts_share_one_cache_at_once(
 
 
 def test_an_archived_object_gives_an_error_and_one_line_in_the_log(
-    seaweedfs: S3Server,
+    proxy: Proxy,
     make_bucket: Callable[..., str],
-    make_proxy: Callable[[S3Server], Proxy],
     mounter: Mounter,
     put: Put,
     tmp_path: Path,
 ) -> None:
-    bucket = make_bucket(seaweedfs)
-    put(seaweedfs, bucket, {"cold": b"x" * 100, "warm": b"y"})
-    proxy = make_proxy(seaweedfs)
+    bucket = make_bucket(proxy.server)
+    put(proxy.server, bucket, {"cold": b"x" * 100, "warm": b"y"})
     proxy.rule("GetObject", archived(), key="cold")
     mount = mounter(proxy.server, f"s3://{bucket}")
 

@@ -33,6 +33,16 @@ def test_modes_are_octal() -> None:
             mounts.parse_mode(wrong)
 
 
+@pytest.mark.parametrize(
+    ("memory", "cache", "said"), [(0, None, "--memory"), (1 << 20, None, "16MiB"), (None, 0, "--max-cache-size")]
+)
+def test_sizes_that_are_too_small_to_work_with_are_refused(memory: int | None, cache: int | None, said: str) -> None:
+    mounts.check_sizes(None, None)
+    mounts.check_sizes(16 << 20, 1 << 20)
+    with pytest.raises(UsageError, match=said):
+        mounts.check_sizes(memory, cache)
+
+
 def test_a_prefix_ends_in_a_slash() -> None:
     for key, prefix in (("", ""), ("a", "a/"), ("a/b/", "a/b/")):
         spec = MountSpec(place=S3Location("bucket", key), directory=Path("/mnt"))

@@ -40,6 +40,15 @@ impl Ghosts {
         found == tag | SEEN
     }
 
+    /// Whether anything of the segment of this block, or of the one before, was evicted or passed by.
+    pub(super) fn has_any(&self, name: FileName, block: u64) -> bool {
+        let segment = block / SEGMENT_BLOCKS;
+        (segment.saturating_sub(1)..=segment).any(|segment| {
+            let tag = tag(name, segment);
+            self.read(tag) & !STATE == tag
+        })
+    }
+
     /// Remember the segment of a block that is passed by. The first block of the pass stands for it.
     pub(super) fn pass_by(&self, name: FileName, block: u64) -> io::Result<()> {
         let tag = tag(name, block / SEGMENT_BLOCKS);

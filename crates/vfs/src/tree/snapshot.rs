@@ -129,6 +129,8 @@ pub(crate) struct Snapshot {
     pub(crate) hidden: Vec<HiddenKey>,
     /// All hidden keys, the named ones included.
     pub(crate) hidden_count: u64,
+    /// When the newest object directly in it was uploaded, in seconds since the epoch; 0 where there is none.
+    pub(crate) newest: f64,
     /// Inodes in order with the places of their entries, made when they are first asked for.
     sorted: OnceLock<Vec<(u64, u32)>>,
 }
@@ -358,7 +360,8 @@ impl SnapshotBuilder {
         let mut by_name: Vec<u32> = (0..u32::try_from(entries.len()).unwrap_or(u32::MAX)).collect();
         by_name.sort_unstable_by(|a, b| text(&entries[*a as usize]).cmp(text(&entries[*b as usize])));
         let (hidden, hidden_count) = (self.hidden, self.hidden_count);
-        Snapshot { entries, by_name, names, hidden, hidden_count, sorted: OnceLock::new() }
+        let newest = entries.iter().map(|entry| entry.modified).fold(0.0, f64::max);
+        Snapshot { entries, by_name, names, hidden, hidden_count, newest, sorted: OnceLock::new() }
     }
 }
 

@@ -45,6 +45,20 @@ async fn one_listing_answers_all_hits_and_misses_of_a_directory() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_listed_directory_has_the_time_of_its_newest_object() {
+    let (_, _, tree) = tree(&["d/a", "d/b", "d/e/f"], TreeOptions::bucket("b")).await;
+    let directory = inode(&tree, "d").await.unwrap();
+    assert!((tree.attributes(directory).unwrap().modified - tree.since).abs() < 1e-9, "not listed");
+
+    let entries = tree.read_directory(directory, 0, usize::MAX).await.unwrap();
+
+    let files = entries.iter().filter(|entry| entry.attributes.kind == FileKind::File);
+    let newest = files.map(|entry| entry.attributes.modified).fold(0.0, f64::max);
+    assert!(newest > 0.0);
+    assert!((tree.attributes(directory).unwrap().modified - newest).abs() < 1e-9);
+}
+
+#[tokio::test(start_paused = true)]
 async fn lookups_at_the_same_time_share_one_listing() {
     let (_, source, tree) = tree(&["a", "b"], TreeOptions::bucket("b")).await;
 

@@ -167,9 +167,32 @@ fn a_damaged_list_of_pins_stops_eviction_with_a_note() {
 }
 
 #[test]
-fn a_long_stream_is_passed_by_once_and_kept_the_second_time() {
+fn a_long_stream_that_has_room_is_kept_at_once() {
     let scratch = Scratch::new();
-    let cache = scratch.open(Limits { stream_bypass: MIB, ..limits(1 << 30) });
+    let cache = scratch.open(Limits { stream_bypass: MIB, ..limits(64 * MIB) });
+    let pass = |object: &ObjectVersion| -> usize {
+        let admission = |number| Admission::Stream { passed: (number + 1) * BLOCK_SIZE };
+        let kept =
+            |number: &u64| cache.fill(object, *number, &block(object, *number), admission(*number)) == Fill::Stored;
+        (0..object.blocks()).filter(kept).count()
+    };
+
+    assert_eq!(pass(&object("first", 240 * BLOCK_SIZE)), 240, "30 MiB of 64");
+    let second = pass(&object("second", 320 * BLOCK_SIZE));
+    assert!(second < 20, "40 MiB have no room beside them: {second} blocks");
+    assert_eq!(hits(&cache, &object("first", 240 * BLOCK_SIZE)), 240, "nothing was evicted for the second");
+}
+
+#[test]
+fn a_long_stream_without_room_is_passed_by_once_and_kept_the_second_time() {
+    // 21 of 24 MiB are taken: with two more it would be above 95 %.
+    let nearly_full = || {
+        let scratch = Scratch::new();
+        let cache = scratch.open(Limits { stream_bypass: MIB, ..limits(24 * MIB) });
+        assert_eq!(fill(&cache, &object("other", 168 * BLOCK_SIZE)), 168);
+        (scratch, cache)
+    };
+    let (_scratch, cache) = nearly_full();
     let large = object("large", 16 * BLOCK_SIZE);
     let pass = |cache: &DiskCache, object: &ObjectVersion| -> Vec<Fill> {
         let admission = |number| Admission::Stream { passed: (number + 1) * BLOCK_SIZE };
@@ -182,6 +205,7 @@ fn a_long_stream_is_passed_by_once_and_kept_the_second_time() {
     let second = pass(&cache, &large);
     assert_eq!(second[8..], [Fill::Stored; 8]);
 
+    let (_scratch, cache) = nearly_full();
     cache.pin(prefix("pinned/")).unwrap();
     assert_eq!(pass(&cache, &object("pinned/large", 16 * BLOCK_SIZE)), [Fill::Stored; 16]);
 }
