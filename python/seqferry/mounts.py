@@ -202,7 +202,8 @@ def _table() -> Iterator[tuple[str, str]]:
         before, _, after = line.partition(" - ")
         kind, source, *_ = after.split(" ")
         if kind in _TYPES and source.startswith(_SOURCE):
-            yield _plain(before.split(" ")[4]), _plain(source)
+            # A comma is escaped for fusermount3; mounts of root show the escape.
+            yield _plain(before.split(" ")[4]), _plain(source).replace("\\,", ",")
 
 
 def _plain(text: str) -> str:

@@ -91,12 +91,13 @@ def test_a_prefix_is_a_mount_of_its_own(
     s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
 ) -> None:
     bucket = make_bucket(s3server)
-    put(s3server, bucket, {"run1/a": b"1", "run1/sub/b": b"2", "run10/c": b"3"})
+    put(s3server, bucket, {"run, 1/a": b"1", "run, 1/sub/b": b"2", "run, 10/c": b"3"})
 
-    mount = mounter(s3server, f"s3://{bucket}/run1")
+    mount = mounter(s3server, f"s3://{bucket}/run, 1")
 
     assert names(mount.directory) == ["a", "sub"]
     assert (mount.directory / "sub" / "b").read_bytes() == b"2"
+    assert f"s3://{bucket}/run, 1/" in [each.source for each in mounts.mounted()]
 
 
 def test_every_change_is_refused_as_on_a_read_only_disk(
