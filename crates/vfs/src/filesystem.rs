@@ -145,8 +145,8 @@ impl FileSystem {
         if self.tree.is_archived(inode) {
             return Err(archived(&object));
         }
-        self.predict(inode);
-        let read = ReadHandle::new(Arc::clone(&object));
+        let pattern = self.predict(inode);
+        let read = ReadHandle::with_pattern(Arc::clone(&object), pattern);
         if let Err(error) = self.validate(&read).await {
             if matches!(error, VfsError::Stale) {
                 self.tree.replaced(inode).await?;

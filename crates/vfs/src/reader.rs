@@ -17,6 +17,7 @@ use crate::fetch::{self, Broken, FetchCounters, FetchPlan, GAP, Interest, OpenOb
 use crate::pool::{Block, Blocks, Pool, PoolUse, Slot};
 use crate::source::{BlockTier, Priority, Source, TierUse};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
+pub(crate) use cursor::Pattern;
 use cursor::{Cursors, Step};
 
 /// Share of the memory that one object may take that is fetched as a whole.
@@ -73,7 +74,12 @@ pub struct ReadHandle {
 impl ReadHandle {
     /// A handle at rest.
     pub fn new(object: Arc<OpenObject>) -> Self {
-        Self { object, cursors: Mutex::default() }
+        Self::with_pattern(object, Pattern::Unknown)
+    }
+
+    /// A handle at rest of an object that is likely to be read in this way.
+    pub(crate) fn with_pattern(object: Arc<OpenObject>, pattern: Pattern) -> Self {
+        Self { object, cursors: Mutex::new(Cursors::new(pattern)) }
     }
 
     /// The object.

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::{FileSystem, lock};
-use crate::reader::{Prefetch, WHOLE_OBJECT};
+use crate::reader::{Pattern, Prefetch, WHOLE_OBJECT};
 use crate::tree::Order;
 
 /// Directories that are followed at a time.
@@ -33,6 +33,9 @@ const INDEXED: &[(&str, &[&str])] = &[
     (".fasta.gz", &[".fai", ".gzi"]),
 ];
 
+/// Those of them that are not compressed in blocks: a program reads as little as it wants.
+const PLAIN: &[&str] = &[".fa", ".fasta"];
+
 #[derive(Debug, Default)]
 pub(super) struct Predictions {
     walks: VecDeque<Walk>,
@@ -51,10 +54,15 @@ struct Walk {
 const ORDERS: [Order; 2] = [Order::Name, Order::Inode];
 
 impl FileSystem {
-    /// A file is being opened: fetch what is likely to be opened next.
-    pub(super) fn predict(&self, inode: u64) {
-        let Ok((directory, name)) = self.tree.name_of(inode) else { return };
-        self.predict_index(inode, &name);
+    /// A file is being opened: fetch what is likely to be opened next. Returns how the file itself is likely to be read.
+    pub(super) fn predict(&self, inode: u64) -> Pattern {
+        let Ok((directory, name)) = self.tree.name_of(inode) else { return Pattern::Unknown };
+        let pattern = self.predict_index(inode, &name);
+        self.predict_walk(inode, directory);
+        pattern
+    }
+
+    fn predict_walk(&self, inode: u64, directory: u64) {
         let mut predictions = lock(&self.predictions);
         let found = predictions.walks.iter().position(|walk| walk.directory == directory);
         let mut walk = found.and_then(|index| predictions.walks.remove(index)).unwrap_or(Walk {
@@ -94,14 +102,18 @@ impl FileSystem {
         }
     }
 
-    fn predict_index(&self, inode: u64, name: &str) {
+    fn predict_index(&self, inode: u64, name: &str) -> Pattern {
         // The longest ending first: .fa.gz is not .gz.
         let endings = INDEXED.iter().find(|(ending, _)| name.ends_with(ending));
-        let Some((ending, indexes)) = endings else { return };
+        let Some((ending, indexes)) = endings else { return Pattern::Unknown };
+        let mut pattern = Pattern::Unknown;
         let stem = name.strip_suffix(ending).unwrap_or(name);
         for index in *indexes {
             for candidate in [format!("{name}{index}"), format!("{stem}{index}")] {
                 let Some((found, size)) = self.tree.sibling(inode, &candidate) else { continue };
+                if !PLAIN.contains(ending) {
+                    pattern = Pattern::Regions;
+                }
                 if size == 0 || size > LARGEST_INDEX {
                     continue;
                 }
@@ -115,5 +127,6 @@ impl FileSystem {
                 }
             }
         }
+        pattern
     }
 }

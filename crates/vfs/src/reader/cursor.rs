@@ -4,6 +4,7 @@
 //! past the end of the probe begins a window: an index leads a program to a few hundred KiB, and the kernel asks for the
 //! second 128 KiB before the first have come. A window is followed by the next one when half of it was read. It grows each
 //! time, beyond 8 MiB only while the program has to wait, and shrinks where blocks were evicted unused or memory is short.
+//! Of a file that is read by an index the first touch of a place fetches the probe.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,8 +26,18 @@ const STEADY_WINDOW: u64 = 8 << 20;
 /// The largest window. With half of the one before, 48 MiB are ahead: a second at 400 Mbit/s.
 const LARGEST_WINDOW: u64 = 32 << 20;
 
-#[derive(Debug, Default)]
+/// How a file is likely to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// Nothing is known of it.
+    Unknown,
+    /// By an index that lies beside it: at each place some hundred KiB in sequence.
+    Regions,
+}
+
+#[derive(Debug)]
 pub(super) struct Cursors {
+    pattern: Pattern,
     all: Vec<Cursor>,
     clock: u64,
 }
@@ -79,19 +90,21 @@ pub(super) struct Step {
 }
 
 impl Cursors {
+    pub(super) fn new(pattern: Pattern) -> Self {
+        Self { pattern, all: Vec::new(), clock: 0 }
+    }
+
     /// A program makes a read. What to fetch for it and ahead of it; none where the read itself is all.
     pub(super) fn follow(&mut self, step: &Step) -> Option<Ahead> {
         self.clock += 1;
         let clock = self.clock;
         let found = self.all.iter().enumerate().filter(|(_, cursor)| cursor.leads_to(step.offset));
         let nearest = found.min_by_key(|(_, cursor)| step.offset.abs_diff(cursor.next)).map(|(index, _)| index);
-        let Some(index) = nearest else {
-            self.begin(step.end, clock);
-            return None;
-        };
+        let is_new = nearest.is_none();
+        let index = nearest.unwrap_or_else(|| self.begin(step, clock));
         let cursor = &mut self.all[index];
         cursor.used = clock;
-        let blocks = cursor.advance(step)?;
+        let blocks = if is_new && self.pattern == Pattern::Unknown { None } else { cursor.advance(step) }?;
         Some(Ahead { cursor: index, blocks, wasted: Arc::clone(&cursor.wasted) })
     }
 
@@ -112,10 +125,12 @@ impl Cursors {
         cursor.shrink();
     }
 
-    fn begin(&mut self, end: u64, used: u64) {
-        let here = end.div_ceil(BLOCK_SIZE);
+    /// The place of a new cursor. Of a file that is read by regions it takes its first read for one that goes on.
+    fn begin(&mut self, step: &Step, used: u64) -> usize {
+        let next = if self.pattern == Pattern::Regions { step.offset } else { step.end };
+        let here = if self.pattern == Pattern::Regions { next / BLOCK_SIZE } else { next.div_ceil(BLOCK_SIZE) };
         let new = Cursor {
-            next: end,
+            next,
             ahead: here,
             mark: here,
             window: 0,
@@ -127,9 +142,11 @@ impl Cursors {
         };
         if self.all.len() < CURSORS {
             self.all.push(new);
-        } else if let Some(oldest) = self.all.iter_mut().min_by_key(|cursor| cursor.used) {
-            *oldest = new;
+            return self.all.len() - 1;
         }
+        let oldest = self.all.iter().enumerate().min_by_key(|(_, cursor)| cursor.used).map_or(0, |(index, _)| index);
+        self.all[oldest] = new;
+        oldest
     }
 }
 

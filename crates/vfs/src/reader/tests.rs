@@ -126,6 +126,27 @@ async fn a_region_takes_two_requests_and_four_blocks() {
 }
 
 #[tokio::test]
+async fn a_region_of_a_file_with_an_index_takes_one_request() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let setting = Setting::new(64 << 20);
+    let bytes = content(60 * MIB);
+    let object = OpenObject::new(setting.put("k.bam", &bytes).await);
+    let handle = ReadHandle::with_pattern(object, Pattern::Regions);
+    // Such that two requests of the kernel end within three blocks.
+    let place = |number: usize, random: &mut fastrand::Rng| 3 * number * MIB + random.usize(0..30) * 4096;
+    let mut places: Vec<usize> = (0..20).map(|number| place(number, &mut random)).collect();
+    random.shuffle(&mut places);
+
+    for offset in places {
+        read_region(&setting, &handle, &bytes, offset).await;
+    }
+
+    assert_eq!((setting.gets(), setting.source.counters.bytes_fetched()), (20, 3 * BLOCK_SIZE * 20));
+}
+
+#[tokio::test]
 async fn a_window_opens_only_past_the_probe() {
     let setting = Setting::new(64 << 20);
     let bytes = content(40 * MIB);
