@@ -269,9 +269,9 @@ def test_credentials_that_expire_are_renewed_under_way_though_they_come_late(
         reading = beside.submit((mount.directory / "file").read_bytes)
         if source == "failing process":
             asked = issuer.asked()
-            eventually(lambda: issuer.asked() > asked + 4, what="the process to be asked again and again")
+            eventually(lambda: issuer.asked() > asked + 3, what="the process to be asked again and again")
         else:
-            proxy.wait_fired(expired, 5)
+            proxy.wait_fired(expired, 4)
         issuer.issue(ADMIN)
         assert reading.result(90) == body
 
