@@ -279,7 +279,7 @@ impl Reader {
     /// Follow the program, and fetch ahead of it along with what it lacks.
     fn read_ahead(&self, handle: &ReadHandle, offset: u64, end: u64, wanted: &Range<u64>) {
         let object = &handle.object;
-        let step = Step {
+        let read = Step {
             offset,
             end,
             waits: !self.has_blocks(object, wanted),
@@ -287,13 +287,13 @@ impl Reader {
             most: self.origin.pool.capacity() / 8,
         };
         let mut cursors = handle.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ahead) = cursors.follow(&step) else { return };
-        let wasted = ahead.wasted();
+        let Some(ahead) = cursors.follow(&read) else { return };
+        let unused = ahead.wasted();
         let mut begin = ahead.blocks.start;
         while begin < ahead.blocks.end {
             let stop = (begin + LONGEST_RANGE / BLOCK_SIZE).min(ahead.blocks.end);
             let priority = if begin < wanted.end { Priority::Demand } else { Priority::ReadAhead };
-            match self.fetch_ahead(object, begin..stop, priority, &wasted) {
+            match self.fetch_ahead(object, begin..stop, priority, &unused) {
                 Ok(stakes) => cursors.hold(ahead.cursor, stakes),
                 Err(()) => return cursors.cut_short(ahead.cursor, begin),
             }
