@@ -1,6 +1,7 @@
 """Typed picture of ``crates/py``; verified against the compiled module by stubtest in ``make lint``."""
 
 import builtins
+from collections.abc import Mapping, Sequence
 from typing import final
 
 __version__: str
@@ -29,6 +30,9 @@ class Endpoint:
         path_style: bool | None = None,
         accelerate: bool = False,
         sign_bodies: bool = False,
+        request_payer: bool = False,
+        customer_key: bytes | None = None,
+        copy_source_key: bytes | None = None,
         disk: bool = False,
         symlinks: str = "follow",
         empty_directories: bool = False,
@@ -46,6 +50,9 @@ class Endpoint:
             path_style: names of buckets stand in the path; else in the host; None: wherever the endpoint takes them.
             accelerate: use S3 Transfer Acceleration.
             sign_bodies: signatures cover bodies too.
+            request_payer: the caller pays for requests to buckets of others.
+            customer_key: 32 bytes: objects are read and written with this key (SSE-C).
+            copy_source_key: the key of objects that are copied from.
             symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.
             empty_directories: are keys with a last slash; else they are not seen.
             page_cache: what is written stays in the system's cache; else large files pass it.
@@ -77,6 +84,103 @@ class ObjectInfo:
         """Code and message of why this cannot be read as an object; the key may then be escaped. None for objects."""
 
 @final
+class PipeReport:
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def etag(self) -> str: ...
+    @property
+    def version_id(self) -> str | None: ...
+    @property
+    def verified(self) -> str:
+        """As of ``ObjectRecord``."""
+
+@final
+class Pipe:
+    def wait(self, timeout: float) -> bool:
+        """Whether it has ended, after waiting so many seconds."""
+    @property
+    def bytes(self) -> int:
+        """That have gone through."""
+    def cancel(self) -> None: ...
+    def end(self) -> PipeReport | None:
+        """None while it goes on, after a cancel, and when it was asked before.
+
+        Raises:
+            EngineError: of the storage, or the bytes are not what they must be.
+            OSError: of the descriptor.
+        """
+
+def write_output(
+    engine: Engine,
+    endpoint: Endpoint,
+    bucket: str,
+    key: str,
+    *,
+    version_id: str | None = None,
+    range: tuple[int, int | None] | None = None,
+) -> Pipe:
+    """Start to write an object, or a range of it, to standard output."""
+
+def store_input(
+    engine: Engine,
+    endpoint: Endpoint,
+    bucket: str,
+    key: str,
+    *,
+    if_exists: str = "same",
+    part_size: int | None = None,
+    storage_class: str | None = None,
+    properties: Properties | None = None,
+    journal: str | None = None,
+) -> Pipe:
+    """Start to store standard input. ``journal``: the file for the id of its upload."""
+
+def restore(engine: Engine, endpoint: Endpoint, bucket: str, keys: list[str], days: int, tier: str) -> list[bool]:
+    """For each key whether it can be read now. For archived objects a readable copy is asked for."""
+
+def abort_upload(engine: Engine, endpoint: Endpoint, bucket: str, key: str, upload_id: str) -> None:
+    """Abort an upload; one that is gone counts as aborted."""
+
+@final
+class Properties:
+    def __new__(
+        cls,
+        *,
+        carry_attributes: bool = True,
+        attributes: Mapping[str, str] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        carry_tags: bool = True,
+        tags: Sequence[tuple[str, str]] | None = None,
+        sse: str | None = None,
+        sse_kms_key_id: str | None = None,
+        sse_c: bool = False,
+        acl: str | None = None,
+        grants: Sequence[tuple[str, str]] | None = None,
+        copy_lock: bool = False,
+        lock_mode: str | None = None,
+        lock_until: str | None = None,
+        legal_hold: bool = False,
+        checksum: str | None = None,
+    ) -> Properties:
+        """What targets carry besides their bytes.
+
+        Args:
+            carry_attributes: those of the source; ``attributes`` (``content_type``, ...) and ``metadata`` go over them.
+            carry_tags: those of the source; ``tags`` go instead of them.
+            sse: ``AES256`` | ``aws:kms`` | ``aws:kms:dsse``; None: what is encrypted stays so; ``none``: the bucket's
+                default.
+            sse_c: the target has a customer's key (see ``Endpoint``).
+            grants: the permission as headers have it (``read``, ``full-control``), and its grantees.
+            copy_lock: Object Lock of the source is carried; else ``lock_mode``, ``lock_until`` (RFC 3339) and
+                ``legal_hold`` are set.
+            checksum: algorithm that the storage keeps.
+
+        Raises:
+            ValueError: for a word that is none of the above.
+        """
+
+@final
 class CopyPolicy:
     def __new__(
         cls,
@@ -92,6 +196,7 @@ class CopyPolicy:
         part_size: int | None = None,
         copy_threshold: int | None = None,
         storage_class: str | None = None,
+        properties: Properties | None = None,
         md5: bool = False,
         way: str = "copy",
         resumed: bool = False,
@@ -110,6 +215,7 @@ class CopyPolicy:
             verify: ``auto`` | ``checksum`` | ``content``.
             part_size: bytes; None lets the engine choose per object.
             copy_threshold: bytes up to which one CopyObject is used; None for the default (128 MiB).
+            properties: what the targets carry; None: what their sources do.
             md5: keep the MD5 of each file with its object, as rclone does; changes nothing where the source is no disk.
             way: ``copy`` has the storage copy, and streams what it refuses; ``stream`` reads and writes all here.
             resumed: an earlier run of the same items may have been cut off, so the target is looked at first.

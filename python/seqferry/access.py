@@ -17,7 +17,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry import endpoints, operations, profiles, stored_spec
+from seqferry import carrying, customer_keys, endpoints, operations, profiles, stored_spec
 from seqferry.errors import AccessError
 from seqferry.models import OPERATION_TRANSFER, Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 
@@ -55,6 +55,7 @@ def resolved_place(place: Location) -> Location:
     """The place with its endpoint, its region, and the identity of this process there."""
     if isinstance(place, LocalFolder) or place.access is not None:
         return place
+    place = customer_keys.resolved_s3(place)
     profile = place.profile or _default_profile()
     settings = profiles.settings(profile)
     identity = _anonymous() if place.anonymous else _identity(place.profile)
@@ -106,6 +107,9 @@ def require(spec: TransferSpec) -> None:
     for access in _of(spec):
         if (missing := _missing(access)) is not None:
             raise AccessError(f"The transfer waits for a worker with {missing}.")
+    for name, proof in customer_keys.needs(spec):
+        if (missing := customer_keys.lacking(name, proof)) is not None:
+            raise AccessError(f"The transfer waits for a worker with {missing}.")
 
 
 def needs(spec: TransferSpec) -> str | None:
@@ -118,6 +122,9 @@ def needs(spec: TransferSpec) -> str | None:
         # As an identity as well, which nobody is: so versions that know nothing of features leave it alone.
         nobody = {"source": f"a newer version ({features[0]})", "proof": ""}
         found.append({"features": features, "identity": nobody, "ca_bundle": None})
+    for key in customer_keys.needs(spec):
+        nobody = {"source": "an SSE-C key", "proof": ""}
+        found.append({"sse_c": list(key), "identity": nobody, "ca_bundle": None})
     return json.dumps(found, sort_keys=True) if found else None
 
 
@@ -126,7 +133,7 @@ def lane(needs: str | None) -> str | None:
     if needs is None:
         return None
     found = {
-        json.dumps(one["features"] if "features" in one else [one["identity"]["proof"], one["ca_bundle"]])
+        json.dumps(one.get("features") or one.get("sse_c") or [one["identity"]["proof"], one["ca_bundle"]])
         for one in json.loads(needs)
     }
     return _digest(sorted(found))
@@ -141,7 +148,12 @@ def own_needs() -> str | None:
 def missing(needs: str | None) -> str | None:
     """The first of the needs that this process has not, in words; None when it has all."""
     for one in json.loads(needs) if needs is not None else ():
-        found = operations.lacking(one["features"]) if "features" in one else _missing(access_of(one))
+        if "features" in one:
+            found = operations.lacking(one["features"])
+        elif "sse_c" in one:
+            found = customer_keys.lacking(*one["sse_c"])
+        else:
+            found = _missing(access_of(one))
         if found is not None:
             return found
     return None
@@ -212,10 +224,13 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
     # Ages mean the same when the command is given again.
     del form["as_of"]
     for name in _LATER_FIELDS:
-        if not form[name] and form[name] != 0:
+        if form[name] is False or (not form[name] and form[name] != 0):
             del form[name]
     for side in ("source", "target"):
         place = form[side]
+        for name in _LATER_FIELDS_OF_PLACES:
+            if not place.get(name):
+                place.pop(name, None)
         disk = "path" in place
         if disk:
             place["bucket"] = place.pop("path")
@@ -224,9 +239,12 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
 
 
 _LATER_FIELDS: Final = (
+    "settle", "restore", "restore_days", "restore_tier",
     "pattern", "rules", "min_size", "max_size", "newer_than", "older_than",
     "versions", "targets", "ranges", "rename", "inventory", "retry_of",
+    *carrying.OF_TARGETS,
 )  # fmt: skip
+_LATER_FIELDS_OF_PLACES: Final = ("request_payer", "sse_c", "sse_c_proof")
 
 _OF_PLACE: Final = {
     "endpoint_url": None,

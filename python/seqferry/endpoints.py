@@ -6,8 +6,10 @@ tools. A place whose access was resolved has its endpoint, whatever the environm
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from typing import Literal, cast
+from urllib.parse import urlsplit
 
 from seqferry import profiles
 from seqferry.models import S3Location
@@ -36,6 +38,17 @@ def identity(url: str) -> str | None:
     from seqferry import _native
 
     return _native.endpoint_identity(_utf8(url))
+
+
+def is_open(place: S3Location) -> bool:
+    """Whether requests leave this machine without TLS."""
+    found = urlsplit(url(place) or "https:")
+    host = found.hostname or ""
+    try:
+        is_here = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_here = host == "localhost"
+    return found.scheme == "http" and not is_here
 
 
 def fault(url: str) -> Fault | None:

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final
 
-from seqferry import _native, access, endpoints
+from seqferry import _native, access, carrying, customer_keys, endpoints
 from seqferry._native import (
     CheckReport,
     CopyItem,
@@ -30,7 +30,7 @@ from seqferry._native import (
     Progress,
 )
 from seqferry.config import Settings
-from seqferry.errors import ConfigError, StorageError
+from seqferry.errors import ConfigError, MismatchError, StorageError
 from seqferry.models import OPERATION_CHECK, Access, Identity, LocalFolder, Location, S3Location, TransferSpec
 from seqferry.mounts import MountSpec
 from seqferry.spec import data_path
@@ -148,7 +148,8 @@ def _translated() -> Generator[None]:
     try:
         yield
     except _native.EngineError as failure:
-        raise StorageError(*failure.args) from None
+        kind = MismatchError if failure.args[1] == "mismatch" else StorageError
+        raise kind(*failure.args) from None
     except BaseException as panic:
         # A fault of ours, which must not pass those by who handle failures: it is no Exception.
         if type(panic).__name__ == "PanicException":
@@ -157,7 +158,7 @@ def _translated() -> Generator[None]:
         raise
 
 
-def _endpoint(place: Location) -> _native.Endpoint:
+def _endpoint(place: Location, copies_from: Location | None = None) -> _native.Endpoint:
     if isinstance(place, LocalFolder):
         return _native.Endpoint(
             disk=True,
@@ -180,6 +181,9 @@ def _endpoint(place: Location) -> _native.Endpoint:
         path_style=found.path_style,
         accelerate=found.accelerate,
         sign_bodies=found.sign_bodies,
+        request_payer=own.request_payer is not None,
+        customer_key=customer_keys.read(place),
+        copy_source_key=None if copies_from is None else customer_keys.read(copies_from),
     )
 
 
@@ -420,6 +424,51 @@ class Engine:
             policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
             return self._native.start_members(policy, spec.source.key, list(items), epoch=epoch)
 
+    def write_output(self, place: S3Location, *, bytes_range: tuple[int, int | None] | None = None) -> Pipe:
+        """Start to write the object at ``place`` to standard output, in order.
+
+        ``bytes_range``: the offsets of the first and the last byte (None: the end); a negative one counts from the end.
+        """
+        return Pipe(_native.write_output(self._native, _endpoint(place), place.bucket, place.key, range=bytes_range))
+
+    def store_input(self, spec: TransferSpec, journal: str) -> Pipe:
+        """Start to store standard input at the target of ``spec``, in parts as they come.
+
+        Args:
+            journal: the file that the id of the upload is put into before its first part.
+        """
+        return Pipe(
+            _native.store_input(
+                self._native,
+                _endpoint(spec.target),
+                spec.target.container,
+                spec.target.key,
+                if_exists=spec.if_exists,
+                part_size=spec.part_size,
+                storage_class=spec.storage_class,
+                properties=_native.Properties(**carrying.for_engine(spec)),
+                journal=journal,
+            )
+        )
+
+    def restore(self, place: S3Location, keys: list[str], *, days: int, tier: str) -> list[bool]:
+        """For each key whether it can be read now. For archived objects a readable copy for so many days is asked for.
+
+        Raises:
+            StorageError: one cannot be looked at, or not be restored.
+        """
+        with _translated():
+            return _native.restore(self._native, _endpoint(place), place.bucket, keys, days, tier)
+
+    def abort_upload(self, place: S3Location, upload_id: str) -> None:
+        """Abort a multipart upload to ``place``; one that is gone counts as aborted.
+
+        Raises:
+            StorageError: it cannot be aborted.
+        """
+        with _translated():
+            _native.abort_upload(self._native, _endpoint(place), place.bucket, place.key, upload_id)
+
     def check_archive(self, place: Location, **options: Any) -> Iterator[CheckReport]:
         """Reports of comparing an archive with its index, empty ones while waiting. ``options``: ``ScanOptions``.
 
@@ -463,7 +512,7 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
     return _native.CopyPolicy(
         source=_endpoint(spec.source),
         source_bucket=spec.source.container,
-        target=_endpoint(spec.target),
+        target=_endpoint(spec.target, spec.source),
         target_bucket=spec.target.container,
         source_prefix=spec.source.key,
         target_prefix=spec.target.key,
@@ -472,6 +521,7 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         part_size=spec.part_size,
         copy_threshold=spec.copy_threshold,
         storage_class=spec.storage_class,
+        properties=_native.Properties(**carrying.for_engine(spec)),
         md5=spec.md5,
         way=data_path(spec),
         resumed=resumed,
@@ -480,6 +530,37 @@ def _policy(spec: TransferSpec, *, transfer: str, resumed: bool, since: float, o
         compare_only=spec.operation == OPERATION_CHECK,
         transfer=transfer,
     )
+
+
+class Pipe:
+    """An object that goes to standard output, or comes from standard input."""
+
+    def __init__(self, native: _native.Pipe) -> None:
+        self._native = native
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after waiting so long."""
+        return self._native.wait(seconds)
+
+    def cancel(self) -> None:
+        """Stop it. An open upload is aborted before it ends."""
+        self._native.cancel()
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that have gone through."""
+        return self._native.bytes
+
+    def end(self) -> _native.PipeReport | None:
+        """How it ended; None when it was cancelled. To be asked once, after it has ended.
+
+        Raises:
+            MismatchError: the bytes are not what the storage promises, or what was sent.
+            StorageError: another failure of the storage.
+            OSError: standard input or output failed; BrokenPipeError: the reader has gone.
+        """
+        with _translated():
+            return self._native.end()
 
 
 def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = False) -> DiskCache:

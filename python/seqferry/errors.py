@@ -11,6 +11,7 @@
     ├── PolicyError           the server's policy or the client's role does not allow it    exit code 1
     ├── OverloadError         the server is busy, or the storage did not answer it in time  exit code 1
     └── StorageError          the storage said no, or could not be reached                  exit code 1
+        ├── MismatchError         bytes are not what they must be                           exit code 3
         └── StorageTimeoutError   it has not answered in the time that a server waits
 
 Every message is one sentence or two for a person: the operation, the thing it was about, the cause, the next step.
@@ -121,6 +122,13 @@ class StorageError(SeqferryError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class MismatchError(StorageError):
+    """What was read or written is not what the storage promises, or what was sent."""
+
+    code = "mismatch"
+    exit_code = 3
 
 
 class StorageTimeoutError(StorageError):

@@ -104,6 +104,10 @@ class S3Location:
 
     Without ``access``, the environment of the process that does the work decides what the other fields leave open.
     With it, they leave nothing open: no endpoint is AWS itself.
+
+    Attributes:
+        request_payer: ``requester``: the caller pays for requests to the bucket.
+        sse_c: where the key of SSE-C is that objects here have (``customer_keys``); ``sse_c_proof`` is a digest of it.
     """
 
     bucket: str
@@ -113,6 +117,9 @@ class S3Location:
     profile: str | None = None
     anonymous: bool = False
     access: Access | None = None
+    request_payer: str | None = None
+    sse_c: str | None = None
+    sse_c_proof: str | None = None
 
     @property
     def container(self) -> str:
@@ -243,6 +250,36 @@ class TransferSpec:
     """Rules for the names below the target: see ``renaming``."""
     inventory: str | None = None
     """The manifest of an S3 Inventory that lists the source: see ``inventory``."""
+    restore: bool = False
+    """Archived objects are restored first."""
+    restore_days: int | None = None
+    restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
+    settle: str | None = None
+    """An age: what was changed since is left alone, as it may still grow."""
+    content_type: str | None = None
+    """An attribute of targets, as the next five, over the source's own."""
+    content_encoding: str | None = None
+    content_language: str | None = None
+    content_disposition: str | None = None
+    cache_control: str | None = None
+    expires: str | None = None
+    metadata: tuple[str, ...] = ()
+    """User metadata of targets, each ``name=value``."""
+    metadata_directive: Literal["COPY", "REPLACE"] | None = None
+    tags: tuple[str, ...] | None = None
+    """Tags of targets instead of the source's, each ``name=value``."""
+    copy_props: Literal["none", "metadata-directive", "default"] | None = None
+    checksum_algorithm: Literal["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"] | None = None
+    sse: Literal["AES256", "aws:kms", "aws:kms:dsse", "none"] | None = None
+    """Encryption of targets; None: what is encrypted stays so; ``none``: as the bucket does by default."""
+    sse_kms_key_id: str | None = None
+    acl: str | None = None
+    grants: tuple[str, ...] = ()
+    object_lock: Literal["copy"] | None = None
+    object_lock_mode: Literal["GOVERNANCE", "COMPLIANCE"] | None = None
+    object_lock_until: str | None = None
+    """RFC 3339."""
+    object_lock_legal_hold: bool = False
     operation: str = OPERATION_TRANSFER
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)

@@ -15,8 +15,8 @@ from typing import Final
 
 from seqferry.errors import StorageError, UsageError
 
-LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder"})
-"""Codes of files that are never copied (devices, sockets): they are left out, which is no failure."""
+LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder", "Unsettled"})
+"""Codes of what is not copied (devices, sockets, what still grows): it is left out, which is no failure."""
 
 
 def is_absent(path: str) -> bool:

@@ -14,7 +14,7 @@ from seqferry import paths
 from seqferry.engine import equal_as_listed, path_refusal
 from seqferry.models import COPIES, OPERATION_CHECK, LocalFolder, Location, TransferSpec
 from seqferry.naming import source_key, target_key
-from seqferry.selection import matcher
+from seqferry.selection import matcher, moment
 from seqferry.spec import is_same_store, selection_of
 
 Action = Literal["copy", "skip", "leave_out", "refuse", "ignore"]
@@ -70,6 +70,9 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
     refused = refusal(spec, found.key, to, found.size, found.refusal, own)
     if refused is not None:
         return Decision("leave_out" if refused[0] in paths.LEFT_OUT else "refuse", to, *refused)
+    if spec.settle is not None and found.last_modified > moment(spec.settle, spec.as_of or 0.0):
+        why = f"{spec.source.at(found.key)}: it was changed within the last {spec.settle} and may still grow."
+        return Decision("leave_out", to, "Unsettled", f"{why} Run the same command again later.")
     if there is not None and there.refusal is None:
         verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
         if verified is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from seqferry import endpoints
+from seqferry import customer_keys, endpoints
 from seqferry.errors import PolicyError
 from seqferry.models import OPERATION_MOVE, LocalFolder, Location, S3Location, TransferSpec
 
@@ -62,6 +62,7 @@ class Policy:
         Raises:
             PolicyError: it is not allowed.
         """
+        customer_keys.check_for_client(spec)
         for place in (spec.source, spec.target):
             if isinstance(place, LocalFolder):
                 continue

@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Unpack, cast, get_args, get_type_hints
 
-from seqferry import endpoints, naming, paths, source_ranges
+from seqferry import carrying, customer_keys, endpoints, naming, paths, source_ranges
 from seqferry.errors import UsageError
 from seqferry.models import (
     AT_ONE_PLACE,
@@ -25,7 +25,7 @@ from seqferry.models import (
     TransferSpec,
     Verify,
 )
-from seqferry.selection import Selection, has_wildcard, literal_start
+from seqferry.selection import Selection, has_wildcard, literal_start, moment
 from seqferry.selection import check as check_selection
 
 MIB: Final = 1024 * 1024
@@ -36,6 +36,8 @@ MAX_COPY_THRESHOLD: Final = 5 * 1024 * MIB
 
 MAX_KEYS: Final = 100_000
 """Keys named one by one: the spec is read as a whole each time, and looking each up before the start takes minutes."""
+
+MAX_RESTORE_DAYS: Final = 30_000
 
 _MAX_KEY_BYTES: Final = 1024
 _FORM: Final = "write s3://bucket/prefix/ or s3://bucket/key"
@@ -129,6 +131,10 @@ def build_one(
     max_size: int | None = None,
     newer_than: str | None = None,
     older_than: str | None = None,
+    settle: str | None = None,
+    restore: bool = False,
+    restore_days: int | None = None,
+    restore_tier: str | None = None,
     raw: bool = False,
     keys: Sequence[str] | None = None,
     versions: Sequence[str] = (),
@@ -137,6 +143,10 @@ def build_one(
     inventory: str | None = None,
     below: bool = False,
     allow_local: bool = False,
+    sse_c_key: str | None = None,
+    sse_c_copy_source_key: str | None = None,
+    request_payer: str | None = None,
+    **properties: Unpack[carrying.Given],
 ) -> TransferSpec:
     """The spec of one source, not yet ``checked``.
 
@@ -153,6 +163,9 @@ def build_one(
     ``*`` and ``?`` in the source select objects, unless ``raw``; what follows the last slash before them is the name
     below the target. ``keys`` names objects below the source; ``versions`` and ``targets`` say more of each of them.
     ``rename`` are rules for the names below the target.
+
+    ``sse_c_key`` names the key of the target, or of the source where the target is a disk; ``sse_c_copy_source_key``
+    that of the source of a copy. ``properties`` are what objects carry at the target: see ``carrying``.
 
     Raises:
         UsageError: what is asked makes no sense, or cannot be done today.
@@ -209,6 +222,8 @@ def build_one(
             region=source_region or region,
             profile=source_profile or profile,
             anonymous=no_sign_request,
+            request_payer=request_payer,
+            sse_c=customer_keys.named(sse_c_key if is_local[1] else sse_c_copy_source_key),
         )
     single = pattern is None and source_key != "" and not source_key.endswith("/")
     name = source_key.rsplit("/", 1)[-1] if single else None
@@ -227,7 +242,11 @@ def build_one(
             endpoint_url=target_url,
             region=target_region or region,
             profile=target_profile or profile,
+            request_payer=request_payer,
+            sse_c=customer_keys.named(sse_c_key),
         )
+    if sse_c_copy_source_key is not None and any(is_local):
+        raise UsageError("--sse-c-copy-source-key is for copies between S3 places; give --sse-c-key alone.")
     return TransferSpec(
         source=from_,
         target=to,
@@ -244,7 +263,11 @@ def build_one(
         max_size=max_size,
         newer_than=newer_than,
         older_than=older_than,
-        as_of=time.time() if newer_than is not None or older_than is not None else None,
+        settle=settle,
+        restore=restore,
+        restore_days=restore_days,
+        restore_tier=cast("Any", restore_tier),
+        as_of=time.time() if any(age is not None for age in (newer_than, older_than, settle)) else None,
         if_exists=cast("IfExists", if_exists),
         verify=cast("Verify", verify),
         part_size=part_size,
@@ -253,6 +276,7 @@ def build_one(
         md5=md5,
         delete=delete,
         max_delete=max_delete,
+        **carrying.fields(properties),
     )
 
 
@@ -291,6 +315,9 @@ def checked(spec: TransferSpec) -> TransferSpec:
     for place in (spec.source, spec.target):
         if isinstance(place, LocalFolder):
             _check_choice("--symlinks", place.symlinks, get_args(Symlinks))
+    for name in ("sse", "metadata_directive", "copy_props", "checksum_algorithm", "object_lock", "object_lock_mode"):
+        _check_literal(name, getattr(spec, name))
+    carrying.check(spec)
     if spec.storage_class is not None and isinstance(spec.target, LocalFolder):
         raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
     if spec.md5 and not isinstance(spec.source, LocalFolder):
@@ -316,6 +343,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
             "Start several transfers, or leave the list out to copy all that is under the prefix."
         )
     check_selection(selection_of(spec))
+    _check_settle(spec.settle)
+    _check_restore(spec)
     naming.check(spec)
     if spec.inventory is not None:
         _check_inventory(spec)
@@ -453,9 +482,41 @@ def _check_choice(option: str, word: str, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{option} '{_shown(word)}' is not known; choose one of {', '.join(choices)}.")
 
 
+def _check_restore(spec: TransferSpec) -> None:
+    _check_literal("restore_tier", spec.restore_tier)
+    if not spec.restore and (spec.restore_days is not None or spec.restore_tier is not None):
+        raise UsageError("--days and --tier say how archived objects are restored: give --restore with them.")
+    if spec.restore and isinstance(spec.source, LocalFolder):
+        raise UsageError("--restore is for archived objects in S3, and the source is a local path; leave it out.")
+    if spec.restore_days is not None and not 1 <= spec.restore_days <= MAX_RESTORE_DAYS:
+        raise UsageError(f"--days {spec.restore_days}: a restored copy is kept for 1 to {MAX_RESTORE_DAYS} days.")
+
+
+def _check_settle(age: str | None) -> None:
+    try:
+        is_age = age is None or moment(age, 0.0) < 0
+    except ValueError:
+        is_age = False
+    if not is_age:
+        raise UsageError(f"--settle '{_shown(age or '')}' is no age; write for example 60s or 5m.")
+
+
+def _check_literal(name: str, word: str | None) -> None:
+    if word is not None:
+        hint = get_type_hints(TransferSpec)[name]
+        choices = tuple(one for part in get_args(hint) for one in get_args(part))
+        _check_choice("--" + name.replace("_", "-"), word, choices)
+
+
 def check_place(place: S3Location) -> None:
     """Raise UsageError when the place's endpoint or region cannot be one."""
     _check_endpoint(place.endpoint_url)
+    if place.request_payer not in (None, "requester"):
+        raise UsageError(f"--request-payer '{_shown(place.request_payer)}' is not known; write requester.")
+    if place.sse_c is not None and endpoints.is_open(place):
+        raise UsageError(
+            f"A key of SSE-C would go to {place.endpoint_url} in the clear, as storages refuse themselves; use https."
+        )
     if place.region is not None and not re.fullmatch(r"[A-Za-z0-9_-]+", place.region):
         raise UsageError(f"'{_shown(place.region).strip()}' is not a region; write for example eu-central-1.")
 

@@ -24,7 +24,7 @@ VERSION: Final = 2
 _PLACES: Final[dict[str, type[S3Location | LocalFolder]]] = {"s3": S3Location, "folder": LocalFolder}
 _TAGS: Final = {kind: tag for tag, kind in _PLACES.items()}
 
-_TUPLES: Final = ("keys", "rules", "versions", "targets", "rename")
+_TUPLES: Final = ("keys", "rules", "versions", "targets", "rename", "metadata", "tags", "grants")
 """Fields that are lists in JSON."""
 
 _FIRST_VERSION: Final = 2

@@ -150,7 +150,8 @@ def _versitygw(run: Run) -> Endpoint:
     return Endpoint("versitygw", version, server.endpoint_url, user.access_key, user.secret_key)
 
 
-def _minio(run: Run) -> Endpoint:
+def minio(run: Run, environment: Mapping[str, str] | None = None) -> Endpoint:
+    """A MinIO, with more in its environment, such as the key of its KMS."""
     binary = find_tool("minio", variable="SEQFERRY_MINIO", hint="run `make compat-tools` (needs Go)")
     return _serve(
         run,
@@ -160,7 +161,7 @@ def _minio(run: Run) -> Endpoint:
             *(binary, "server", folder / "data", "--quiet"),
             *("--address", f"127.0.0.1:{port}", "--console-address", f"127.0.0.1:{second}"),
         ],
-        {"MINIO_ROOT_USER": _ACCESS, "MINIO_ROOT_PASSWORD": _SECRET, "MINIO_UPDATE": "off"},
+        {"MINIO_ROOT_USER": _ACCESS, "MINIO_ROOT_PASSWORD": _SECRET, "MINIO_UPDATE": "off", **(environment or {})},
     )
 
 
@@ -251,7 +252,7 @@ _PRODUCTS: Final = (
         "Go",
         _versitygw,
     ),
-    Product("minio", "MinIO", "AGPL-3.0", "Go", _minio),
+    Product("minio", "MinIO", "AGPL-3.0", "Go", minio),
     Product("garage", "Garage", "AGPL-3.0", "crates.io", _garage),
     Product("moto", "moto", "Apache-2.0", "PyPI", _moto),
     Product("rclone", "rclone serve s3", "MIT", "PyPI", _rclone),

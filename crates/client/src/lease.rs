@@ -16,6 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
+use seqferry_store::BucketEncryption;
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{
@@ -194,6 +195,14 @@ impl ObjectRead for LeasedStore {
 
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         self.store.fetch(source, range).await
+    }
+
+    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
+        self.store.bucket_encryption(bucket).await
+    }
+
+    async fn restore(&self, object: ObjectRef<'_>, days: u32, tier: &str) -> Result<()> {
+        self.store.restore(object, days, tier).await
     }
 
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {

@@ -79,6 +79,17 @@ impl ClientPool {
         self.client_of(self.connection(endpoint).await, policy)
     }
 
+    /// A client of an endpoint, until `cancel`.
+    pub async fn client_until(
+        &self,
+        endpoint: &EndpointSpec,
+        policy: RetryPolicy,
+        cancel: CancellationToken,
+    ) -> RetryingClient {
+        let connection = self.connection(endpoint).await;
+        RetryingClient::new(connection, Arc::clone(&self.budget), policy, cancel, Arc::clone(&self.metrics))
+    }
+
     /// A client for interactive reads: its requests, memory and bytes go before those of transfers.
     pub async fn interactive_client(&self, endpoint: &EndpointSpec, policy: RetryPolicy) -> RetryingClient {
         self.client_of(self.connection_for(endpoint, Priority::Interactive).await, policy).interactive()

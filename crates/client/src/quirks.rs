@@ -1,10 +1,10 @@
 //! What a service turned out to get wrong, remembered for as long as the process talks to it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use seqferry_store::{ChecksumAlgorithm, ObjectStore};
+use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// So many buckets that cannot be copied from are remembered; then what was learned is learned anew.
@@ -63,6 +63,8 @@ pub struct Quirks {
     refused_sizes: AtomicBool,
     /// Source connections (by the ids of their quirks) and buckets that this service cannot copy from. Way round: streaming.
     uncopyable: std::sync::Mutex<HashSet<(u64, String)>>,
+    /// What buckets do with objects that are written without a word of encryption.
+    encryption: std::sync::Mutex<HashMap<String, BucketEncryption>>,
     id: UniqueId,
 }
 
@@ -99,6 +101,20 @@ impl Quirks {
         }
         let turn = self.trial.lock().await;
         (!known()).then_some(Trial { quirks: self, alike, _turn: turn })
+    }
+
+    /// What the bucket does by default, if it was asked.
+    pub fn bucket_encryption(&self, bucket: &str) -> Option<BucketEncryption> {
+        self.encryption.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()
+    }
+
+    /// The answer of the bucket.
+    pub fn learn_bucket_encryption(&self, bucket: &str, found: &BucketEncryption) {
+        let mut known = self.encryption.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= UNCOPYABLE {
+            known.clear();
+        }
+        known.insert(bucket.to_owned(), found.clone());
     }
 
     /// Whether the same part may get two `ETag`s.

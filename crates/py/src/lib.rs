@@ -1,6 +1,6 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`buckets`] (buckets, single objects, removals), [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`stats`] (metrics),
+//! One file per group: [`buckets`] (buckets, single objects, removals), [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`properties`] (what objects carry), [`stats`] (metrics),
 //! [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
 //! `python/seqferry/_native.pyi`.
 
@@ -14,6 +14,8 @@ mod job;
 mod listing;
 #[cfg(target_os = "linux")]
 mod mount;
+mod pipes;
+mod properties;
 mod stats;
 mod unpack;
 mod values;
@@ -68,6 +70,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::ActiveObject>()?;
     module.add_class::<values::CopyItem>()?;
     module.add_class::<values::CopyPolicy>()?;
+    module.add_class::<pipes::Pipe>()?;
+    module.add_class::<pipes::PipeReport>()?;
+    module.add_class::<properties::PyProperties>()?;
     module.add_class::<values::PyEndpoint>()?;
     module.add_class::<values::Failure>()?;
     module.add_class::<stats::Metric>()?;
@@ -76,6 +81,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::ObjectInfo>()?;
     module.add_class::<values::Events>()?;
     module.add_class::<values::Progress>()?;
+    module.add_function(wrap_pyfunction!(pipes::abort_upload, module)?)?;
+    module.add_function(wrap_pyfunction!(pipes::restore, module)?)?;
+    module.add_function(wrap_pyfunction!(pipes::store_input, module)?)?;
+    module.add_function(wrap_pyfunction!(pipes::write_output, module)?)?;
     module.add_function(wrap_pyfunction!(values::pack_shards, module)?)?;
     module.add_function(wrap_pyfunction!(values::path_refusal, module)?)?;
     module.add_function(wrap_pyfunction!(values::endpoint_fault, module)?)?;

@@ -8,13 +8,14 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use seqferry_client::{EndpointSpec, Lookup, RequestError};
 use seqferry_store::{
-    DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings, StoreError,
-    Symlinks, address,
+    CustomerKey, DiskOptions, EndpointOptions, ListedObject, ObjectMeta, PageCache, Permissions, ResolvedSettings,
+    StoreError, Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{self as transfer, DataPath, Event, IfExists, Item, Limits, Policy, Results, State, Verify};
 
 use crate::EngineError;
+use crate::properties::PyProperties;
 
 /// A failed request as Python sees it.
 fn engine_error(error: &StoreError) -> PyErr {
@@ -46,7 +47,7 @@ impl PyEndpoint {
     #[new]
     #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false, ca_bundle=None,
                         use_fips=false, use_dual_stack=false, path_style=None, accelerate=false, sign_bodies=false,
-                        disk=false, symlinks="follow", empty_directories=false, page_cache=false,
+                        request_payer=false, customer_key=None, copy_source_key=None, disk=false, symlinks="follow", empty_directories=false, page_cache=false,
                         preserve_permissions=false))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
@@ -61,6 +62,9 @@ impl PyEndpoint {
         path_style: Option<bool>,
         accelerate: bool,
         sign_bodies: bool,
+        request_payer: bool,
+        customer_key: Option<[u8; 32]>,
+        copy_source_key: Option<[u8; 32]>,
         disk: bool,
         symlinks: &str,
         empty_directories: bool,
@@ -97,6 +101,9 @@ impl PyEndpoint {
                 anonymous,
                 resolved,
                 credentials: None,
+                request_payer,
+                customer_key: customer_key.map(CustomerKey::new),
+                copy_source_key: copy_source_key.map(CustomerKey::new),
             })
         }))
     }
@@ -165,7 +172,7 @@ impl CopyPolicy {
     #[new]
     #[pyo3(signature = (*, source, source_bucket, target, target_bucket, source_prefix="", target_prefix="",
                         if_exists="same", verify="auto", part_size=None, copy_threshold=None, storage_class=None,
-                        md5=false, way="copy", resumed=false, since=0.0, only_clean=false, compare_only=false,
+                        properties=None, md5=false, way="copy", resumed=false, since=0.0, only_clean=false, compare_only=false,
                         transfer=""))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
@@ -180,6 +187,7 @@ impl CopyPolicy {
         part_size: Option<u64>,
         copy_threshold: Option<u64>,
         storage_class: Option<String>,
+        properties: Option<&PyProperties>,
         md5: bool,
         way: &str,
         resumed: bool,
@@ -221,6 +229,7 @@ impl CopyPolicy {
             verify,
             part_options: PartOptions { part_size, copy_threshold },
             storage_class,
+            properties: properties.map(|found| found.0.clone()).unwrap_or_default(),
             md5,
             resumed,
             since,

@@ -30,6 +30,7 @@ mod names;
 mod o_direct;
 mod read;
 mod record;
+mod sparse;
 mod upload;
 mod walk;
 mod write;

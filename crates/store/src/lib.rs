@@ -15,6 +15,7 @@ pub mod checksum;
 mod disk;
 pub mod error;
 mod memory;
+mod properties;
 mod s3;
 mod store;
 mod types;
@@ -30,6 +31,7 @@ pub use checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, D
 pub use disk::{DiskOptions, DiskStore, MTIME, PageCache, Permissions, Symlinks, mtime_text, path_refusal, read_mtime};
 pub use error::{Address, ErrorClass, Scope, StoreError};
 pub use memory::MemoryStore;
+pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, WriteOptions};
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{

@@ -322,7 +322,12 @@ impl State {
     }
 
     fn write(&mut self, operation: &'static str, bucket: &str, key: &str, object: Object) -> Result<Written> {
-        let written = Written { etag: object.etag.clone(), version_id: None, checksum: object.checksum.clone() };
+        let written = Written {
+            etag: object.etag.clone(),
+            version_id: None,
+            checksum: object.checksum.clone(),
+            encryption: None,
+        };
         self.buckets
             .get_mut(bucket)
             .ok_or_else(|| StoreError::new(operation, bucket, None, "NoSuchBucket", Some(404)))?

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::body::Body;
 use crate::error::StoreError;
+use crate::properties::BucketEncryption;
 use crate::types::{
     Attributes, BucketInfo, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage,
     ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, Removed, UploadInfo,
@@ -42,6 +43,16 @@ pub trait ObjectRead: Send + Sync {
 
     /// The tags of an object.
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>>;
+
+    /// What the bucket does with objects that are written without a word of encryption.
+    async fn bucket_encryption(&self, _bucket: &str) -> Result<BucketEncryption> {
+        Ok(BucketEncryption::Unsupported)
+    }
+
+    /// Asks for a readable copy of an archived object, for so many days. One that is under way or there already is a success.
+    async fn restore(&self, object: ObjectRef<'_>, _days: u32, _tier: &str) -> Result<()> {
+        Err(StoreError::new("RestoreObject", object.bucket, Some(object.key), "NotImplemented", None))
+    }
 
     /// Bytes that were read of this version are not what the service promises of it: whatever keeps some of them drops them.
     fn forget(&self, _source: &PinnedObject) {}
@@ -146,6 +157,11 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
         None
     }
 
+    /// Whether the service encrypts every object, asked or not, as AWS does: `AES256` is then no property of an object.
+    fn encrypts_all(&self) -> bool {
+        false
+    }
+
     /// Tries of a request, the first included, that the user's settings of this service ask for. None: the engine's own number.
     fn max_attempts(&self) -> Option<u32> {
         None
@@ -169,6 +185,10 @@ macro_rules! forward_object_store {
         impl $crate::ObjectStore for $layer {
             fn capabilities(&self) -> $crate::Capabilities {
                 self.$store.capabilities()
+            }
+
+            fn encrypts_all(&self) -> bool {
+                self.$store.encrypts_all()
             }
 
             fn max_attempts(&self) -> Option<u32> {

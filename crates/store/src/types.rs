@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
+use crate::properties::{Encryption, ObjectLock, WriteOptions};
 
 /// What a store can do, declared by the store: nothing above asks what is behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,12 +86,25 @@ pub struct CopyTarget<'a> {
     pub storage_class: Option<&'a str>,
     /// Checksum that the service shall keep. None: the service's own choice.
     pub checksum: Option<ChecksumAlgorithm>,
+    /// These attributes. None: those of the source.
+    pub attributes: Option<&'a Attributes>,
+    /// These tags. None: those of the source.
+    pub tags: Option<&'a [(String, String)]>,
+    /// Encryption, access and retention. None: the bucket's defaults.
+    pub write: Option<&'a WriteOptions>,
 }
 
 impl<'a> CopyTarget<'a> {
     /// A copy in the bucket's default storage class.
     pub fn new(bucket: &'a str, key: &'a str) -> Self {
-        Self { object: ObjectRef::new(bucket, key), storage_class: None, checksum: None }
+        Self {
+            object: ObjectRef::new(bucket, key),
+            storage_class: None,
+            checksum: None,
+            attributes: None,
+            tags: None,
+            write: None,
+        }
     }
 }
 
@@ -225,6 +239,12 @@ pub struct ObjectMeta {
     pub opaque_etag: bool,
     /// True for an archived object that must be restored before it can be read.
     pub archived: bool,
+    /// A restore of an archived object is under way.
+    pub restoring: bool,
+    /// None: not encrypted, or the service does not say.
+    pub encryption: Option<Encryption>,
+    /// As far as the credentials may read it.
+    pub lock: ObjectLock,
 }
 
 /// One version of an object, to read or to copy from: the answer is about that version, or an error.
@@ -262,6 +282,8 @@ pub struct Written {
     pub version_id: Option<String>,
     /// As far as the service returns one.
     pub checksum: Option<Checksum>,
+    /// As far as the service tells.
+    pub encryption: Option<Encryption>,
 }
 
 /// What the sender knows of the bytes that it sends. A service refuses (`BadDigest`) what arrives otherwise.
@@ -293,6 +315,8 @@ pub struct PutObject {
     pub tags: Vec<(String, String)>,
     /// None for the bucket's default.
     pub storage_class: Option<String>,
+    /// Encryption, access and retention.
+    pub write: WriteOptions,
     /// What its bytes must be.
     pub digests: Digests,
     /// Only if there is no object of this key: else `PreconditionFailed`. Some services pass over that.
@@ -326,6 +350,8 @@ pub struct CreateUpload {
     pub tags: Vec<(String, String)>,
     /// None for the bucket's default.
     pub storage_class: Option<String>,
+    /// Encryption, access and retention.
+    pub write: WriteOptions,
     /// Checksum that the service shall compute over every part.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     /// Bytes of each part but the last: a disk writes part `n` at `(n - 1) * part_size`. Services take the parts as they come.

@@ -5,22 +5,29 @@
 
 mod buckets;
 
+use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqferry_client::list::{self, Page};
 use seqferry_client::metrics::{Family, snapshot};
-use seqferry_client::{ClientPool, Endpoint, EndpointSpec, Lookup, RequestError, RetryPolicy};
+use seqferry_client::{
+    ClientPool, Endpoint, EndpointSpec, Lookup, RequestError, RequestSpec, RetryContext, RetryPolicy, RetryingClient,
+};
 use seqferry_store::budget::BudgetStats;
-use seqferry_store::{Budget, BudgetLimits, ListPage, ListRequest, ListedObject, ObjectStore};
+use seqferry_store::prelude::*;
+use seqferry_store::{Budget, BudgetLimits, ErrorClass, ListPage, ListRequest, ListedObject, UploadRef};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::CancellationToken;
 
 use crate::job::{Job, JobSpec};
 use crate::object::{Item, Policy};
 use crate::pack::PackOptions;
+use crate::pipe::{InputOptions, InputTarget, OutputSource, Pipe, store_input, write_output};
 use crate::remove::remove;
+use crate::restore::restore;
 use crate::schedule::Scheduler;
 use crate::unpack::{self, ArchiveCheck, ArchiveRef, ArchiveScan, ScanOptions, WindowPool};
 
@@ -221,6 +228,71 @@ impl Engine {
         let (source, target) = unpack::endpoints(archive, &self.windows, endpoints, &mut policy, &mut items);
         let spec = self.job_spec(source, target, policy, items, epoch);
         Job::start(&self.runtime, &self.scheduler, spec)
+    }
+
+    /// Begins to write an object, or a range of it, to `sink`.
+    pub fn write_output(&self, endpoint: &EndpointSpec, source: OutputSource, sink: File) -> Pipe {
+        let (client, cancel) = self.cancellable(endpoint);
+        Pipe::start(&self.runtime, cancel, |gone| write_output(client, source, sink, gone))
+    }
+
+    /// Begins to store what comes out of `source`, to its end.
+    pub fn store_input(
+        &self,
+        endpoint: &EndpointSpec,
+        target: InputTarget,
+        options: InputOptions,
+        source: File,
+    ) -> Pipe {
+        let (client, cancel) = self.cancellable(endpoint);
+        Pipe::start(&self.runtime, cancel, |gone| store_input(client, target, options, source, gone))
+    }
+
+    fn cancellable(&self, endpoint: &EndpointSpec) -> (RetryingClient, CancellationToken) {
+        let cancel = CancellationToken::new();
+        let client = self.pool.client_until(endpoint, RetryPolicy::default(), cancel.clone());
+        (self.runtime.block_on(client), cancel)
+    }
+
+    /// For each key whether it can be read now; asks for readable copies of archived objects.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn restore(
+        &self,
+        endpoint: &EndpointSpec,
+        bucket: &str,
+        keys: Vec<String>,
+        days: u32,
+        tier: &str,
+    ) -> Result<Vec<bool>, RequestError> {
+        self.runtime.block_on(async {
+            let client = self.pool.client(endpoint, RetryPolicy::default()).await;
+            restore(&client, bucket, keys, days, tier).await
+        })
+    }
+
+    /// Aborts an upload; one that is gone counts as aborted.
+    ///
+    /// # Errors
+    /// When the service refuses.
+    pub fn abort_upload(
+        &self,
+        endpoint: &EndpointSpec,
+        bucket: &str,
+        key: &str,
+        upload_id: &str,
+    ) -> Result<(), RequestError> {
+        self.runtime.block_on(async {
+            let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;
+            let upload = UploadRef::new(bucket, key, upload_id);
+            let call = RequestSpec::write("AbortMultipartUpload", bucket);
+            let tries = RetryContext::default();
+            match client.call(call, &tries, async |store| store.abort_upload(upload).await).await {
+                Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(()),
+                ended => ended,
+            }
+        })
     }
 
     /// Begins to check an archive against its index.

@@ -17,6 +17,7 @@ mod disk;
 mod md5;
 mod parts;
 mod policy;
+mod properties;
 mod source;
 mod stream;
 mod target;
@@ -34,6 +35,8 @@ use crate::progress::Active;
 use crate::schedule::JobSlots;
 use crate::verification::{self, Route};
 pub use policy::{IfExists, Item, Policy, Verify};
+use properties::Protection;
+pub use properties::{EncryptionRule, LockRule, Properties};
 pub use stream::DataPath;
 
 /// Where an object says that it has begun an upload, and waits until that is on disk.
@@ -101,8 +104,8 @@ pub(crate) struct CopyResult {
 impl CopyResult {
     /// What is at the target already.
     fn found(state: State, method: Method, target: &ObjectMeta, verified: Verified) -> Self {
-        let (etag, version_id, checksum) = (target.etag.clone(), target.version_id.clone(), target.checksum.clone());
-        Self { state, method, target: Written { etag, version_id, checksum }, verified }
+        let ObjectMeta { etag, version_id, checksum, encryption, .. } = target.clone();
+        Self { state, method, target: Written { etag, version_id, checksum, encryption }, verified }
     }
 }
 
@@ -140,6 +143,8 @@ pub(crate) struct Object<'a, J> {
     pub(crate) unreadable_target: bool,
     /// Streamed although the service could copy it: a copy in one request cannot be told to replace nothing.
     pub(crate) streams_unseen: bool,
+    /// What is known of encryption at both sides.
+    pub(crate) protection: Protection,
 }
 
 /// Seconds since the epoch, by our clock.
@@ -177,6 +182,7 @@ impl<'a, J: Journal> Object<'a, J> {
             read_before: None,
             unreadable_target: false,
             streams_unseen: false,
+            protection: Protection::default(),
         }
     }
 
@@ -298,6 +304,9 @@ impl<'a, J: Journal> Object<'a, J> {
                     return self.stream_at_once().await;
                 }
             } else if at_once {
+                if looked.is_none() && self.policy.properties.needs_source() {
+                    looked = Some(self.head_source().await?);
+                }
                 return self.copy_at_once(None, looked).await;
             }
         } else if matches!(self.policy.if_exists, IfExists::Same | IfExists::Overwrite)

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from seqferry import carrying
+from seqferry.api.carried import CarriedFields
 from seqferry.api.problems import shortened
 from seqferry.db.samples import Counts, Point
 from seqferry.errors import UsageError
@@ -26,7 +28,7 @@ from seqferry.models import (
 from seqferry.paging import Cursor
 from seqferry.renaming import MAX_RULES
 from seqferry.source_ranges import MAX_SOURCES
-from seqferry.spec import MAX_KEYS, data_path
+from seqferry.spec import MAX_KEYS, MAX_RESTORE_DAYS, data_path
 
 
 class ListedKey(BaseModel):
@@ -42,7 +44,7 @@ class ListedKey(BaseModel):
     """Below the target. Empty: the name stays."""
 
 
-class TransferRequest(BaseModel):
+class TransferRequest(CarriedFields):
     """What to copy, and how; as the options of ``seqferry cp``."""
 
     model_config = ConfigDict(extra="forbid")
@@ -72,7 +74,7 @@ class TransferRequest(BaseModel):
 
     ``unpack``: the source is an archive, whose members are unpacked below the target.
     """
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default={})
     """Of the operation: for ``unpack`` those of ``seqferry unpack``, as ``{"links": "skip"}``.
 
     For ``pack``: ``split`` (bytes of a shard) and ``no_index``.
@@ -93,6 +95,12 @@ class TransferRequest(BaseModel):
     max_size: int | None = None
     newer_than: str | None = None
     older_than: str | None = None
+    restore: bool = False
+    """Archived objects are restored first, and waited for."""
+    restore_days: int | None = Field(default=None, ge=1, le=MAX_RESTORE_DAYS)
+    restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
+    settle: str | None = Field(default=None, examples=["60s"])
+    """What was changed within this age is left alone, as it may still grow."""
     raw: bool = False
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
@@ -299,13 +307,16 @@ def seconds(time: datetime | None) -> float | None:
 
 
 def _options(spec: TransferSpec) -> dict[str, Any]:
-    options = {
+    options: dict[str, Any] = {
         "if_exists": spec.if_exists,
         "verify": spec.verify,
         "part_size": spec.part_size,
         "copy_threshold": spec.copy_threshold,
         "storage_class": spec.storage_class,
     }
+    for name in carrying.OF_TARGETS:
+        if (value := getattr(spec, name)) not in (None, (), False):
+            options[name] = value
     for side, place in (("source", spec.source), ("target", spec.target)):
         for name in ("endpoint_url", "region", "profile"):
             options[f"{side}_{name}"] = getattr(place, name) if isinstance(place, S3Location) else None

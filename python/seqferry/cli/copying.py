@@ -6,6 +6,7 @@ from typing import Final
 
 from seqferry import access
 from seqferry.cli import display, exits, pipes, preview, selecting, text
+from seqferry.cli.carried import Attributes, Protection
 from seqferry.cli.groups import (
     Endpoints,
     Filters,
@@ -18,8 +19,10 @@ from seqferry.cli.groups import (
     Speed,
     Start,
     Storage,
+    Streams,
 )
 from seqferry.cli.session import Session, actor, session_of
+from seqferry.errors import UsageError
 from seqferry.models import Submission, TransferSpec
 from seqferry.spec import build_spec
 
@@ -34,6 +37,9 @@ def cp(
     speed: Speed,
     parts: Parts,
     storage: Storage,
+    protection: Protection,
+    attributes: Attributes,
+    streams: Streams,
     endpoints: Endpoints,
     start: Start,
     output: Output,
@@ -45,8 +51,13 @@ def cp(
     if pipes.is_asked_for(places):
         pipes.check(places, storage, start, output)
         with session_of(output, speed) as session:
-            return pipes.copy(session, selecting.asked(places, selection, filters, names, parts, storage, endpoints))
-    given = selecting.asked(places, selection, filters, names, parts, storage, endpoints)
+            given = selecting.asked(
+                places, selection, filters, names, parts, storage, protection, attributes, endpoints
+            )
+            return pipes.copy(session, given, streams)
+    if streams.spool:
+        raise UsageError("--spool is for standard input and output (-); leave it out.")
+    given = selecting.asked(places, selection, filters, names, parts, storage, protection, attributes, endpoints)
     return run(build_spec(**given, allow_local=True), speed, start, output)
 
 
@@ -59,6 +70,8 @@ def sync(
     speed: Speed,
     parts: Parts,
     storage: Storage,
+    protection: Protection,
+    attributes: Attributes,
     endpoints: Endpoints,
     start: Start,
     output: Output,
@@ -68,7 +81,9 @@ def sync(
     Objects that are there and identical are left alone; nothing is removed without --delete.
     """
     pipes.refuse(places, "sync")
-    given = selecting.asked(places, selection, filters, names, removal, parts, storage, endpoints)
+    given = selecting.asked(
+        places, selection, filters, names, removal, parts, storage, protection, attributes, endpoints
+    )
     return run(build_spec(**given, below=True, allow_local=True), speed, start, output)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
 
 import typer
 
@@ -176,6 +176,39 @@ class Selection:
             "links themselves, which a download with it makes again.",
         ),
     ] = "follow"
+    restore: Annotated[
+        bool,
+        typer.Option(
+            "--restore",
+            envvar="SEQFERRY_RESTORE",
+            help="Ask for readable copies of archived objects (Glacier), wait for them (hours), and copy.",
+        ),
+    ] = False
+    restore_days: Annotated[
+        int | None,
+        typer.Option(
+            "--days",
+            envvar="SEQFERRY_RESTORE_DAYS",
+            metavar="N",
+            min=1,
+            help="How long restored copies are kept. Default: 7.",
+        ),
+    ] = None
+    restore_tier: Annotated[
+        Literal["Standard", "Bulk", "Expedited"] | None,
+        typer.Option(
+            "--tier", envvar="SEQFERRY_RESTORE_TIER", help="How quickly they are restored. Default: Standard."
+        ),
+    ] = None
+    settle: Annotated[
+        str | None,
+        typer.Option(
+            "--settle",
+            envvar="SEQFERRY_SETTLE",
+            metavar="AGE",
+            help="Leave alone what was changed within this age, as 60s: it may still grow.",
+        ),
+    ] = None
     raw: Annotated[
         bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in SRC as they are, not as wildcards.")
     ] = False
@@ -389,6 +422,23 @@ class Storage:
             envvar="SEQFERRY_PRESERVE_PERMISSIONS",
             help="Give downloads the permissions that are kept with their objects, whatever the umask says. Otherwise "
             "those only narrow what a new file gets. Setuid, setgid and sticky bits are never set.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """How standard input and output pass."""
+
+    PANEL: ClassVar = "Storage"
+
+    spool: Annotated[
+        bool,
+        typer.Option(
+            "--spool",
+            envvar="SEQFERRY_SPOOL",
+            help="Put standard input on the disk before it goes up, so that a kill loses nothing, and print an object "
+            "only after all of it was proven.",
         ),
     ] = False
 

@@ -1,33 +1,53 @@
 """``-`` as one side of ``cp``: standard input and standard output.
 
-What comes out of a pipe cannot be read twice, and what went into one cannot be taken back. So input is put on the disk
-before the transfer begins, which is then as durable as any other, and output comes from the disk after it was proven.
-The folders for this are in the state folder; each holds a lock for as long as its command lives.
+Bytes stream in bounded memory: input goes up as it comes, output is written in order, and what is proven wrong ends the
+command with exit code 3. A stream cannot be read twice, so it is no transfer on record. With ``--spool`` it is one:
+input is put on the disk before the transfer begins, which is then as durable as any other, and output comes from the
+disk after it was proven.
+
+Both keep folders in the state folder; each holds a lock for as long as its command lives. That of a streamed input
+holds the id of its upload, so that the next command aborts the upload of one that was killed.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import sys
+import time
 import uuid
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import paths
-from seqferry.cli import display, exits
-from seqferry.cli.groups import Output, Places, Start, Storage
+from seqferry import access, paths, stored_spec
+from seqferry.cli import display, exits, follow, text
+from seqferry.cli.groups import Output, Places, Start, Storage, Streams
 from seqferry.cli.session import Session
-from seqferry.errors import ConfigError, UsageError
+from seqferry.errors import ConfigError, SeqferryError, UsageError
+from seqferry.models import S3Location
 from seqferry.spec import build_spec, parse_uri
 
+if TYPE_CHECKING:
+    from seqferry.engine import Pipe
+
+log: Final = logging.getLogger("seqferry.pipes")
+
 _CHUNK: Final = 1024 * 1024
+_LOOK_SECONDS: Final = 0.2
+_PROOF: Final = {"checksum": "its checksum", "etag": "its ETag", "size": "its size", "none": "nothing (it was there)"}
 _INPUT: Final = "input"
 _OUTPUT: Final = "output"
 _LOCK: Final = "lock"
+_SPEC: Final = "spec.json"
+_UPLOAD: Final = "upload"
+_ABORTED_AT_ONCE: Final = 20
+"""Uploads of killed commands that one command aborts."""
+_PIPE_BYTES: Final = 1024 * 1024
+"""The size of the pipe to the reader, as far as the system gives it. By default 64 KiB, which wakes it all the time."""
 
 
 def is_asked_for(places: Places) -> bool:
@@ -68,8 +88,61 @@ def _check_open(places: Places) -> None:
         raise UsageError(f"Standard {side} is closed; give it a file or a pipe.")
 
 
-def copy(session: Session, given: dict[str, Any]) -> int:
+def copy(session: Session, given: dict[str, Any], streams: Streams) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
+    # What is read twice has to be on the disk.
+    if streams.spool or given["md5"] or given["verify"] == "content":
+        return _spool(session, given)
+    return _store_input(session, given) if given["source"] == "-" else _write_output(session, given)
+
+
+def _write_output(session: Session, given: dict[str, Any]) -> int:
+    """The object to standard output, in order, each range checked before it is written."""
+    # The target is only for the checks: nothing is written there.
+    spec = access.resolved(build_spec(**{**given, "target": str(session.settings.state_dir)}, allow_local=True))
+    assert isinstance(spec.source, S3Location)
+    sys.stdout.flush()
+    with suppress(OSError, AttributeError):  # a file, or a system without this
+        fcntl.fcntl(sys.stdout.buffer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return _through(session, session.service.engine.write_output(spec.source), spec.source.uri)
+
+
+def _store_input(session: Session, given: dict[str, Any]) -> int:
+    """Standard input to the object, in parts as they come."""
+    # The source stands for any one file: its name is nowhere used, since the target is a whole key.
+    spec = access.resolved(build_spec(**{**given, "source": sys.executable}, allow_local=True))
+    assert isinstance(spec.target, S3Location)
+    with _folder(session) as folder:
+        _keep(folder / _SPEC, stored_spec.write(spec))
+        pipe = session.service.engine.store_input(spec, str(folder / _UPLOAD))
+        code = _through(session, pipe, spec.target.uri)
+        (folder / _UPLOAD).unlink(missing_ok=True)
+        return code
+
+
+def _through(session: Session, pipe: Pipe, uri: str) -> int:
+    """See a pipe to its end; returns the exit code."""
+    began = time.monotonic()
+    with follow.interruptible() as watch:
+        while not pipe.wait(_LOOK_SECONDS):
+            if watch.asked_to_stop:
+                pipe.cancel()
+        try:
+            report = pipe.end()
+        except BrokenPipeError:
+            raise
+        except OSError as why:
+            raise display.full_stdout(why) from None
+    if report is None:
+        display.say(f"Interrupted after {text.size(pipe.bytes)} of {text.printable(uri)}; a stream cannot be resumed.")
+        return exits.INTERRUPTED
+    if not session.quiet:
+        took = f"{text.size(report.bytes)} in {time.monotonic() - began:.1f} s"
+        display.say(f"{text.printable(uri)}: {took}, verified by {_PROOF.get(report.verified, report.verified)}.")
+    return exits.OK
+
+
+def _spool(session: Session, given: dict[str, Any]) -> int:
     with _folder(session) as folder:
         if given["source"] == "-":
             source = folder / _INPUT
@@ -127,6 +200,7 @@ def _folder(session: Session) -> Generator[Path]:
                 paths.sync_folder(str(place))
                 (folder / _LOCK).touch()
                 held.enter_context(_locked(folder / _LOCK))
+        _abort_left(session, place)
         try:
             yield folder
         finally:
@@ -162,5 +236,28 @@ def _sweep(place: Path) -> None:
     What was put on the disk as input of a transfer is read by its next worker.
     """
     for folder in place.iterdir():
-        if not (folder / _INPUT).exists() and not paths.is_held(folder):
+        if not (folder / _INPUT).exists() and not (folder / _UPLOAD).exists() and not paths.is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _abort_left(session: Session, place: Path) -> None:
+    """Abort uploads of streams whose commands were killed. What cannot be aborted now is left for later."""
+    left = [folder for folder in place.iterdir() if (folder / _UPLOAD).exists() and not paths.is_held(folder)]
+    for folder in left[:_ABORTED_AT_ONCE]:
+        try:
+            spec = stored_spec.read((folder / _SPEC).read_text(encoding="utf-8"))
+            upload_id = (folder / _UPLOAD).read_text(encoding="utf-8")
+            if upload_id and isinstance(spec.target, S3Location):
+                session.service.engine.abort_upload(spec.target, upload_id)
+        except (OSError, SeqferryError) as why:
+            log.info("the upload of a killed command stays open: %s", why)
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _keep(path: Path, content: str) -> None:
+    with _told(path.parent), path.open("w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    paths.sync_folder(str(path.parent))

@@ -246,7 +246,7 @@ ANSWERS: Final = {
     "--retry-count": "requests are tried again by themselves; AWS_MAX_ATTEMPTS=N sets how often.",
     "--low-level-retries": "requests are tried again by themselves; AWS_MAX_ATTEMPTS=N sets how often.",
     "--flatten": "several sources of one folder, or a wildcard, name objects by what follows the last slash.",
-    "--force-glacier-transfer": "an archived object is refused until it was restored; restore it first.",
+    "--force-glacier-transfer": "--restore asks for readable copies of archived objects, waits for them and copies.",
     "--debug": "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",
     "--log-file": "write 2>FILE for what is said, --json >FILE for events.",
     "--log-level": "--quiet says less; SEQFERRY_TRACE=stderr shows each request.",

@@ -20,7 +20,7 @@ from seqferry.db.queue import place_of
 from seqferry.engine import traced_as
 from seqferry.errors import StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
-from seqferry.workflows import retries
+from seqferry.workflows import restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import batch_limit, operation_of
 from seqferry.workflows.runtime import Runtime, leave_if_paused
@@ -152,6 +152,8 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
         # Not synced, as the rows of the plan below: the begin of a batch syncs what is before it.
         with runtime.database.write(durable=False) as connection:
             transfers.set_target_absent(connection, transfer_id, absent)
+    if spec.restore:
+        restoring.restore(runtime, transfer_id, spec)
     planner = Planner(runtime, transfer_id, spec, here)
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
     if retries.takes_rows(spec):

@@ -35,16 +35,25 @@ def _distinct(proxy: Proxy) -> bool:
     return len(made) == len(set(made))
 
 
+def _without_encryption(cli: Cli, counted: Counter[str]) -> None:
+    """Take away what a service costs that tells of no encryption in its answers, as AWS does of each object.
+
+    Its bucket is asked once whether it may hold encrypted objects, and where it may, each source is looked at.
+    """
+    assert cli.server is not None
+    assert counted.pop("GetBucketSubresource") == 1
+    counted["HeadObject"] -= cli.server.kind == "seaweedfs"
+
+
 def test_a_small_object_is_copied_with_few_requests(cli: Cli, places: Places, proxied: Proxy) -> None:
     places.fill(["a", "b"])
 
     ran = cli.run("cp", f"s3://{places.source}/run42/a", f"s3://{places.target}/archive/a")
 
     assert ran.code == 0, ran.err
-    assert _distinct(proxied)
     counted = _counted(proxied)
+    _without_encryption(cli, counted)
     assert counted == {"HeadObject": 1, "ListObjectsV2": 1, "CopyObject": 1}
-    assert counted.total() <= 4
     assert places.content() == {"a": b"content of 'a'"}
 
 
@@ -59,6 +68,7 @@ def test_the_same_again_asks_for_source_and_target_once(cli: Cli, places: Places
 
     assert ran.code == 0, ran.err
     assert "skipped   1 object already there" in ran.err
+    assert _distinct(proxied)
     assert _counted(proxied) == {"HeadObject": 1, "ListObjectsV2": 1}
     assert places.arrived() == before
 
@@ -70,7 +80,9 @@ def test_another_object_of_that_start_at_the_target_costs_one_look(cli: Cli, pla
     ran = cli.run("cp", f"s3://{places.source}/run42/a", f"s3://{places.target}/archive/a")
 
     assert ran.code == 0, ran.err
-    assert _counted(proxied) == {"HeadObject": 2, "ListObjectsV2": 1, "CopyObject": 1}
+    counted = _counted(proxied)
+    _without_encryption(cli, counted)
+    assert counted == {"HeadObject": 2, "ListObjectsV2": 1, "CopyObject": 1}
     assert places.content() == {"a": b"content of 'a'", "a-longer-name": b"other"}
 
 

@@ -137,10 +137,10 @@ def test_a_file_with_holes_arrives_as_it_reads(
     summary_of(mover.copy(f"{tmp_path}/run", f"s3://{bucket}/in/", *SMALL_PARTS))
     assert s3server.client().get_object(Bucket=bucket, Key="in/big")["Body"].read() == content
 
-    # Zeros are bytes as any others are: what comes down takes its room.
+    # What comes down takes no more room either, but for runs that are shorter than a piece.
     summary_of(mover.copy(f"s3://{bucket}/in/", f"{tmp_path}/back", *SMALL_PARTS))
     assert_same_tree(tmp_path / "run", tmp_path / "back")
-    assert (tmp_path / "back/big").stat().st_blocks * 512 >= 21 * MIB
+    assert (tmp_path / "back/big").stat().st_blocks * 512 <= taken + 2 * MIB * len(holes)
 
 
 def test_links_are_followed_skipped_or_kept(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from typing import get_type_hints
 
 import pytest
 
 from seqferry.api.schemas import TransferRequest
+from seqferry.carrying import Given
 from seqferry.cli import control, copying, groups, packing
 from seqferry.cli.app import run
+from seqferry.cli.carried import Attributes, Protection
 from seqferry.models import OPERATION_TRANSFER
 from seqferry.spec import build_one
 
@@ -40,12 +43,14 @@ def test_the_help_shows_options_in_panels(
     shown = _help(command, monkeypatch, capsys, 100)
 
     panels = re.findall(r"^(\w+):$", shown, flags=re.MULTILINE)
-    assert panels == ["Arguments", "Selection", "Speed", "Storage", "Output", "Examples"]
+    assert panels == ["Arguments", "Selection", "Speed", "Storage", "Protection", "Metadata", "Output", "Examples"]
     of_panel = {panel: shown.split(f"\n{panel}:\n")[1].split("\n\n")[0] for panel in panels}
     assert ("--delete" in of_panel["Selection"]) == (command == "sync")
     assert "--if-exists" in of_panel["Selection"]
     assert "--max-requests" in of_panel["Speed"]
     assert "--endpoint-url" in of_panel["Storage"]
+    assert "--sse-kms-key-id" in of_panel["Protection"]
+    assert "--content-type" in of_panel["Metadata"]
     assert "--json" in of_panel["Output"]
     assert "--help" in of_panel["Output"]
 
@@ -61,11 +66,15 @@ def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
 
 def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     parameters = inspect.signature(build_one).parameters
+    carried = {one.name: one.default for kind in (Protection, Attributes) for one in fields(kind)}
     kinds = (groups.Selection, groups.Filters, groups.Removal, groups.Parts, groups.Storage, groups.Endpoints)
     of_groups = {one.name: one.default for kind in kinds for one in fields(kind)}
     rest = {name: one.default for name, one in parameters.items() if name not in ("source", "target")}
     of_http = {name: one.default for name, one in TransferRequest.model_fields.items()}
 
+    del rest["properties"]
+    assert {name: of_http.pop(name) for name in carried} == carried
+    assert set(carried) == set(get_type_hints(Given)) | {name for name in carried if rest.pop(name, "") is None}
     # Made of the group of names, and given as they are over HTTP.
     assert rest.pop("rules") is None is of_http.pop("rules")
     assert rest.pop("keys") is None is of_http.pop("keys")

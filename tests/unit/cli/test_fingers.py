@@ -44,10 +44,8 @@ def test_our_own_words_stay(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("typed", "guess"),
     [
-        ("--acl", None),
+        ("--acls", "--acl"),
         ("--retrys", None),
-        ("--ruler", None),
-        ("--request-payer", None),
         ("--backup-directory", None),
         ("--exlude", "--exclude"),
         ("--part-sise", "--part-size"),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn written(whole: &Whole) -> Written {
-        Written { etag: whole.object.key.clone(), version_id: None, checksum: None }
+        Written { etag: whole.object.key.clone(), version_id: None, checksum: None, encryption: None }
     }
 
     fn add(groups: &Groups, keys: std::ops::Range<usize>) -> (Vec<oneshot::Receiver<Result<Written>>>, usize) {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::sparse::{left_out, write_with_holes};
 use super::write::write_at;
 use crate::body::BLOCK;
 
@@ -114,7 +115,7 @@ impl Kept {
 
     /// Write what is there through the cache.
     pub(super) fn write(&mut self, file: &OwnedFd) -> Result<(), Errno> {
-        write_at(file, self.bytes(), self.offset)?;
+        write_with_holes(file, self.bytes(), self.offset)?;
         self.clear();
         Ok(())
     }
@@ -127,7 +128,8 @@ impl Kept {
         let (blocks, after) = rest.split_at(rest.len() - rest.len() % BLOCK);
         let blocks_at = self.offset + before.len() as u64;
         write_at(file, before, self.offset)?;
-        let taken = write_blocks(direct, blocks, blocks_at)?;
+        let is_hole = left_out(file, blocks, blocks_at)?;
+        let taken = if is_hole { Some(blocks.len()) } else { write_blocks(direct, blocks, blocks_at)? };
         let done = taken.unwrap_or_default();
         write_at(file, &blocks[done..], blocks_at + done as u64)?;
         write_at(file, after, blocks_at + blocks.len() as u64)?;

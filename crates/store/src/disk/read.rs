@@ -16,7 +16,7 @@ use rustix::path::Arg;
 use super::facts::{Pin, file_type, meta};
 use super::fail::{Fail, Result};
 use super::names::{Place, place};
-use super::{Disk, Symlinks, folders};
+use super::{Disk, Symlinks, folders, sparse};
 use crate::body::{Body, ByteStream};
 use crate::error::classify::code;
 use crate::store::Fetched;
@@ -92,6 +92,8 @@ struct Reading {
     end: u64,
     /// Bytes at a time.
     chunk: u64,
+    /// It has holes, which are not read.
+    is_sparse: bool,
 }
 
 /// Open a file and read its first chunk.
@@ -132,7 +134,8 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
     };
     let meta = meta(&stat, name);
     let chunk = if range.is_some() && end - at <= PIECE { end - at } else { CHUNK };
-    let mut body = Reading { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk };
+    let is_sparse = sparse::is_sparse(&stat);
+    let mut body = Reading { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk, is_sparse };
     if at == end {
         return Ok(Fetched { meta, body: Body::of_chunks(futures::stream::empty().boxed()) });
     }
@@ -201,7 +204,12 @@ impl Reading {
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
         while (bytes.len() as u64) < wanted {
             let at = self.at + bytes.len() as u64;
-            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
+            let read = if self.is_sparse {
+                self.read_data(&mut bytes, at)
+            } else {
+                rustix::io::pread(&self.file, spare_capacity(&mut bytes), at)
+            };
+            match read {
                 Ok(0) => return Err(changed()),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -213,6 +221,22 @@ impl Reading {
             return Err(changed());
         }
         Ok(bytes.into())
+    }
+}
+
+impl Reading {
+    /// Appends the next bytes of this chunk: zeros for a hole, else what is read up to the next one.
+    fn read_data(&self, bytes: &mut Vec<u8>, at: u64) -> std::result::Result<usize, Errno> {
+        let (before, end) = (bytes.len(), (self.at + self.chunk).min(self.end));
+        let (data, hole) = sparse::next_data(&self.file, at, end);
+        let upto = if data > at { data } else { hole };
+        bytes.resize(before + usize::try_from(upto - at).unwrap_or(0), 0);
+        if data > at {
+            return Ok(bytes.len() - before);
+        }
+        let read = rustix::io::pread(&self.file, &mut bytes[before..], at);
+        bytes.truncate(before + read.unwrap_or(0));
+        read
     }
 }
 

@@ -314,7 +314,7 @@ impl Uploads {
         }
         let _cleaned_by_the_next_writer =
             rustix::fs::unlinkat(&open.folder, Unfinished::Record.name(&open.id), AtFlags::empty());
-        Ok(Written { etag, version_id: None, checksum: Some(full(crc64)) })
+        Ok(Written { etag, version_id: None, checksum: Some(full(crc64)), encryption: None })
     }
 
     pub(super) fn abort(&self, bucket: &str, key: &str, id: &str) -> Result<()> {

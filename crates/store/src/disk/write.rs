@@ -13,7 +13,7 @@ use super::facts::{Pin, Wanted, file_type, timespec};
 use super::fail::{Fail, Result};
 use super::folders::{self, Folders, of_target};
 use super::names::{Unfinished, fresh_id, place};
-use super::{DiskOptions, PageCache, Permissions, Symlinks, full, o_direct, sent};
+use super::{DiskOptions, PageCache, Permissions, Symlinks, full, o_direct, sent, sparse};
 use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
 use crate::types::{PutObject, Written};
@@ -102,6 +102,10 @@ pub(super) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> std
 
 /// Write a new file. Past the system's cache, there is nothing left for the sync to write, and no page to be made for it.
 fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::Result<(), Errno> {
+    if sparse::has_run(bytes) {
+        rustix::fs::ftruncate(file, bytes.len() as u64)?;
+        return sparse::write_with_holes(file, bytes, 0);
+    }
     let past_cache = past_cache && bytes.len() >= WORTH_PASSING;
     let done = if past_cache { o_direct::write_first(file, bytes)? } else { 0 };
     write_at(file, &bytes[done..], done as u64)
@@ -221,7 +225,7 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole])
                 synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(Fail::of_write)?;
             }
             let crc64 = sent(&whole.object.digests, &whole.body);
-            Ok(Written { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)) })
+            Ok(Written { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)), encryption: None })
         })
         .collect()
 }

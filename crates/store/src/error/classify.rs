@@ -269,7 +269,7 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
             }
         },
         "InvalidObjectState" | "ObjectNotInActiveTierError" => {
-            "The object is archived: restore it first, then run the same command again."
+            "The object is archived: run the same command with --restore, which asks for a readable copy and waits for it."
         }
         "RestoreAlreadyInProgress" => "A restore is under way: run the same command again when it has ended.",
         "NoSuchBucket" => "Check the bucket's name and the endpoint, or create the bucket.",

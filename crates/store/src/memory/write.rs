@@ -63,7 +63,7 @@ impl ObjectWrite for MemoryStore {
     }
 
     async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
-        let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, .. } = target;
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, attributes, tags, .. } = target;
         let mut state = self.state();
         let object = state.source("CopyObject", source)?;
         if object.is_archived() {
@@ -81,6 +81,12 @@ impl ObjectWrite for MemoryStore {
         object.parts = Vec::new();
         object.modified = now();
         object.storage_class = storage_class.map(str::to_owned);
+        if let Some(attributes) = attributes {
+            object.attributes = attributes.clone();
+        }
+        if let Some(tags) = tags {
+            object.tags = tags.to_vec();
+        }
         state.write("CopyObject", bucket, key, object)
     }
 }

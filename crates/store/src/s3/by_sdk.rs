@@ -12,12 +12,13 @@ use aws_sdk_s3::primitives::{ByteStream as SdkStream, SdkBody};
 use aws_sdk_s3::types::StorageClass;
 use bytes::Bytes;
 
-use super::convert::{copy_source, fetched_meta, opaque_etag, quoted, sdk_algorithm, strongest, tagging};
+use super::convert::{copy_source, fetched_meta, opaque_etag, quoted, sdk_encryption, strongest, tagging};
 use super::failures::{failure, malformed};
 use super::fast_path::{BodyReader, ErrorContext, WriteAnswer};
+use super::requests::copy_headers;
 use crate::ChecksumAlgorithm;
 use crate::store::Result;
-use crate::types::{Attributes, Digests, ObjectMeta, PinnedObject, PutObject, Range};
+use crate::types::{Attributes, CopyTarget, Digests, ObjectMeta, PinnedObject, PutObject, Range};
 
 /// The request with what an object carries besides its bytes; `Expires` goes in by [`expires`].
 macro_rules! with_attributes {
@@ -58,6 +59,16 @@ pub(super) fn expires(attributes: &Attributes) -> impl Fn(&mut HttpRequest) + Se
         // It came out of a header: what none can hold does not occur.
         if let Some(text) = &text {
             let _ = http.headers_mut().try_insert("expires", text.clone());
+        }
+    }
+}
+
+/// Puts headers in that the SDK has no words for, or other ones.
+pub(super) fn with_headers(headers: Vec<(String, String)>) -> impl Fn(&mut HttpRequest) + Send + Sync + 'static {
+    move |http| {
+        for (name, value) in &headers {
+            // They were checked when they were asked for, or came out of headers.
+            let _ = http.headers_mut().try_insert(name.clone(), value.clone());
         }
     }
 }
@@ -137,6 +148,7 @@ pub(super) async fn put_by_sdk(
         // As `FastPath::put`.
         .disable_payload_signing()
         .mutate_request(expires(&object.attributes))
+        .mutate_request(with_headers(object.write.headers()))
         .send()
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
@@ -146,6 +158,7 @@ pub(super) async fn put_by_sdk(
         checksum_kind: answer.checksum_type().cloned(),
         version_id: answer.version_id().map(str::to_owned),
         opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        encryption: sdk_encryption!(answer),
     })
 }
 
@@ -182,8 +195,7 @@ pub(super) async fn copy_by_sdk(
     client: &Client,
     about: ErrorContext<'_>,
     source: &PinnedObject,
-    storage_class: Option<&str>,
-    algorithm: Option<ChecksumAlgorithm>,
+    target: CopyTarget<'_>,
 ) -> Result<WriteAnswer> {
     let ErrorContext { operation, bucket, key } = about;
     let answer = client
@@ -192,8 +204,8 @@ pub(super) async fn copy_by_sdk(
         .key(key)
         .copy_source(copy_source(source))
         .set_copy_source_if_match(source.if_match.as_deref().map(quoted))
-        .set_storage_class(storage_class.map(StorageClass::from))
-        .set_checksum_algorithm(algorithm.map(sdk_algorithm))
+        .customize()
+        .mutate_request(with_headers(copy_headers(&target)))
         .send()
         .await
         .map_err(|e| failure(operation, bucket, Some(key), &e))?;
@@ -204,6 +216,7 @@ pub(super) async fn copy_by_sdk(
         checksum_kind: result.checksum_type().cloned(),
         version_id: answer.version_id().map(str::to_owned),
         opaque_etag: opaque_etag(answer.sse_customer_algorithm(), answer.server_side_encryption()),
+        encryption: sdk_encryption!(answer),
     })
 }
 

@@ -13,8 +13,15 @@ use aws_config::retry::RetryConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::endpoint::Params;
-use aws_sdk_s3::config::{Builder, Region, RequestChecksumCalculation, ResponseChecksumValidation};
+use aws_sdk_s3::config::interceptors::{
+    BeforeDeserializationInterceptorContextMut, BeforeTransmitInterceptorContextMut,
+};
+use aws_sdk_s3::config::{
+    Builder, ConfigBag, Intercept, Region, RequestChecksumCalculation, ResponseChecksumValidation, RuntimeComponents,
+};
+use aws_sdk_s3::error::BoxError;
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
+use aws_smithy_runtime_api::client::orchestrator::Metadata;
 use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryAction, RetryClassifierPriority};
 use aws_types::service_config::ServiceConfigKey;
 
@@ -24,6 +31,7 @@ use super::fast_path::{Common, FastPath};
 use super::settings::AwsSettings;
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
 use crate::budget::ByteThrottle;
+use crate::properties::CustomerKey;
 
 /// Where to talk to and as whom.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
@@ -40,6 +48,71 @@ pub struct EndpointOptions {
     pub resolved: Option<ResolvedSettings>,
     /// For tests. Otherwise the AWS chain finds them: environment, profile, SSO, web identity, ECS, IMDS, process.
     pub credentials: Option<Credentials>,
+    /// The caller pays for requests to buckets of others (requester pays).
+    pub request_payer: bool,
+    /// Objects are read and written with this key (SSE-C).
+    pub customer_key: Option<CustomerKey>,
+    /// Objects that are copied from have this key.
+    pub copy_source_key: Option<CustomerKey>,
+}
+
+impl EndpointOptions {
+    /// The headers that requests of this operation carry for these options.
+    pub(super) fn headers(&self, operation: &str) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        if self.request_payer {
+            headers.push(("x-amz-request-payer".to_owned(), "requester".to_owned()));
+        }
+        let mut add = |key: Option<&CustomerKey>, of_source| {
+            let found = key.into_iter().flat_map(|key| key.headers(of_source));
+            headers.extend(found.map(|(name, value)| (name.to_owned(), value)));
+        };
+        if WITH_KEY.contains(&operation) {
+            add(self.customer_key.as_ref(), false);
+        }
+        if ["CopyObject", "UploadPartCopy"].contains(&operation) {
+            add(self.copy_source_key.as_ref(), true);
+        }
+        headers
+    }
+}
+
+/// Operations that take the key of their object.
+const WITH_KEY: [&str; 7] =
+    ["GetObject", "HeadObject", "PutObject", "CopyObject", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"];
+
+/// Puts the headers of the options into requests of the SDK, before they are signed.
+#[derive(Debug)]
+struct OptionHeaders(EndpointOptions);
+
+impl Intercept for OptionHeaders {
+    fn name(&self) -> &'static str {
+        "headers of the options"
+    }
+
+    fn modify_before_signing(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let operation = config.load::<Metadata>().map(|metadata| metadata.name().to_owned()).unwrap_or_default();
+        for (name, value) in self.0.headers(&operation) {
+            context.request_mut().headers_mut().try_insert(name, value)?;
+        }
+        Ok(())
+    }
+
+    fn modify_before_deserialization(
+        &self,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        // SeaweedFS tells it twice, which the SDK does not read; nothing here needs it.
+        context.response_mut().headers_mut().remove("x-amz-server-side-encryption-customer-key-md5");
+        Ok(())
+    }
 }
 
 impl fmt::Debug for EndpointOptions {
@@ -51,6 +124,9 @@ impl fmt::Debug for EndpointOptions {
             .field("anonymous", &self.anonymous)
             .field("resolved", &self.resolved)
             .field("credentials", &self.credentials)
+            .field("request_payer", &self.request_payer)
+            .field("customer_key", &self.customer_key)
+            .field("copy_source_key", &self.copy_source_key)
             .finish()
     }
 }
@@ -180,6 +256,9 @@ impl Base {
             // An access point or bucket ARN would otherwise need its own region's client.
             .use_arn_region(true)
             .accelerate(settings.accelerate);
+        if options.request_payer || options.customer_key.is_some() || options.copy_source_key.is_some() {
+            builder = builder.interceptor(OptionHeaders(options.clone()));
+        }
         builder.set_use_dual_stack(settings.dual_stack).set_force_path_style(settings.path_style);
         // The SDK has taken the one that the environment or the profile names.
         builder.set_endpoint_url(None);

@@ -12,6 +12,7 @@ use aws_smithy_xml::decode::{Document, ScopedDecoder, try_data};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use crate::properties::{Encryption, ObjectLock};
 use crate::types::{Attributes, CompletedPart, ObjectMeta, PartInfo, PartsPage, PinnedObject, Range};
 
 /// RFC 3986 unreserved characters stay; everything else in a query is encoded.
@@ -146,6 +147,20 @@ pub(super) fn opaque_sse(customer_algorithm: Option<&str>, encryption: Option<&s
     customer_algorithm.is_some() || encryption.is_some_and(|sse| sse.starts_with("aws:kms"))
 }
 
+/// The encryption that an answer of the SDK tells.
+macro_rules! sdk_encryption {
+    ($output:expr) => {{
+        let output = &$output;
+        $crate::properties::Encryption::told(|name| match name {
+            "x-amz-server-side-encryption" => output.server_side_encryption().map(|sse| sse.as_str()),
+            "x-amz-server-side-encryption-aws-kms-key-id" => output.ssekms_key_id(),
+            "x-amz-server-side-encryption-customer-algorithm" => output.sse_customer_algorithm(),
+            _ => None,
+        })
+    }};
+}
+pub(super) use sdk_encryption;
+
 /// What the answers to HEAD and GET have in common. Not whether the object is archived, which GET says by failing.
 macro_rules! facts {
     ($output:expr) => {{
@@ -177,6 +192,13 @@ macro_rules! facts {
             missing_metadata: output.missing_meta().and_then(|n| u32::try_from(n).ok()).unwrap_or_default(),
             opaque_etag: opaque_etag(output.sse_customer_algorithm(), output.server_side_encryption()),
             archived: false,
+            restoring: false,
+            encryption: sdk_encryption!(output),
+            lock: ObjectLock {
+                retention: own(output.object_lock_mode().map(|mode| mode.as_str()))
+                    .zip(output.object_lock_retain_until_date().and_then(|until| until.fmt(Format::DateTime).ok())),
+                legal_hold: output.object_lock_legal_hold_status().is_some_and(|hold| hold.as_str() == "ON"),
+            },
         }
     }};
 }
@@ -189,6 +211,7 @@ pub(super) fn object_meta(head: &HeadObjectOutput) -> ObjectMeta {
     meta.archived = (matches!(meta.storage_class.as_deref(), Some("GLACIER" | "DEEP_ARCHIVE"))
         || head.archive_status().is_some())
         && !restored;
+    meta.restoring = head.restore().is_some_and(|restore| restore.contains("ongoing-request=\"true\""));
     meta
 }
 
@@ -234,6 +257,9 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
             headers.get("x-amz-server-side-encryption"),
         ),
         archived: false,
+        restoring: false,
+        encryption: Encryption::told(|name| headers.get(name)),
+        lock: ObjectLock::told(|name| headers.get(name)),
     }
 }
 

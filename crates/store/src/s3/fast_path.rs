@@ -41,6 +41,7 @@ use super::sign::{Payload, Signer, ToSign};
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
+use crate::properties::Encryption;
 use crate::store::Result;
 
 /// Answers to copies have hundreds of bytes, and as much white space as S3 sends while it copies. What is longer is none.
@@ -65,6 +66,11 @@ impl RequestHeaders {
     /// One more, if there is a value for it.
     pub(super) fn add(&mut self, name: impl Into<Cow<'static, str>>, value: Option<String>) {
         self.0.extend(value.map(|value| (name.into(), value)));
+    }
+
+    /// All of these.
+    pub(super) fn add_all(&mut self, headers: Vec<(String, String)>) {
+        self.0.extend(headers.into_iter().map(|(name, value)| (name.into(), value)));
     }
 }
 
@@ -149,6 +155,7 @@ pub(super) struct WriteAnswer {
     pub(super) checksum_kind: Option<ChecksumType>,
     pub(super) version_id: Option<String>,
     pub(super) opaque_etag: bool,
+    pub(super) encryption: Option<Encryption>,
 }
 
 /// A reply whose body is still being received.
@@ -412,6 +419,7 @@ fn written(headers: &Headers) -> WriteAnswer {
             headers.get("x-amz-server-side-encryption-customer-algorithm"),
             headers.get("x-amz-server-side-encryption"),
         ),
+        encryption: Encryption::told(|name| headers.get(name)),
     }
 }
 
@@ -476,6 +484,7 @@ impl Answer {
                         header("x-amz-server-side-encryption-customer-algorithm"),
                         header("x-amz-server-side-encryption"),
                     ),
+                    encryption: Encryption::told(|name| self.headers.get(name)),
                 })
             }
             Ok(told) if told.root == "Error" => Err(self.failed(about, told)),

@@ -8,14 +8,15 @@ use async_trait::async_trait;
 use aws_sdk_s3::operation::list_parts::ListPartsOutput;
 
 use super::S3Store;
-use super::address::without_userinfo;
+use super::address::{is_aws, without_userinfo};
 use super::convert::{checksum_header, copy_source, quoted, tagging, unquoted};
 use super::failures::malformed;
 use super::fast_path::RequestHeaders;
 use crate::error::StoreError;
 use crate::error::classify::code;
+use crate::properties::WriteOptions;
 use crate::store::{BucketService, ObjectStore, Result};
-use crate::types::{Digests, PartsPage, PinnedObject, PutObject};
+use crate::types::{Attributes, CopyTarget, Digests, PartsPage, PinnedObject, PutObject};
 
 mod body;
 mod buckets;
@@ -23,6 +24,8 @@ mod multipart;
 mod read;
 mod write;
 
+/// The content type of bytes of which nothing is known.
+const OCTET_STREAM: &str = "application/octet-stream";
 /// For requests that move no object bytes.
 const SHORT: Duration = Duration::from_mins(1);
 /// Complete may take minutes while the service sends white space.
@@ -61,7 +64,7 @@ fn copied_from(source: &PinnedObject) -> RequestHeaders {
 /// What both ways of writing say of the body.
 fn body_headers(content_type: Option<&String>, digests: &Digests) -> RequestHeaders {
     let mut headers = RequestHeaders::default();
-    headers.add("content-type", Some(content_type.map_or("application/octet-stream", String::as_str).to_owned()));
+    headers.add("content-type", Some(content_type.map_or(OCTET_STREAM, String::as_str).to_owned()));
     headers.add("content-md5", digests.md5.clone());
     if let Some((algorithm, value)) = &digests.checksum {
         headers.add(checksum_header(*algorithm), Some(value.clone()));
@@ -69,23 +72,55 @@ fn body_headers(content_type: Option<&String>, digests: &Digests) -> RequestHead
     headers
 }
 
+/// Attributes but for the content type.
+fn attribute_headers(attributes: &Attributes) -> Vec<(String, String)> {
+    let named = [
+        ("content-encoding", &attributes.content_encoding),
+        ("content-language", &attributes.content_language),
+        ("content-disposition", &attributes.content_disposition),
+        ("cache-control", &attributes.cache_control),
+        ("expires", &attributes.expires),
+        ("x-amz-website-redirect-location", &attributes.website_redirect),
+    ];
+    let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+    let metadata = attributes.metadata.iter();
+    let metadata = metadata.map(|(name, value)| (format!("x-amz-meta-{}", name.to_ascii_lowercase()), value.clone()));
+    named.chain(metadata).collect()
+}
+
+/// What the target of a copy gets otherwise than its source has it.
+pub(super) fn copy_headers(target: &CopyTarget<'_>) -> Vec<(String, String)> {
+    let mut headers: Vec<(String, String)> = target.write.map(WriteOptions::headers).unwrap_or_default();
+    let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
+    if let Some(class) = target.storage_class {
+        add("x-amz-storage-class", class.to_owned());
+    }
+    if let Some(algorithm) = target.checksum {
+        add("x-amz-checksum-algorithm", algorithm.name().to_owned());
+    }
+    if let Some(attributes) = target.attributes {
+        add("x-amz-metadata-directive", "REPLACE".to_owned());
+        add("content-type", attributes.content_type.clone().unwrap_or_else(|| OCTET_STREAM.to_owned()));
+    }
+    if let Some(tags) = target.tags {
+        add("x-amz-tagging-directive", "REPLACE".to_owned());
+        // An empty one removes all tags.
+        add("x-amz-tagging", tagging(tags).unwrap_or_default());
+    }
+    headers.extend(target.attributes.map(attribute_headers).unwrap_or_default());
+    headers
+}
+
 /// What an object is written with.
 fn object_headers(object: &PutObject) -> RequestHeaders {
     let attributes = &object.attributes;
     let mut headers = body_headers(attributes.content_type.as_ref(), &object.digests);
-    headers.add("content-encoding", attributes.content_encoding.clone());
-    headers.add("content-language", attributes.content_language.clone());
-    headers.add("content-disposition", attributes.content_disposition.clone());
-    headers.add("cache-control", attributes.cache_control.clone());
-    headers.add("expires", attributes.expires.clone());
-    headers.add("x-amz-website-redirect-location", attributes.website_redirect.clone());
+    headers.add_all(attribute_headers(attributes));
+    headers.add_all(object.write.headers());
     headers.add("x-amz-tagging", tagging(&object.tags));
     headers.add("x-amz-storage-class", object.storage_class.clone());
     headers.add("if-none-match", object.if_absent.then(|| "*".to_owned()));
     headers.add("if-match", object.if_match.as_deref().map(quoted));
-    for (name, value) in &attributes.metadata {
-        headers.add(format!("x-amz-meta-{}", name.to_ascii_lowercase()), Some(value.clone()));
-    }
     headers
 }
 
@@ -93,6 +128,11 @@ fn object_headers(object: &PutObject) -> RequestHeaders {
 impl ObjectStore for S3Store {
     fn bucket_service(&self) -> Option<&dyn BucketService> {
         Some(self)
+    }
+
+    fn encrypts_all(&self) -> bool {
+        let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
+        base.endpoint.as_deref().is_none_or(is_aws)
     }
 
     fn max_attempts(&self) -> Option<u32> {

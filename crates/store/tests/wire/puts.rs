@@ -57,6 +57,7 @@ async fn objects_are_sent_as_the_sdk_would_send_them() {
     for (turn, (source, digests)) in sources().into_iter().zip(digests().into_iter().cycle()).enumerate() {
         let attributes = if turn % 2 == 0 { all_attributes() } else { Attributes::default() };
         let object = PutObject {
+            write: seqferry_store::WriteOptions::default(),
             bucket: "bucket".to_owned(),
             key: source.key.clone(),
             attributes: attributes.clone(),

@@ -47,12 +47,22 @@ impl<J: Journal> Object<'_, J> {
         source: Option<ObjectMeta>,
     ) -> Result<CopyResult, Trouble> {
         let pinned = self.pinned();
-        let (bucket, key, class) =
-            (&self.policy.target_bucket, &self.item.target_key, self.policy.storage_class.as_deref());
+        let write = self.write_options(source.as_ref()).await?;
+        let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
+        let properties = &self.policy.properties;
+        let attributes = properties.replaced_attributes(source.as_ref());
+        let target = CopyTarget {
+            storage_class: self.policy.storage_class.as_deref(),
+            checksum: properties.checksum.or(checksum),
+            attributes: attributes.as_ref(),
+            tags: properties.replaced_tags(),
+            write: Some(&write),
+            ..CopyTarget::new(bucket, key)
+        };
         let written = self
             .target
             .call(RequestSpec::write("CopyObject", bucket).bytes(self.item.size), &self.tries, async |store| {
-                store.copy(&pinned, CopyTarget { storage_class: class, checksum, ..CopyTarget::new(bucket, key) }).await
+                store.copy(&pinned, target).await
             })
             .await;
         let written = match written {
@@ -60,6 +70,10 @@ impl<J: Journal> Object<'_, J> {
             Err(RequestError::Failed(error)) => return Err(self.refused_copy(error).await),
             Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
         };
+        if let Some(encrypted) = self.encrypted_unseen(&written).await? {
+            // It has arrived without, and the next copy says so.
+            return Box::pin(self.copy_at_once(checksum, Some(encrypted))).await;
+        }
         self.active.add(self.item.size);
         // CopyObject makes a single-part object: its ETag can equal only that of a source made at once.
         self.verify(Method::Copy, written, source, false).await

@@ -1,5 +1,6 @@
 //! What holds for all objects of a job, and what is known of each before it is begun.
 
+use super::properties::Properties;
 use super::stream::DataPath;
 use crate::limits::Limits;
 use crate::verification::PartOptions;
@@ -54,6 +55,8 @@ pub struct Policy {
     pub part_options: PartOptions,
     /// Storage class of the targets; None for the bucket's default.
     pub storage_class: Option<String>,
+    /// What the targets carry besides.
+    pub properties: Properties,
     /// Keep the MD5 of each file with its object, as rclone does. Of files; a service's objects keep what they carry.
     pub md5: bool,
     /// An earlier run of these items may have been cut off.

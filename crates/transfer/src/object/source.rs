@@ -24,6 +24,12 @@ impl<J: Journal> Object<'_, J> {
             .await;
         match head {
             Ok(now) => {
+                if self.source.capabilities().files && failure.class == FailureClass::SourceChanged {
+                    self.source.note(format!(
+                        "{}: files changed after they were listed, and were copied again as they are now. --settle 60s leaves alone what still grows.",
+                        Address(bucket, None)
+                    ));
+                }
                 (self.item.size, self.item.etag) = (now.size, now.etag);
                 Ok(())
             }
@@ -64,10 +70,16 @@ impl<J: Journal> Object<'_, J> {
             Ok(source) if source.etag == self.item.etag && source.size == self.item.size => Ok(source),
             Ok(source) => {
                 let error = StoreError::new("HeadObject", bucket, Some(key), "SourceChanged", None);
-                let how = format!(
-                    "ETag {} ({} bytes) became {} ({} bytes)",
-                    self.item.etag, self.item.size, source.etag, source.size
-                );
+                let (listed, now) = (self.item.size, source.size);
+                let how = if !self.source.capabilities().files {
+                    format!("ETag {} ({listed} bytes) became {} ({now} bytes)", self.item.etag, source.etag)
+                } else if now > listed {
+                    format!("it grew from {listed} to {now} bytes (--settle 60s leaves alone what still grows)")
+                } else if now < listed {
+                    format!("it shrank from {listed} to {now} bytes")
+                } else {
+                    "it was written to meanwhile".to_owned()
+                };
                 Err(Trouble::Again(self.source_changed(&error, &how)))
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {

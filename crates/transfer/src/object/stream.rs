@@ -147,8 +147,8 @@ impl<J: Journal> Object<'_, J> {
         if !matches!(compare(sent, Side::from(&*target), true), Verdict::Proven(_)) {
             return Ok(None);
         }
-        let ObjectMeta { etag, version_id, checksum, .. } = *target;
-        Ok(Some(Written { etag, version_id, checksum }))
+        let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;
+        Ok(Some(Written { etag, version_id, checksum, encryption }))
     }
 
     /// A copy was refused: whether the bytes can be had in another way, which is then remembered.
@@ -177,7 +177,7 @@ impl<J: Journal> Object<'_, J> {
             return Some(ChecksumAlgorithm::Crc64Nvme);
         }
         match self.target.quirks().sums() {
-            Sums::Any => Some(own.unwrap_or(ChecksumAlgorithm::Crc64Nvme)),
+            Sums::Any => Some(self.policy.properties.checksum.or(own).unwrap_or(ChecksumAlgorithm::Crc64Nvme)),
             Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
             Sums::Md5 => None,
         }
@@ -206,7 +206,7 @@ impl<J: Journal> Object<'_, J> {
 
     /// What the target carries besides the bytes.
     pub(super) fn carried(&self, source: &ObjectMeta) -> Attributes {
-        let mut attributes = source.attributes.clone();
+        let mut attributes = self.policy.properties.attributes_of(source);
         if self.target.capabilities().files && source.last_modified > 0.0 {
             attributes.metadata.entry(MTIME.to_owned()).or_insert_with(|| time_text(source.last_modified));
         }
@@ -237,6 +237,7 @@ impl<J: Journal> Object<'_, J> {
             return Err(self.misread(how));
         }
         let tags = self.note_uncarried(&meta).await?;
+        let write = self.write_options(Some(&meta)).await?;
         let algorithm = self.sum_to_send(full_object(&meta));
         let md5 = algorithm.is_none() || self.target.quirks().silent_sums();
         let mut attributes = self.carried(&meta);
@@ -249,6 +250,7 @@ impl<J: Journal> Object<'_, J> {
             attributes,
             tags,
             storage_class: self.policy.storage_class.clone(),
+            write,
             digests: Digests {
                 checksum: algorithm
                     .map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm))))),

@@ -48,10 +48,12 @@ impl<J: Journal> Object<'_, J> {
                 route.same_boundaries &= route.plan.part_size == part_size;
                 route.plan = plan;
                 self.note_uncarried(source).await?;
+                self.write_options(Some(source)).await?;
                 return Ok(Opened::Upload(fitting(parts, plan)));
             }
             if let Some(written) = self.completed_before(route, source, part_size).await? {
                 self.note_uncarried(source).await?;
+                self.write_options(Some(source)).await?;
                 return Ok(Opened::Completed(written));
             }
             // The run that lost this upload may have begun another and died before that was recorded.
@@ -66,6 +68,7 @@ impl<J: Journal> Object<'_, J> {
     /// Create the upload and have it recorded.
     pub(super) async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), Trouble> {
         let tags = self.note_uncarried(source).await?;
+        let write = self.write_options(Some(source)).await?;
         let mut attributes = self.carried(source);
         if self.keeps_md5() {
             attributes.metadata.insert(MD5.to_owned(), self.read_md5().await?);
@@ -74,6 +77,7 @@ impl<J: Journal> Object<'_, J> {
             attributes,
             tags,
             storage_class: self.policy.storage_class.clone(),
+            write,
             checksum: route.checksum,
             part_size: route.plan.part_size,
             size: route.plan.size,
@@ -93,6 +97,9 @@ impl<J: Journal> Object<'_, J> {
         if source.missing_metadata > 0 {
             self.not_carried
                 .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
+        }
+        if let Some(tags) = self.policy.properties.replaced_tags() {
+            return Ok(tags.to_vec());
         }
         // Files have no tags.
         if source.tag_count == Some(0) || !self.source.capabilities().tags {
@@ -225,8 +232,8 @@ impl<J: Journal> Object<'_, J> {
                     && self.is_young(target.last_modified)
             }
         };
-        let ObjectMeta { etag, version_id, checksum, .. } = *target;
-        Ok(ours.then_some(Written { etag, version_id, checksum }))
+        let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;
+        Ok(ours.then_some(Written { etag, version_id, checksum, encryption }))
     }
 
     pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {

@@ -77,6 +77,8 @@ impl<J: Journal> Object<'_, J> {
         verdict: Verdict,
         written: Written,
     ) -> Result<CopyResult, Trouble> {
+        self.require_encryption(method, &written).await?;
+        self.require_lock(method, &written).await?;
         let must_read = match (&verdict, self.policy.verify) {
             (Verdict::Differs(_), _) => false,
             (Verdict::Doubtful(_), _) | (_, Verify::Content) | (Verdict::Unknown, Verify::Checksum) => true,
@@ -99,6 +101,10 @@ impl<J: Journal> Object<'_, J> {
                 }
             }
         };
+        if self.source.capabilities().files {
+            // It may have grown since its last byte was read: what is at the target is then only its start.
+            self.head_source().await?;
+        }
         Ok(CopyResult { state: State::Done, method, target: written, verified })
     }
 

@@ -179,8 +179,8 @@ impl Pack {
 }
 
 pub(super) fn written(target: &ObjectMeta) -> Written {
-    let ObjectMeta { etag, version_id, checksum, .. } = target.clone();
-    Written { etag, version_id, checksum }
+    let ObjectMeta { etag, version_id, checksum, encryption, .. } = target.clone();
+    Written { etag, version_id, checksum, encryption }
 }
 
 /// What the target's `ETag` is when it is made of its parts', where those are digests.

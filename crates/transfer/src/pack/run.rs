@@ -333,6 +333,7 @@ impl Pack {
         let request = CreateUpload {
             attributes,
             storage_class: self.policy.storage_class.clone(),
+            write: self.policy.properties.asked(),
             checksum: sum.map(|algorithm| (algorithm, ChecksumKind::FullObject)),
             part_size: plan.part_size,
             size: plan.total(),

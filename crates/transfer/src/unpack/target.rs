@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use seqferry_store::BucketEncryption;
 use seqferry_store::Result;
 use seqferry_store::{
     Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, MultipartUpload,
@@ -44,6 +45,10 @@ impl ObjectRead for RangeTarget {
 
     async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
         self.store.fetch(source, range).await
+    }
+
+    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
+        self.store.bucket_encryption(bucket).await
     }
 
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {

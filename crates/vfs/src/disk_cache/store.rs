@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use seqferry_client::reading::check_pin;
+use seqferry_store::BucketEncryption;
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, ObjectMeta,
@@ -124,6 +125,14 @@ impl ObjectRead for CachedStore {
             Ok(reading.next().await?.map(|bytes| (bytes, reading)))
         });
         Ok(Fetched { meta, body: Body::of_chunks(chunks.boxed()) })
+    }
+
+    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
+        self.store.bucket_encryption(bucket).await
+    }
+
+    async fn restore(&self, object: ObjectRef<'_>, days: u32, tier: &str) -> Result<()> {
+        self.store.restore(object, days, tier).await
     }
 
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::fail::{Fail, Result};
 use super::super::o_direct::{CACHED_PIECE, Kept, PIECE};
 use super::super::record::{Line, OpenUpload, Part};
-use super::super::write::write_at;
+use super::super::sparse::write_with_holes;
 use super::super::{DiskOptions, PageCache};
 use super::{Open, PARTS_MAX, Uploads, copied, gone, lock};
 use crate::types::Copied;
@@ -139,7 +139,7 @@ impl Writing {
     /// Write bytes that are there already: nothing is gained by copying them once more.
     fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let file = self.open.bytes.as_ref().ok_or_else(gone)?;
-        write_at(file, bytes, self.offset).map_err(Fail::of_write)?;
+        write_with_holes(file, bytes, self.offset).map_err(Fail::of_write)?;
         self.came = bytes.len() as u64;
         Ok(())
     }

@@ -1,14 +1,15 @@
 //! Requests of multipart uploads: creating, parts, completing, aborting, listing.
 
 use async_trait::async_trait;
-use aws_sdk_s3::types::{ChecksumType, CompletedMultipartUpload, EncodingType, StorageClass};
+use aws_sdk_s3::types::{ChecksumType, CompletedMultipartUpload, EncodingType, ServerSideEncryption, StorageClass};
 use bytes::Bytes;
 
 use super::{COMPLETE, Listed, SHORT, UPLOAD_PAGES, body_headers, copied_from, etag};
 use crate::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::s3::by_sdk::{copy_part_by_sdk, expires, put_part_by_sdk, with_attributes};
+use crate::properties::Encryption;
+use crate::s3::by_sdk::{copy_part_by_sdk, expires, put_part_by_sdk, with_attributes, with_headers};
 use crate::s3::convert::{
     checksum, completed_part, decoded, of_other_root, parts_of, query, quoted, sdk_algorithm, sdk_kind, seconds, size,
     strongest, tagging, unquoted, upload_id_of,
@@ -38,6 +39,7 @@ impl MultipartUpload for S3Store {
                     .set_checksum_type(upload.checksum.map(|(_, kind)| sdk_kind(kind)))
                     .customize()
                     .mutate_request(expires(attributes))
+                    .mutate_request(with_headers(upload.write.headers()))
                     .send()
                     .await;
                 match answer {
@@ -62,6 +64,7 @@ impl MultipartUpload for S3Store {
                 };
                 let mut headers = copied_from(source);
                 headers.add("x-amz-copy-source-range", Some(range.header()));
+                headers.add_all(self.options.headers("UploadPartCopy"));
                 let place = format!("?partNumber={part}&uploadId={}", query(upload_id));
                 regional.fast_path.copy(&bucket_endpoint, about, &place, &headers, "CopyPartResult").await
             })
@@ -82,10 +85,9 @@ impl MultipartUpload for S3Store {
                     return Box::pin(put_part_by_sdk(&regional.client, about, upload_id, part, &body, digests)).await;
                 };
                 let query = format!("?partNumber={part}&uploadId={}", query(upload_id));
-                regional
-                    .fast_path
-                    .put(&bucket_endpoint, about, &query, &body_headers(None, digests), body.clone())
-                    .await
+                let mut headers = body_headers(None, digests);
+                headers.add_all(self.options.headers("UploadPart"));
+                regional.fast_path.put(&bucket_endpoint, about, &query, &headers, body.clone()).await
             })
             .await?;
         Ok(Copied {
@@ -172,6 +174,12 @@ impl MultipartUpload for S3Store {
             etag: etag(answer.e_tag(), "CompleteMultipartUpload", bucket, key)?,
             version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
             checksum: checksum(strongest!(answer), answer.checksum_type(), answer.e_tag()),
+            // The SDK has no field for a customer's key here.
+            encryption: Encryption::told(|name| match name {
+                "x-amz-server-side-encryption" => answer.server_side_encryption().map(ServerSideEncryption::as_str),
+                "x-amz-server-side-encryption-aws-kms-key-id" => answer.ssekms_key_id(),
+                _ => None,
+            }),
         })
     }
 

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_s3::operation::head_object::HeadObjectOutput;
-use aws_sdk_s3::types::{ChecksumMode, EncodingType};
+use aws_sdk_s3::types::{
+    ChecksumMode, EncodingType, GlacierJobParameters, RestoreRequest, ServerSideEncryptionConfiguration, Tier,
+};
 
 use super::body::Watched;
 use super::{SHORT, is_mute};
 use crate::body::Body;
 use crate::error::StoreError;
 use crate::error::classify::code;
+use crate::properties::BucketEncryption;
 use crate::s3::S3Store;
 use crate::s3::by_sdk::{ShortAnswer, fetch_by_sdk, part_number};
 use crate::s3::convert::{
@@ -18,8 +21,15 @@ use crate::s3::convert::{
 };
 use crate::s3::failures::{failure, malformed};
 use crate::s3::fast_path::{ErrorContext, RequestHeaders};
-use crate::store::{Fetched, ObjectRead, ObjectReadExt, Result};
+use crate::store::{Fetched, ObjectRead, ObjectReadExt, ObjectStore as _, Result};
 use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
+
+/// The headers of a customer's key.
+const CUSTOMER_KEY: [&str; 3] = [
+    "x-amz-server-side-encryption-customer-algorithm",
+    "x-amz-server-side-encryption-customer-key",
+    "x-amz-server-side-encryption-customer-key-md5",
+];
 
 #[async_trait]
 impl ObjectRead for S3Store {
@@ -99,7 +109,7 @@ impl ObjectRead for S3Store {
 
     async fn head(&self, object: ObjectRef<'_>, part: Option<u32>) -> Result<ObjectMeta> {
         let ObjectRef { bucket, key, version } = object;
-        let head = || {
+        let head = async |keyless: bool| {
             self.at_home("HeadObject", bucket, Some(key), SHORT, async |client| {
                 client
                     .head_object()
@@ -108,18 +118,27 @@ impl ObjectRead for S3Store {
                     .set_version_id(version.map(str::to_owned))
                     .set_part_number(part.map(part_number))
                     .checksum_mode(ChecksumMode::Enabled)
+                    .customize()
+                    .mutate_request(move |http| {
+                        for name in CUSTOMER_KEY.iter().filter(|_| keyless) {
+                            http.headers_mut().remove(*name);
+                        }
+                    })
                     .send()
                     .await
                     .map_err(|e| failure("HeadObject", bucket, Some(key), &e))
             })
+            .await
         };
         // A size that a proxy has dropped is not zero.
         let told = |head: HeadObjectOutput| match head.content_length() {
             Some(_) => Ok(object_meta(&head)),
             None => Err(malformed("HeadObject", bucket, key, "Content-Length")),
         };
-        match head().await {
+        match head(false).await {
             Ok(head) => told(head),
+            // A customer's key is refused for objects without one.
+            Err(error) if error.status == Some(400) && self.options.customer_key.is_some() => told(head(true).await?),
             Err(error) if is_mute(&error) => {
                 let source = PinnedObject {
                     bucket: bucket.to_owned(),
@@ -131,7 +150,7 @@ impl ObjectRead for S3Store {
                 match self.get(&source, Some(Range { first: 0, last: 0 })).await {
                     Err(told) if told.status == error.status => Err(told),
                     // The way there has shown the right region.
-                    Ok(_) if error.status == Some(400) => told(head().await?),
+                    Ok(_) if error.status == Some(400) => told(head(false).await?),
                     _ => Err(error),
                 }
             }
@@ -152,6 +171,7 @@ impl ObjectRead for S3Store {
                 headers.add("range", range.map(|range| range.header()));
                 // Of a range none is told.
                 headers.add("x-amz-checksum-mode", range.is_none().then(|| "ENABLED".to_owned()));
+                headers.add_all(self.options.headers("GetObject"));
                 let version = source.version_id.as_deref().map(|id| format!("?versionId={}", query(id)));
                 let answer =
                     regional.fast_path.get(&bucket_endpoint, about, &version.unwrap_or_default(), &headers).await?;
@@ -178,6 +198,63 @@ impl ObjectRead for S3Store {
             came: 0,
         };
         Ok(Fetched { meta, body: Body::of(body) })
+    }
+
+    async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
+        let answer = self
+            .at_home("GetBucketEncryption", bucket, None, SHORT, async |client| {
+                client
+                    .get_bucket_encryption()
+                    .bucket(bucket)
+                    .send()
+                    .await
+                    .map_err(|e| failure("GetBucketEncryption", bucket, None, &e))
+            })
+            .await;
+        match answer {
+            Ok(answer) => {
+                let rules = answer.server_side_encryption_configuration().map(ServerSideEncryptionConfiguration::rules);
+                let default = rules.unwrap_or_default().iter().find_map(|rule| {
+                    Some(rule.apply_server_side_encryption_by_default()?.sse_algorithm().as_str().to_owned())
+                });
+                Ok(default.map_or(BucketEncryption::None, BucketEncryption::Default))
+            }
+            Err(error) if error.code == "ServerSideEncryptionConfigurationNotFoundError" => Ok(BucketEncryption::None),
+            Err(_) if self.encrypts_all() => Ok(BucketEncryption::Default("AES256".to_owned())),
+            Err(error) if error.is_denied() => Ok(BucketEncryption::Unknown),
+            // Unknown sub-resources are taken for other requests: any refusal is a no.
+            Err(error) if error.status.is_some_and(|status| (400..500).contains(&status) || status == 501) => {
+                Ok(BucketEncryption::Unsupported)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn restore(&self, object: ObjectRef<'_>, days: u32, tier: &str) -> Result<()> {
+        let ObjectRef { bucket, key, version } = object;
+        let job = GlacierJobParameters::builder().tier(Tier::from(tier)).build();
+        let job = job.map_err(|error| {
+            StoreError::new("RestoreObject", bucket, Some(key), "InvalidRequest", None).with_message(error.to_string())
+        })?;
+        let request =
+            RestoreRequest::builder().days(i32::try_from(days).unwrap_or(i32::MAX)).glacier_job_parameters(job).build();
+        // Boxed: its state is many times that of what nearly all requests are.
+        let answer = Box::pin(self.at_home("RestoreObject", bucket, Some(key), SHORT, async |client| {
+            client
+                .restore_object()
+                .bucket(bucket)
+                .key(key)
+                .set_version_id(version.map(str::to_owned))
+                .restore_request(request.clone())
+                .send()
+                .await
+                .map_err(|e| failure("RestoreObject", bucket, Some(key), &e))
+        }))
+        .await;
+        match answer {
+            Err(error) if error.code != "RestoreAlreadyInProgress" => Err(error),
+            _ => Ok(()),
+        }
     }
 
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use aws_sdk_s3::types::{Tag, Tagging};
 use bytes::Bytes;
 
-use super::{SHORT, copied_from, etag, object_headers};
+use super::{SHORT, copied_from, copy_headers, etag, object_headers};
 use crate::error::StoreError;
 use crate::s3::by_sdk::{copy_by_sdk, put_by_sdk};
 use crate::s3::convert::{checksum, quoted};
@@ -24,13 +24,16 @@ impl ObjectWrite for S3Store {
                 let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                     return Box::pin(put_by_sdk(&regional.client, about, object, &body)).await;
                 };
-                regional.fast_path.put(&bucket_endpoint, about, "", &object_headers(object), body.clone()).await
+                let mut headers = object_headers(object);
+                headers.add_all(self.options.headers("PutObject"));
+                regional.fast_path.put(&bucket_endpoint, about, "", &headers, body.clone()).await
             })
             .await?;
         Ok(Written {
             etag: etag(answer.etag.as_deref(), "PutObject", bucket, key)?,
             version_id: answer.version_id.filter(|id| id != "null"),
             checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
+            encryption: answer.encryption,
         })
     }
 
@@ -92,17 +95,17 @@ impl ObjectWrite for S3Store {
     }
 
     async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
-        let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, checksum: algorithm } = target;
+        let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
         let about = ErrorContext { operation: "CopyObject", bucket, key };
         let answer = self
             .in_region("CopyObject", bucket, Some(key), time_limit(source.size), async |regional| {
                 let Some(bucket_endpoint) = regional.fast_path.bucket_endpoint(bucket, key).await else {
                     // Boxed: its state is many times that of what nearly all requests are.
-                    return Box::pin(copy_by_sdk(&regional.client, about, source, storage_class, algorithm)).await;
+                    return Box::pin(copy_by_sdk(&regional.client, about, source, target)).await;
                 };
                 let mut headers = copied_from(source);
-                headers.add("x-amz-storage-class", storage_class.map(str::to_owned));
-                headers.add("x-amz-checksum-algorithm", algorithm.map(|sum| sum.name().to_owned()));
+                headers.add_all(copy_headers(&target));
+                headers.add_all(self.options.headers("CopyObject"));
                 regional.fast_path.copy(&bucket_endpoint, about, "", &headers, "CopyObjectResult").await
             })
             .await?;
@@ -110,6 +113,7 @@ impl ObjectWrite for S3Store {
             etag: etag(answer.etag.as_deref(), "CopyObject", bucket, key)?,
             version_id: answer.version_id.filter(|id| id != "null"),
             checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
+            encryption: answer.encryption,
         })
     }
 }

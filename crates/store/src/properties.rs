@@ -1,0 +1,216 @@
+//! What an object carries besides its bytes, attributes and tags: encryption, access, retention.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::checksum::{DigestAlgorithm, Digester, base64};
+
+/// Server-side encryption of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Encryption {
+    /// `AES256`, `aws:kms` or `aws:kms:dsse`; of an object with a customer's key always `AES256`.
+    pub algorithm: String,
+    /// Id or ARN of the KMS key. None: the service's own.
+    pub kms_key: Option<String>,
+    /// With a key that comes with each request (SSE-C).
+    pub is_customer: bool,
+}
+
+impl Encryption {
+    /// With a key that the service manages.
+    pub fn new(algorithm: &str, kms_key: Option<String>) -> Self {
+        Self { algorithm: algorithm.to_owned(), kms_key, is_customer: false }
+    }
+
+    /// Whether the key is one of KMS.
+    pub fn is_kms(&self) -> bool {
+        self.algorithm.starts_with("aws:kms")
+    }
+
+    /// The encryption that the headers of an answer tell; `of` gives the value of a header.
+    pub fn told<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
+        let filled = |name| of(name).filter(|value| !value.is_empty());
+        if let Some(algorithm) = filled("x-amz-server-side-encryption-customer-algorithm") {
+            return Some(Self { is_customer: true, ..Self::new(algorithm, None) });
+        }
+        let key = filled("x-amz-server-side-encryption-aws-kms-key-id").map(str::to_owned);
+        Some(Self::new(filled("x-amz-server-side-encryption")?, key))
+    }
+
+    /// Whether an object with this encryption is encrypted as `wanted` says. Ids of keys come as ids, aliases or ARNs: an alias
+    /// is not compared.
+    pub fn satisfies(&self, wanted: &Self) -> bool {
+        let key = |key: &str| key.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
+        let same_key = match (&wanted.kms_key, &self.kms_key) {
+            (Some(wanted), Some(told)) if !wanted.contains("alias/") => key(wanted) == key(told),
+            _ => true,
+        };
+        self.algorithm == wanted.algorithm && self.is_customer == wanted.is_customer && same_key
+    }
+}
+
+impl fmt::Display for Encryption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kms_key, self.is_customer) {
+            (_, true) => f.write_str("SSE-C"),
+            (Some(key), _) => write!(f, "{} (key {key})", self.algorithm),
+            (None, _) => f.write_str(&self.algorithm),
+        }
+    }
+}
+
+/// A key of SSE-C. It goes into requests and is never printed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct CustomerKey(Arc<[u8; 32]>);
+
+impl CustomerKey {
+    /// The key of these bytes.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(Arc::new(bytes))
+    }
+
+    /// The headers that bring it, those for the source of a copy with `of_source`.
+    pub(crate) fn headers(&self, of_source: bool) -> [(&'static str, String); 3] {
+        let md5 = base64(&Digester::of(DigestAlgorithm::Md5, self.0.as_slice()));
+        let (algorithm, key, digest) = if of_source {
+            (
+                "x-amz-copy-source-server-side-encryption-customer-algorithm",
+                "x-amz-copy-source-server-side-encryption-customer-key",
+                "x-amz-copy-source-server-side-encryption-customer-key-md5",
+            )
+        } else {
+            (
+                "x-amz-server-side-encryption-customer-algorithm",
+                "x-amz-server-side-encryption-customer-key",
+                "x-amz-server-side-encryption-customer-key-md5",
+            )
+        };
+        [(algorithm, "AES256".to_owned()), (key, base64(self.0.as_slice())), (digest, md5)]
+    }
+}
+
+impl fmt::Debug for CustomerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CustomerKey(hidden)")
+    }
+}
+
+/// Object Lock of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObjectLock {
+    /// `GOVERNANCE` or `COMPLIANCE`, and until when, as the service writes times (RFC 3339).
+    pub retention: Option<(String, String)>,
+    /// There is a legal hold.
+    pub legal_hold: bool,
+}
+
+impl ObjectLock {
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        self.retention.is_none() && !self.legal_hold
+    }
+
+    /// Whether an object with this lock is locked as `wanted` says. Services write times with more or fewer digits.
+    pub fn satisfies(&self, wanted: &Self) -> bool {
+        let second = |retention: &(String, String)| (retention.0.clone(), retention.1.get(..19).map(str::to_owned));
+        let retention = wanted.retention.as_ref().map(second);
+        (retention.is_none() || self.retention.as_ref().map(second) == retention)
+            && (self.legal_hold || !wanted.legal_hold)
+    }
+
+    /// The lock that the headers of an answer tell.
+    pub fn told<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let filled = |name| of(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        Self {
+            retention: filled("x-amz-object-lock-mode").zip(filled("x-amz-object-lock-retain-until-date")),
+            legal_hold: of("x-amz-object-lock-legal-hold").is_some_and(|hold| hold.eq_ignore_ascii_case("on")),
+        }
+    }
+}
+
+impl fmt::Display for ObjectLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((mode, until)) = &self.retention {
+            write!(f, "retention {mode} until {until}")?;
+        }
+        match (&self.retention, self.legal_hold) {
+            (Some(_), true) => f.write_str(" and a legal hold"),
+            (None, true) => f.write_str("a legal hold"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a new object gets besides its bytes, attributes, tags and storage class.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// None: the bucket's default.
+    pub encryption: Option<Encryption>,
+    /// A canned ACL. None: the bucket's default.
+    pub acl: Option<String>,
+    /// Grants: the header's suffix (`read`, `read-acp`, `write-acp`, `full-control`), and the grantees.
+    pub grants: Vec<(String, String)>,
+    /// Retention and legal hold. None of them: the bucket's default.
+    pub lock: ObjectLock,
+}
+
+impl WriteOptions {
+    /// The headers of the request that makes the object.
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        let mut add = |name: &str, value: Option<&String>| {
+            headers.extend(value.map(|value| (name.to_owned(), value.clone())));
+        };
+        if let Some(encryption) = self.encryption.as_ref().filter(|encryption| !encryption.is_customer) {
+            add("x-amz-server-side-encryption", Some(&encryption.algorithm));
+            add("x-amz-server-side-encryption-aws-kms-key-id", encryption.kms_key.as_ref());
+        }
+        add("x-amz-acl", self.acl.as_ref());
+        for (suffix, grantees) in &self.grants {
+            add(&format!("x-amz-grant-{suffix}"), Some(grantees));
+        }
+        if let Some((mode, until)) = &self.lock.retention {
+            add("x-amz-object-lock-mode", Some(mode));
+            add("x-amz-object-lock-retain-until-date", Some(until));
+        }
+        add("x-amz-object-lock-legal-hold", self.lock.legal_hold.then(|| "ON".to_owned()).as_ref());
+        headers
+    }
+}
+
+/// What a bucket does with objects that are written without a word of encryption.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BucketEncryption {
+    /// They are encrypted with this algorithm.
+    Default(String),
+    /// They are not encrypted.
+    None,
+    /// The service has no encryption.
+    Unsupported,
+    /// The credentials may not ask.
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_customer_key_is_never_printed() {
+        let shown = format!("{:?}", CustomerKey::new([7; 32]));
+
+        assert_eq!(shown, "CustomerKey(hidden)");
+    }
+
+    #[test]
+    fn keys_are_the_same_by_id_or_arn() {
+        let told = Encryption::new("aws:kms", Some("arn:aws:kms:eu-west-1:1:key/abc".to_owned()));
+
+        assert!(told.satisfies(&Encryption::new("aws:kms", Some("abc".to_owned()))));
+        assert!(told.satisfies(&Encryption::new("aws:kms", None)));
+        assert!(told.satisfies(&Encryption::new("aws:kms", Some("alias/lab".to_owned()))));
+        assert!(!told.satisfies(&Encryption::new("aws:kms", Some("abd".to_owned()))));
+        assert!(!told.satisfies(&Encryption::new("AES256", None)));
+        assert!(!Encryption::new("AES256", None).satisfies(&Encryption::new("aws:kms", None)));
+    }
+}

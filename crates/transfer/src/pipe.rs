@@ -1,0 +1,151 @@
+//! One object to or from a descriptor of this process: standard output and standard input, in bounded memory.
+//!
+//! | direction | what is proven when |
+//! |---|---|
+//! | [`output`] | an object of one range before its first byte; of a larger one each range is pinned and whole before it is written, and its checksum compared where the object has checksums of parts; all bytes together at the end |
+//! | [`input`] | each part by the checksum that is sent with it, all bytes together when the upload is completed |
+//!
+//! Nothing here is durable: a stream cannot be read twice. What a killed input leaves is an open upload, which is on record
+//! before its first part (see [`input`]).
+
+mod input;
+mod output;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use seqferry_client::RequestError;
+use seqferry_store::Checksum;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::outcome::{ObjectFailure, Verified};
+pub(crate) use input::store_input;
+pub use input::{InputOptions, InputTarget};
+pub use output::OutputSource;
+pub(crate) use output::write_output;
+
+/// How a pipe ended well.
+#[derive(Debug, Clone)]
+pub struct PipeReport {
+    /// Bytes that went through.
+    pub bytes: u64,
+    /// `ETag` of the object.
+    pub etag: String,
+    /// Where the bucket keeps versions.
+    pub version_id: Option<String>,
+    /// Of all bytes, where there is one.
+    pub checksum: Option<Checksum>,
+    /// What proves the bytes.
+    pub verified: Verified,
+}
+
+/// Why a pipe did not end well.
+#[derive(Debug)]
+pub enum PipeError {
+    /// Of the storage, or of the bytes.
+    Failed(Box<ObjectFailure>),
+    /// The descriptor cannot be read or written.
+    Descriptor(io::Error),
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl From<RequestError> for PipeError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Cancelled => Self::Cancelled,
+            RequestError::Failed(error) => Self::Failed(Box::new(error.into())),
+        }
+    }
+}
+
+impl From<ObjectFailure> for PipeError {
+    fn from(failure: ObjectFailure) -> Self {
+        Self::Failed(Box::new(failure))
+    }
+}
+
+/// How a pipe ended.
+pub type PipeEnd = Result<PipeReport, PipeError>;
+
+/// A pipe under way. Dropped, it is cancelled.
+#[derive(Debug)]
+pub struct Pipe {
+    shared: Arc<Shared>,
+    cancel: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    end: Mutex<Option<PipeEnd>>,
+    ended: Condvar,
+    bytes: AtomicU64,
+}
+
+impl Shared {
+    fn end(&self) -> MutexGuard<'_, Option<PipeEnd>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes that have gone through, for whoever watches.
+#[derive(Debug, Clone)]
+pub(crate) struct Gone(Arc<Shared>);
+
+impl Gone {
+    fn add(&self, bytes: u64) {
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn so_far(&self) -> u64 {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Pipe {
+    /// Starts `work`, which is handed the counter of its bytes and ends at `cancel`.
+    pub(crate) fn start<F>(runtime: &Handle, cancel: CancellationToken, work: impl FnOnce(Gone) -> F) -> Self
+    where
+        F: Future<Output = PipeEnd> + Send + 'static,
+    {
+        let shared = Arc::<Shared>::default();
+        let work = work(Gone(Arc::clone(&shared)));
+        let told = Arc::clone(&shared);
+        runtime.spawn(async move {
+            let end = work.await;
+            *told.end() = Some(end);
+            told.ended.notify_all();
+        });
+        Self { shared, cancel }
+    }
+
+    /// Whether it has ended, after waiting so long.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let waited = self.shared.ended.wait_timeout_while(self.shared.end(), timeout, |end| end.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
+    }
+
+    /// Bytes that have gone through.
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Stop it: an open upload is aborted, then it ends.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// How it ended; None while it goes on, and after it was taken.
+    pub fn take_end(&self) -> Option<PipeEnd> {
+        self.shared.end().take()
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}

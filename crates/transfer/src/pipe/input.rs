@@ -1,0 +1,487 @@
+//! A descriptor to an object: bytes go up as they come, in parts that are sent side by side.
+//!
+//! | killed | left behind | what happens next |
+//! |---|---|---|
+//! | before the upload is recorded | perhaps an empty upload | the bucket's lifecycle rule, or a cleanup |
+//! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | who reads the record aborts it |
+//! | after that | the object, and the record | aborting finds no upload |
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use seqferry_client::upload::{Completion, PartBody, growing_part_size};
+use seqferry_client::{
+    RecordedUpload, RequestError, RequestSpec, RetryContext, RetryingClient, Sums, UploadJournal, UploadSession,
+};
+use seqferry_store::budget::MemoryPermit;
+use seqferry_store::checksum::{base64, hex};
+use seqferry_store::{
+    Address, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, Copied, CreateUpload,
+    DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, Written,
+};
+
+use super::{Gone, PipeEnd, PipeError, PipeReport};
+use crate::object::{EncryptionRule, IfExists, Properties, now};
+use crate::outcome::{FailureClass, ObjectFailure, Verified};
+use crate::verification::{Side, Verdict, assembled, compare, is_digest};
+
+/// Bytes of the first parts: small enough that little is held, and it begins soon.
+const FIRST_PART: u64 = 8 << 20;
+/// Parts under way at a time.
+const AHEAD: usize = 8;
+/// Services that refuse one checksum after the other.
+const CHECKSUMS: usize = 3;
+
+/// Where it goes.
+#[derive(Debug, Clone)]
+pub struct InputTarget {
+    /// Bucket name.
+    pub bucket: String,
+    /// Key.
+    pub key: String,
+}
+
+/// How it goes there.
+#[derive(Debug, Clone, Default)]
+pub struct InputOptions {
+    /// Bytes of the first parts.
+    pub part_size: Option<u64>,
+    /// None for the bucket's default.
+    pub storage_class: Option<String>,
+    /// What the object carries.
+    pub properties: Properties,
+    /// What to do where it exists: there is nothing to compare it with, so that [`IfExists::Same`] writes.
+    pub if_exists: IfExists,
+    /// The file that the upload's id is put into, and synced, before its first part.
+    pub journal: Option<PathBuf>,
+}
+
+struct FileJournal(Option<PathBuf>);
+
+impl UploadJournal for FileJournal {
+    async fn record(&self, upload: &RecordedUpload) -> Option<()> {
+        let Some(path) = self.0.clone() else { return Some(()) };
+        let id = upload.upload_id.clone();
+        let write = move || -> io::Result<()> {
+            let mut file = File::create(path)?;
+            file.write_all(id.as_bytes())?;
+            file.sync_all()
+        };
+        tokio::task::spawn_blocking(write).await.ok()?.ok()
+    }
+}
+
+/// Bytes of a part, read and not sent.
+struct Filled {
+    bytes: Bytes,
+    memory: Option<MemoryPermit>,
+    /// Nothing comes after it.
+    is_last: bool,
+}
+
+/// A part that the service has.
+struct SentPart {
+    part: CompletedPart,
+    size: u64,
+    sum: Option<String>,
+    /// MD5, where the `ETag` is that.
+    md5: Option<Vec<u8>>,
+}
+
+struct Input {
+    client: RetryingClient,
+    tries: Arc<RetryContext>,
+    target: InputTarget,
+    options: InputOptions,
+    source: Arc<File>,
+    gone: Gone,
+}
+
+pub(crate) async fn store_input(
+    client: RetryingClient,
+    target: InputTarget,
+    options: InputOptions,
+    source: File,
+    gone: Gone,
+) -> PipeEnd {
+    let tries = Arc::<RetryContext>::default();
+    let input = Input { client, tries, target, options, source: Arc::new(source), gone };
+    if matches!(input.options.if_exists, IfExists::Skip | IfExists::Fail)
+        && let Some(there) = input.look().await?
+    {
+        if input.options.if_exists == IfExists::Fail {
+            return Err(input.exists().into());
+        }
+        return Ok(PipeReport {
+            bytes: 0,
+            etag: there.etag,
+            version_id: there.version_id,
+            checksum: there.checksum,
+            verified: Verified::No,
+        });
+    }
+    let first = input.fill(input.part_size(1)).await?;
+    if first.is_last { input.put(first).await } else { input.in_parts(first).await }
+}
+
+impl Input {
+    fn address(&self) -> Address<'_> {
+        Address(&self.target.bucket, Some(&self.target.key))
+    }
+
+    fn part_size(&self, number: u32) -> u64 {
+        growing_part_size(number, self.options.part_size.unwrap_or(FIRST_PART))
+    }
+
+    async fn look(&self) -> Result<Option<ObjectMeta>, RequestError> {
+        let object = ObjectRef::new(&self.target.bucket, &self.target.key);
+        let call = RequestSpec::read("HeadObject", &self.target.bucket);
+        match self.client.call(call, &self.tries, async |store| store.head(object, None).await).await {
+            Ok(found) => Ok(Some(found)),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn exists(&self) -> ObjectFailure {
+        let message = format!(
+            "{} exists, and --if-exists fail was asked for. Choose overwrite, or another target.",
+            self.address()
+        );
+        ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message)
+    }
+
+    /// The next bytes: all that a part has, or all that is left.
+    async fn fill(&self, size: u64) -> Result<Filled, PipeError> {
+        let memory = self.client.reserve_bytes(size).await?;
+        self.fill_reserved(size, memory).await
+    }
+
+    async fn fill_reserved(&self, size: u64, memory: Option<MemoryPermit>) -> Result<Filled, PipeError> {
+        let source = Arc::clone(&self.source);
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut bytes = Vec::new();
+            (&*source).take(size).read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>(bytes)
+        });
+        let read = tokio::select! {
+            biased;
+            // The thread stays until bytes come or the process ends, which it does then.
+            () = self.client.cancel().cancelled() => return Err(PipeError::Cancelled),
+            read = reading => read,
+        };
+        let bytes = read.map_err(|_| PipeError::Cancelled)?.map_err(PipeError::Descriptor)?;
+        let is_last = (bytes.len() as u64) < size;
+        Ok(Filled { bytes: bytes.into(), memory, is_last })
+    }
+
+    /// What may be sent with bytes.
+    fn sum(&self) -> Option<ChecksumAlgorithm> {
+        match self.client.quirks().sums() {
+            Sums::Any => Some(
+                self.options
+                    .properties
+                    .checksum
+                    .filter(|wanted| wanted.spans_parts())
+                    .unwrap_or(ChecksumAlgorithm::Crc64Nvme),
+            ),
+            Sums::Crc32C => Some(ChecksumAlgorithm::Crc32C),
+            Sums::Md5 => None,
+        }
+    }
+
+    fn digests(sum: Option<ChecksumAlgorithm>, bytes: &[u8]) -> Digests {
+        match sum {
+            Some(algorithm) => {
+                let value = base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), bytes));
+                Digests { checksum: Some((algorithm, value)), md5: None }
+            }
+            None => Digests { checksum: None, md5: Some(base64(&Digester::of(DigestAlgorithm::Md5, bytes))) },
+        }
+    }
+
+    /// Whether a write was refused for the checksum that came with it, which is then remembered.
+    fn refuses_sum(&self, error: &StoreError, sum: Option<ChecksumAlgorithm>) -> bool {
+        let Some(sum) = sum else { return false };
+        let about = error.class == ErrorClass::Capability || error.is_about_checksums();
+        if about && !error.is_about_bytes() {
+            self.client.quirks().learn_refused_sum(sum);
+            return true;
+        }
+        false
+    }
+
+    fn if_absent(&self) -> bool {
+        matches!(self.options.if_exists, IfExists::Skip | IfExists::Fail) && !self.client.quirks().refuses_conditions()
+    }
+
+    /// All there is, in one request.
+    async fn put(&self, only: Filled) -> PipeEnd {
+        let Filled { bytes, memory: _memory, .. } = only;
+        let size = bytes.len() as u64;
+        for tried in 1.. {
+            let sum = self.sum();
+            let body = bytes.clone();
+            let digests = tokio::task::spawn_blocking(move || Self::digests(sum, &body)).await;
+            let object = PutObject {
+                bucket: self.target.bucket.clone(),
+                key: self.target.key.clone(),
+                attributes: self.options.properties.attributes_of(&ObjectMeta::default()),
+                tags: self.options.properties.tags.clone().unwrap_or_default(),
+                storage_class: self.options.storage_class.clone(),
+                write: self.options.properties.asked(),
+                digests: digests.map_err(|_| PipeError::Cancelled)?,
+                if_absent: self.if_absent(),
+                if_match: None,
+            };
+            let call = RequestSpec::write("PutObject", &object.bucket).bytes(size);
+            let put = self.client.call(call, &self.tries, async |store| store.put_object(&object, bytes.clone()).await);
+            let written = match put.await {
+                Ok(written) => written,
+                Err(RequestError::Failed(error)) if tried < CHECKSUMS && self.refuses_sum(&error, sum) => continue,
+                Err(other) => return Err(other.into()),
+            };
+            self.gone.add(size);
+            let sum = object.digests.checksum.map(|(algorithm, value)| Checksum {
+                algorithm,
+                value,
+                kind: ChecksumKind::FullObject,
+            });
+            let etag = hex(&Digester::of(DigestAlgorithm::Md5, &bytes));
+            return self.settle(size, sum, Some(etag), written).await;
+        }
+        Err(PipeError::Cancelled)
+    }
+
+    async fn in_parts(&self, first: Filled) -> PipeEnd {
+        let InputTarget { bucket, key } = &self.target;
+        let mut session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.tries));
+        let end = self.through(&mut session, first).await;
+        if end.is_err() {
+            session.abort(true).await;
+        }
+        end
+    }
+
+    async fn through(&self, session: &mut UploadSession, first: Filled) -> PipeEnd {
+        let (sum, first) = self.begin(session, first).await?;
+        let mut sent = BTreeMap::from([(1, first)]);
+        self.rest(session, sum, &mut sent).await?;
+        let size = sent.values().map(|part| part.size).sum();
+        let whole = sum.and_then(|algorithm| {
+            let values: Option<Vec<(&str, u64)>> =
+                sent.values().map(|part| Some((part.sum.as_deref()?, part.size))).collect();
+            let value = algorithm.joined(values?)?;
+            Some(Checksum { algorithm, value, kind: ChecksumKind::FullObject })
+        });
+        let md5s: Option<Vec<&[u8]>> = sent.values().map(|part| part.md5.as_deref()).collect();
+        let etag = md5s.map(|md5s| assembled(DigestAlgorithm::Md5, md5s));
+        let request = CompleteUpload {
+            parts: sent.into_values().map(|part| part.part).collect(),
+            size,
+            checksum: sum,
+            whole: whole.clone(),
+            if_absent: self.if_absent(),
+            ..CompleteUpload::default()
+        };
+        match session.complete(request).await? {
+            Completion::Object(written) => self.settle(size, whole, etag, written).await,
+            Completion::Gone(error) => {
+                // A try whose answer was lost may have made it.
+                let found = self.look().await?.filter(|found| found.size == size);
+                let Some(found) = found.filter(|found| proof(size, whole.as_ref(), etag.as_deref(), found).is_ok())
+                else {
+                    return Err(RequestError::Failed(error).into());
+                };
+                session.confirm_completed();
+                let ObjectMeta { etag: made, version_id, checksum, encryption, .. } = found;
+                self.settle(size, whole, etag, Written { etag: made, version_id, checksum, encryption }).await
+            }
+        }
+    }
+
+    /// Creates the upload and sends the first part, which shows what the service takes.
+    async fn begin(
+        &self,
+        session: &mut UploadSession,
+        mut first: Filled,
+    ) -> Result<(Option<ChecksumAlgorithm>, SentPart), PipeError> {
+        let journal = FileJournal(self.options.journal.clone());
+        for tried in 1.. {
+            let sum = self.sum();
+            let request = CreateUpload {
+                attributes: self.options.properties.attributes_of(&ObjectMeta::default()),
+                tags: self.options.properties.tags.clone().unwrap_or_default(),
+                storage_class: self.options.storage_class.clone(),
+                write: self.options.properties.asked(),
+                checksum: sum.map(|algorithm| (algorithm, ChecksumKind::FullObject)),
+                ..session.request()
+            };
+            let refused = match session.begin(&request, &journal).await {
+                Ok(()) => {
+                    let again = first.bytes.clone();
+                    match self.send(session, 1, sum, first).await {
+                        Ok(sent) => return Ok((sum, sent)),
+                        Err(RequestError::Failed(error)) => {
+                            first = Filled { bytes: again, memory: None, is_last: false };
+                            error
+                        }
+                        Err(cancelled) => return Err(cancelled.into()),
+                    }
+                }
+                Err(RequestError::Failed(error)) => error,
+                Err(cancelled) => return Err(cancelled.into()),
+            };
+            session.abort(true).await;
+            if tried >= CHECKSUMS || !self.refuses_sum(&refused, sum) {
+                return Err(RequestError::Failed(refused).into());
+            }
+        }
+        Err(PipeError::Cancelled)
+    }
+
+    /// All parts after the first.
+    async fn rest(
+        &self,
+        session: &UploadSession,
+        sum: Option<ChecksumAlgorithm>,
+        sent: &mut BTreeMap<u32, SentPart>,
+    ) -> Result<(), PipeError> {
+        let mut under_way = FuturesUnordered::new();
+        for number in 2.. {
+            let size = self.part_size(number);
+            let mut filled = pin!(self.fill(size));
+            let filled = loop {
+                tokio::select! {
+                    // Parts give their memory back: without that none may be there for the next one.
+                    Some(part) = under_way.next(), if !under_way.is_empty() => {
+                        let (number, part) = part?;
+                        sent.insert(number, part);
+                    }
+                    filled = &mut filled => break filled?,
+                }
+            };
+            let is_last = filled.is_last;
+            if !filled.bytes.is_empty() {
+                let going_up =
+                    async move { Ok::<_, RequestError>((number, self.send(session, number, sum, filled).await?)) };
+                under_way.push(going_up);
+            }
+            while is_last || under_way.len() >= AHEAD {
+                let Some(part) = under_way.next().await else { return Ok(()) };
+                let (number, part) = part?;
+                sent.insert(number, part);
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        session: &UploadSession,
+        number: u32,
+        sum: Option<ChecksumAlgorithm>,
+        filled: Filled,
+    ) -> Result<SentPart, RequestError> {
+        let Filled { bytes, memory, .. } = filled;
+        let body = bytes.clone();
+        let digests = tokio::task::spawn_blocking(move || Self::digests(sum, &body)).await;
+        let digests = digests.map_err(|_| RequestError::Cancelled)?;
+        let ours = digests.checksum.as_ref().map(|(_, value)| value.clone());
+        let part = PartBody { bytes: bytes.clone(), digests, memory };
+        let Copied { etag, checksum, opaque_etag } = session.put_part(number, part).await?;
+        if let (Some(ours), Some(theirs)) = (&ours, &checksum)
+            && ours != theirs
+        {
+            let InputTarget { bucket, key } = &self.target;
+            let error = StoreError::new("UploadPart", bucket, Some(key), "BadDigest", None)
+                .with_message(format!("part {number} was sent with checksum {ours}, and the service holds {theirs}"));
+            return Err(RequestError::Failed(error));
+        }
+        let size = bytes.len() as u64;
+        // Only where no checksum has told.
+        let md5 = if checksum.is_none() && !opaque_etag && is_digest(&etag) {
+            let hashed = tokio::task::spawn_blocking(move || Digester::of(DigestAlgorithm::Md5, &bytes)).await;
+            hashed.ok().filter(|md5| hex(md5) == etag)
+        } else {
+            None
+        };
+        self.gone.add(size);
+        let part = CompletedPart { number, etag, checksum: checksum.or_else(|| ours.clone()) };
+        Ok(SentPart { part, size, sum: ours, md5 })
+    }
+
+    /// Look at the object that was made, and remove it when it is not what was sent.
+    async fn settle(&self, size: u64, sum: Option<Checksum>, etag: Option<String>, written: Written) -> PipeEnd {
+        let there = match self.look().await {
+            Ok(Some(there)) if there.etag == written.etag => Some(there),
+            Ok(_) => {
+                let message = format!(
+                    "{} was written, and now holds something else or is gone: somebody else writes or removes objects at the target.",
+                    self.address()
+                );
+                return Err(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message).into());
+            }
+            // Write-only access: the answer is all there is.
+            Err(RequestError::Failed(error)) if error.is_denied() => None,
+            Err(other) => return Err(other.into()),
+        };
+        let encryption = there.as_ref().map_or(&written.encryption, |there| &there.encryption);
+        if let EncryptionRule::Asked(asked) = &self.options.properties.encryption
+            && !encryption.as_ref().is_some_and(|told| told.satisfies(asked))
+        {
+            let shown = encryption.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
+            let how = format!("{asked} was asked for, and the target shows {shown}");
+            return Err(self
+                .removed(&written.etag, "NotEncrypted", FailureClass::Store(ErrorClass::Capability), &how)
+                .await);
+        }
+        if let Some(there) = &there
+            && !there.lock.satisfies(&self.options.properties.asked().lock)
+        {
+            let how = "Object Lock was asked for, and the target does not show it";
+            return Err(self
+                .removed(&written.etag, "NotLocked", FailureClass::Store(ErrorClass::Capability), how)
+                .await);
+        }
+        let Some(there) = there else {
+            let verified = if written.checksum.is_some() { Verified::Checksum } else { Verified::Size };
+            return Ok(report(size, sum, written, verified));
+        };
+        match proof(size, sum.as_ref(), etag.as_deref(), &there) {
+            Ok(verified) => Ok(report(size, there.checksum.or(sum), written, verified)),
+            Err(how) => Err(self.removed(&written.etag, "ContentMismatch", FailureClass::Mismatch, &how).await),
+        }
+    }
+
+    async fn removed(&self, etag: &str, code: &str, class: FailureClass, how: &str) -> PipeError {
+        let object = ObjectRef::new(&self.target.bucket, &self.target.key);
+        let call = RequestSpec::write("DeleteObject", &self.target.bucket);
+        let still = self.look().await.is_ok_and(|there| there.is_some_and(|there| there.etag == etag));
+        let removed =
+            still && self.client.call(call, &self.tries, async |store| store.delete(object).await).await.is_ok();
+        let left = if removed { "The target was removed." } else { "The target could NOT be removed: do not use it." };
+        let message = format!("{}: {how}. {left}", self.address());
+        ObjectFailure::new(class, code, "Verify", message).into()
+    }
+}
+
+fn report(bytes: u64, checksum: Option<Checksum>, written: Written, verified: Verified) -> PipeReport {
+    PipeReport { bytes, etag: written.etag, version_id: written.version_id, checksum, verified }
+}
+
+/// What the target proves of what was sent.
+fn proof(size: u64, sum: Option<&Checksum>, etag: Option<&str>, there: &ObjectMeta) -> Result<Verified, String> {
+    let sent = Side { size: Some(size), etag: etag.unwrap_or_default(), opaque_etag: etag.is_none(), checksum: sum };
+    match compare(sent, Side::from(there), true) {
+        Verdict::Proven(verified) => Ok(verified),
+        Verdict::Differs(how) | Verdict::Doubtful(how) => Err(how),
+        Verdict::Unknown => Ok(Verified::Size),
+    }
+}

@@ -1,0 +1,381 @@
+//! An object, or a range of it, to a descriptor: ranges are read side by side, and written in order.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write as _;
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_client::request::join_request;
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
+use seqferry_store::budget::MemoryPermit;
+use seqferry_store::checksum::base64;
+use seqferry_store::error::classify::code;
+use seqferry_store::{
+    Address, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Gone, PipeEnd, PipeError, PipeReport};
+use crate::limits::Limits;
+use crate::outcome::{FailureClass, ObjectFailure, Verified};
+use crate::plan::etag_parts;
+use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
+
+/// Bytes that are read at a time: AWS's advice for ranged reads.
+const RANGE: u64 = 8 << 20;
+/// An object up to this size is proven whole before its first byte is written.
+const AT_ONCE: u64 = 16 << 20;
+/// The longest parts whose checksums are compared one by one: each is held whole.
+const LONGEST_PART: u64 = 64 << 20;
+/// Ranges under way at a time.
+const AHEAD: usize = 12;
+/// How often one read of the whole object is begun, where ranges are ignored.
+const WHOLE_READS: u32 = 4;
+
+/// What is written.
+#[derive(Debug, Clone)]
+pub struct OutputSource {
+    /// Bucket name.
+    pub bucket: String,
+    /// Key.
+    pub key: String,
+    /// This version. None: the current one.
+    pub version_id: Option<String>,
+    /// Offsets of the first byte and of the last one: None for the end of the object. A negative first offset counts from the
+    /// end. None: the whole object.
+    pub range: Option<(i64, Option<u64>)>,
+}
+
+/// A range that is being read.
+type Reading = AbortOnDropHandle<Result<Piece, RequestError>>;
+
+struct Piece {
+    bytes: Bytes,
+    /// The checksum of the part, as computed and as the service keeps it.
+    part: Option<(String, String)>,
+    _memory: Option<MemoryPermit>,
+}
+
+struct Output {
+    client: RetryingClient,
+    tries: Arc<RetryContext>,
+    source: OutputSource,
+    meta: ObjectMeta,
+    pinned: PinnedObject,
+    gone: Gone,
+}
+
+pub(crate) async fn write_output(client: RetryingClient, source: OutputSource, sink: File, gone: Gone) -> PipeEnd {
+    let tries = Arc::<RetryContext>::default();
+    let object = ObjectRef::new(&source.bucket, &source.key).at_version(source.version_id.as_deref());
+    let call = RequestSpec::read("HeadObject", &source.bucket);
+    let meta = client.call(call, &tries, async |store| store.head(object, None).await).await?;
+    if meta.archived {
+        let error = StoreError::new("HeadObject", &source.bucket, Some(&source.key), "InvalidObjectState", None)
+            .with_message(format!("storage class {}", meta.storage_class.as_deref().unwrap_or("archive")));
+        return Err(RequestError::Failed(error).into());
+    }
+    let mut pinned = PinnedObject::of(&source.bucket, &source.key, &meta);
+    if source.version_id.is_some() {
+        pinned.version_id.clone_from(&source.version_id);
+    }
+    let sink = Arc::new(sink);
+    let output = Output { client, tries, source, meta, pinned, gone };
+    match output.source.range {
+        None => output.whole(&sink).await,
+        Some(range) => output.range(range, &sink).await,
+    }
+}
+
+impl Output {
+    async fn whole(&self, sink: &Arc<File>) -> PipeEnd {
+        let first_part = self.first_part().await?;
+        let expected = ExpectedDigest::of(&self.meta, first_part, &Limits::default());
+        let mut digest = expected.as_ref().map(SegmentedDigest::new);
+        let size = self.meta.size;
+        if size <= AT_ONCE {
+            let piece = self.at_once().await?;
+            if let Some(digest) = &mut digest {
+                digest.update(&piece.bytes);
+            }
+            // Nothing is written of what is not what the service promises.
+            let verified = self.proven(expected.as_ref(), digest.take().map(SegmentedDigest::finish))?;
+            self.write(sink, piece, None).await?;
+            return Ok(self.report(verified));
+        }
+        let parts = first_part.filter(|_| self.has_part_checksums());
+        let digest = match self.ranges(0, size, parts, digest, sink).await {
+            Err(PipeError::Failed(failure)) if failure.code == code::RANGE_IGNORED => {
+                let digest = expected.as_ref().map(SegmentedDigest::new);
+                self.in_order(digest, sink).await?
+            }
+            other => other?,
+        };
+        let verified = self.proven(expected.as_ref(), digest.map(SegmentedDigest::finish))?;
+        Ok(self.report(verified))
+    }
+
+    /// A part of the object: no promise of the service is about it alone.
+    async fn range(&self, (first, last): (i64, Option<u64>), sink: &Arc<File>) -> PipeEnd {
+        let size = self.meta.size;
+        let first = if first < 0 { size.saturating_sub(first.unsigned_abs()) } else { first.unsigned_abs() };
+        let end = last.map_or(size, |last| last.saturating_add(1).min(size));
+        if first < end {
+            self.ranges(first, end, None, None, sink).await?;
+        } else if first > size || (first == size && size > 0) {
+            let error = StoreError::new("GetObject", &self.source.bucket, Some(&self.source.key), "InvalidRange", None)
+                .with_message(format!("the range begins at {first}, and the object has {size} bytes"));
+            return Err(RequestError::Failed(error).into());
+        }
+        Ok(self.report(Verified::Size))
+    }
+
+    fn report(&self, verified: Verified) -> PipeReport {
+        PipeReport {
+            bytes: self.gone.so_far(),
+            etag: self.meta.etag.clone(),
+            version_id: self.meta.version_id.clone(),
+            checksum: self.meta.checksum.clone(),
+            verified,
+        }
+    }
+
+    /// What the promise of the service makes of all bytes.
+    fn proven(&self, expected: Option<&ExpectedDigest>, computed: Option<String>) -> Result<Verified, PipeError> {
+        match expected.zip(computed).map(|(expected, computed)| expected.verdict(&computed)) {
+            Some(Verdict::Differs(how)) => Err(self.mismatch(&how)),
+            Some(Verdict::Proven(verified)) => Ok(verified),
+            _ => Ok(Verified::Size),
+        }
+    }
+
+    fn mismatch(&self, how: &str) -> PipeError {
+        let printed = self.gone.so_far();
+        let left = if printed == 0 {
+            "Nothing was written.".to_owned()
+        } else {
+            format!("Do not use the {printed} bytes that were written.")
+        };
+        let address = Address(&self.source.bucket, Some(&self.source.key));
+        let message = format!(
+            "GetObject {address}: {how}. {left} Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator."
+        );
+        ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message).into()
+    }
+
+    /// The length of the first part, where the evidence rests on parts.
+    async fn first_part(&self) -> Result<Option<u64>, PipeError> {
+        let meta = &self.meta;
+        let by_parts = etag_parts(&meta.etag).is_some_and(|parts| parts > 1);
+        let rests = self.has_part_checksums() || meta.checksum.is_none() && !meta.opaque_etag;
+        if !by_parts || !rests {
+            return Ok(None);
+        }
+        match self.head_part(1).await {
+            Ok(part) if part.etag == meta.etag => Ok(Some(part.size)),
+            Ok(_) | Err(RequestError::Failed(_)) => Ok(None),
+            Err(cancelled) => Err(cancelled.into()),
+        }
+    }
+
+    fn has_part_checksums(&self) -> bool {
+        self.meta.checksum.as_ref().is_some_and(|sum| sum.kind == ChecksumKind::Composite)
+    }
+
+    async fn head_part(&self, number: u32) -> Result<ObjectMeta, RequestError> {
+        let version = self.pinned.version_id.as_deref();
+        let object = ObjectRef::new(&self.source.bucket, &self.source.key).at_version(version);
+        let call = RequestSpec::read("HeadObject", &self.source.bucket);
+        self.client.call(call, &self.tries, async |store| store.head(object, Some(number)).await).await
+    }
+
+    async fn at_once(&self) -> Result<Piece, PipeError> {
+        let size = self.meta.size;
+        let memory = self.client.reserve_bytes(size).await?;
+        let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
+        let read = self
+            .client
+            .call(call, &self.tries, async |store| {
+                let fetched = store.fetch(&self.pinned, None).await?;
+                check_pin(&self.pinned, &fetched.meta)?;
+                let mut reader = PinnedReader::new(fetched.body, &self.pinned);
+                let piece = reader.take(size, &[]).await?;
+                reader.end().await?;
+                Ok(piece.bytes)
+            })
+            .await;
+        let bytes = read.map_err(|error| self.unread(error))?;
+        Ok(Piece { bytes, part: None, _memory: memory })
+    }
+
+    /// Bytes `at..end` in order. With `parts` the length of the object's parts, each is compared with its own checksum first.
+    async fn ranges(
+        &self,
+        mut at: u64,
+        end: u64,
+        parts: Option<u64>,
+        mut digest: Option<SegmentedDigest>,
+        sink: &Arc<File>,
+    ) -> Result<Option<SegmentedDigest>, PipeError> {
+        let parts = parts.filter(|part| (1..=LONGEST_PART).contains(part));
+        let step = parts.unwrap_or(RANGE);
+        let mut ahead: VecDeque<Reading> = VecDeque::new();
+        while at < end || !ahead.is_empty() {
+            if at < end && ahead.len() < AHEAD {
+                let range = Range { first: at, last: (at + step).min(end) - 1 };
+                let mut reserved = pin!(self.client.reserve_bytes(range.len()));
+                // What is ahead holds memory until it is written.
+                let memory = match ahead.front_mut() {
+                    None => reserved.await?,
+                    Some(front) => tokio::select! {
+                        biased;
+                        memory = &mut reserved => memory?,
+                        piece = front => {
+                            ahead.pop_front();
+                            digest = self.print(piece, digest, sink).await?;
+                            continue;
+                        }
+                    },
+                };
+                let number = parts.map(|part| u32::try_from(at / part + 1).unwrap_or(u32::MAX));
+                ahead.push_back(self.read(range, number, memory));
+                at = range.last + 1;
+            } else if let Some(front) = ahead.pop_front() {
+                digest = self.print(front.await, digest, sink).await?;
+            }
+        }
+        Ok(digest)
+    }
+
+    /// Reads a range; of a part with a checksum of its own also that.
+    fn read(&self, range: Range, part: Option<u32>, memory: Option<MemoryPermit>) -> Reading {
+        let (client, tries, pinned) = (self.client.clone(), Arc::clone(&self.tries), self.pinned.clone());
+        let algorithm = self.meta.checksum.as_ref().map(|sum| sum.algorithm);
+        let part = part.zip(algorithm);
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            let algorithms = part.map(|(_, algorithm)| DigestAlgorithm::Checksum(algorithm));
+            let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
+            let got = client.call(call, &tries, |store| {
+                let (pinned, algorithms) = (pinned.clone(), Vec::from_iter(algorithms));
+                let reading = AbortOnDropHandle::new(tokio::spawn(async move {
+                    let fetched = store.fetch(&pinned, Some(range)).await?;
+                    check_pin(&pinned, &fetched.meta)?;
+                    PinnedReader::new(fetched.body, &pinned).take(range.len(), &algorithms).await
+                }));
+                join_request(reading, "GetObject")
+            });
+            let kept = async {
+                let (number, algorithm) = part?;
+                let object = ObjectRef::new(&pinned.bucket, &pinned.key).at_version(pinned.version_id.as_deref());
+                let call = RequestSpec::read("HeadObject", &pinned.bucket);
+                let head = client.call(call, &tries, async |store| store.head(object, Some(number)).await).await;
+                // A service that tells nothing of its parts leaves the proof to the end.
+                let sum = head.ok().filter(|head| head.size == range.len())?.checksum?;
+                (sum.algorithm == algorithm && !sum.value.contains('-')).then_some(sum.value)
+            };
+            let (got, kept) = futures::future::join(got, kept).await;
+            let got = got?;
+            let computed = algorithms.map(|algorithm| base64(&got.digest(algorithm)));
+            Ok(Piece { part: computed.zip(kept), bytes: got.bytes, _memory: memory })
+        }))
+    }
+
+    /// The next range in order.
+    async fn print(
+        &self,
+        piece: Result<Result<Piece, RequestError>, tokio::task::JoinError>,
+        digest: Option<SegmentedDigest>,
+        sink: &Arc<File>,
+    ) -> Result<Option<SegmentedDigest>, PipeError> {
+        let piece = piece.map_err(|_| PipeError::Cancelled)?.map_err(|error| self.unread(error))?;
+        if let Some((ours, kept)) = &piece.part
+            && ours != kept
+        {
+            return Err(self.mismatch(&format!("a part was read with checksum {ours}, and the service keeps {kept}")));
+        }
+        self.write(sink, piece, digest).await
+    }
+
+    /// Writes a piece while its digest is computed.
+    async fn write(
+        &self,
+        sink: &Arc<File>,
+        piece: Piece,
+        digest: Option<SegmentedDigest>,
+    ) -> Result<Option<SegmentedDigest>, PipeError> {
+        let (bytes, sink) = (piece.bytes.clone(), Arc::clone(sink));
+        let writing = tokio::task::spawn_blocking(move || (&*sink).write_all(&bytes));
+        let bytes = piece.bytes.clone();
+        let hashing = tokio::task::spawn_blocking(move || {
+            digest.map(|mut digest| {
+                digest.update(&bytes);
+                digest
+            })
+        });
+        let (written, digest) = futures::future::join(writing, hashing).await;
+        written.map_err(|_| PipeError::Cancelled)?.map_err(PipeError::Descriptor)?;
+        self.gone.add(piece.bytes.len() as u64);
+        digest.map_err(|_| PipeError::Cancelled)
+    }
+
+    /// All bytes from one read, where ranges are ignored. One that breaks is begun again, up to what was written.
+    async fn in_order(
+        &self,
+        mut digest: Option<SegmentedDigest>,
+        sink: &Arc<File>,
+    ) -> Result<Option<SegmentedDigest>, PipeError> {
+        let size = self.meta.size;
+        let mut reads = 0;
+        'read: loop {
+            reads += 1;
+            let call = RequestSpec::read("GetObject", &self.pinned.bucket).bytes(size).once();
+            let fetched =
+                self.client.call(call, &self.tries, async |store| store.fetch(&self.pinned, None).await).await;
+            let fetched = fetched.map_err(|error| self.unread(error))?;
+            check_pin(&self.pinned, &fetched.meta).map_err(|error| self.unread(RequestError::Failed(error)))?;
+            let mut reader = PinnedReader::new(fetched.body, &self.pinned);
+            let (mut at, written) = (0, self.gone.so_far());
+            while at < size {
+                let length = RANGE.min(size - at);
+                let memory = self.client.reserve_bytes(length).await?;
+                let taken = tokio::select! {
+                    biased;
+                    () = self.client.cancel().cancelled() => return Err(PipeError::Cancelled),
+                    taken = reader.take(length, &[]) => taken,
+                };
+                match taken {
+                    Ok(taken) if at >= written => {
+                        let piece = Piece { bytes: taken.bytes, part: None, _memory: memory };
+                        digest = self.write(sink, piece, digest).await?;
+                    }
+                    Ok(_) => {}
+                    Err(error) if error.class == ErrorClass::Retry && reads < WHOLE_READS => continue 'read,
+                    Err(error) => return Err(self.unread(RequestError::Failed(error))),
+                }
+                at += length;
+            }
+            return Ok(digest);
+        }
+    }
+
+    /// What a read that failed means.
+    fn unread(&self, error: RequestError) -> PipeError {
+        let RequestError::Failed(error) = error else { return PipeError::Cancelled };
+        if error.code == code::RANGE_IGNORED {
+            self.client.note_ignored_ranges(&error);
+        }
+        if error.class != ErrorClass::Precondition {
+            return RequestError::Failed(error).into();
+        }
+        let printed = self.gone.so_far();
+        let message = format!(
+            "GetObject {}: the object was overwritten while it was read ({}). Do not use the {printed} bytes that were written; run the same command again.",
+            Address(&self.source.bucket, Some(&self.source.key)),
+            error.code
+        );
+        ObjectFailure::new(FailureClass::SourceChanged, &error.code, "GetObject", message).into()
+    }
+}

@@ -1,0 +1,33 @@
+//! Readable copies of archived objects: asked for once, and looked at until they are there.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
+use seqferry_store::ObjectRef;
+
+/// Objects that are asked about side by side.
+const AT_ONCE: usize = 16;
+
+/// For each key whether it can be read now. For those that cannot a copy for so many days is asked for, unless that is under
+/// way.
+pub(crate) async fn restore(
+    client: &RetryingClient,
+    bucket: &str,
+    keys: Vec<String>,
+    days: u32,
+    tier: &str,
+) -> Result<Vec<bool>, RequestError> {
+    let tries = Arc::<RetryContext>::default();
+    let one = async |key: String| {
+        let object = ObjectRef::new(bucket, &key);
+        let call = RequestSpec::read("HeadObject", bucket);
+        let head = client.call(call, &tries, async |store| store.head(object, None).await).await?;
+        if head.archived && !head.restoring {
+            let call = RequestSpec::read("RestoreObject", bucket);
+            client.call(call, &tries, async |store| store.restore(object, days, tier).await).await?;
+        }
+        Ok(!head.archived)
+    };
+    stream::iter(keys).map(one).buffered(AT_ONCE).try_collect().await
+}

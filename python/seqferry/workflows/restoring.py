@@ -1,0 +1,104 @@
+"""Archived objects of a transfer: readable copies are asked for before anything is planned, and waited for.
+
+The storage knows what was asked for and what is ready, so that nothing has to be recorded: killed at any moment, the
+next run asks again, which changes nothing. The wait is one step, as that for batches, and holds none of the places
+that batches run in.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from seqferry import listing, planning
+from seqferry.db import events, transfers
+from seqferry.models import ENDED_TRANSFER_STATES, S3Location, TransferSpec
+from seqferry.workflows.runtime import Runtime
+
+log: Final = logging.getLogger("seqferry.restore")
+
+_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "INTELLIGENT_TIERING"})
+"""Storage classes whose objects may have to be restored; a look at each tells."""
+
+DAYS: Final = 7
+TIER: Final = "Standard"
+
+_FIRST_LOOK_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 600.0
+_CANCEL_SECONDS: Final = 2.0
+_ASKED_AT_ONCE: Final = 1000
+_WATCHED: Final = 100
+"""Of the objects that are not ready, so many are looked at again; only when they are ready, all are."""
+
+
+def restore(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
+    """Return when all objects that the spec selects can be read, or the transfer is being stopped.
+
+    Raises:
+        Suspended: this process is to stop.
+        StorageError: an object cannot be restored, or the source not be listed.
+    """
+    place = spec.source
+    assert isinstance(place, S3Location)
+    days, tier = spec.restore_days or DAYS, spec.restore_tier or TIER
+    pause, told = _FIRST_LOOK_SECONDS, False
+    while True:
+        archived, watched = 0, list[str]()
+        for keys in _archived(runtime, spec):
+            ready = runtime.engine.restore(place, keys, days=days, tier=tier)
+            archived += len(keys)
+            watched += [key for key, is_ready in zip(keys, ready, strict=True) if not is_ready]
+            del watched[_WATCHED:]
+            runtime.check()
+        if archived and not told:
+            _tell(runtime, transfer_id, archived, days, tier, waits=bool(watched))
+            told = True
+        if not watched:
+            return
+        while watched:
+            if not _waited(runtime, transfer_id, pause):
+                return
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            ready = runtime.engine.restore(place, watched, days=days, tier=tier)
+            watched = [key for key, is_ready in zip(watched, ready, strict=True) if not is_ready]
+
+
+def _waited(runtime: Runtime, transfer_id: str, seconds: float) -> bool:
+    """Wait so long; False at once when the transfer is being stopped."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        with runtime.database.read() as connection:
+            row = transfers.row_of(connection, transfer_id)
+        if row is None or row.state in ENDED_TRANSFER_STATES or transfers.is_stopping(row):
+            return False
+        runtime.sleep(min(left, _CANCEL_SECONDS))
+    return True
+
+
+def _archived(runtime: Runtime, spec: TransferSpec) -> Iterator[list[str]]:
+    """Keys of selected objects in an archive, some at a time."""
+    kept: list[str] = []
+    for page in listing.objects(runtime.engine, spec, lambda _keys: None):
+        runtime.check()
+        kept += [found.key for found in page if found.storage_class in _ARCHIVES and planning.is_selected(spec, found)]
+        if len(kept) >= _ASKED_AT_ONCE:
+            yield kept
+            kept = []
+    if kept:
+        yield kept
+
+
+def _tell(runtime: Runtime, transfer_id: str, objects: int, days: int, tier: str, *, waits: bool) -> None:
+    """Say what was asked for; put on record once, however often the transfer is resumed."""
+    if waits:
+        log.warning(
+            "transfer %s: readable copies of %s archived objects were asked for (%s); the copy begins when all are "
+            "there.", transfer_id, objects, tier,
+        )  # fmt: skip
+    with runtime.database.write() as connection:
+        known = events.read(connection, transfer_id, 0)
+        if not any(event.kind == "restoring" for event in known):
+            data = {"objects": objects, "days": days, "tier": tier}
+            events.append(connection, transfer_id, time.time(), "restoring", runtime.actor, data)
