@@ -39,9 +39,9 @@ class Cleanup:
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
-        del known, target_absent
+        del known, transfer_id, target_absent
 
         def in_use(ids: Sequence[str]) -> set[str]:
             with runtime.database.read() as connection:

@@ -39,9 +39,9 @@ class Remove:
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
-        del known, target_absent
+        del known, transfer_id, target_absent
         removals.check_most(runtime.engine, spec)
         missing: list[str] = []
         for page in removals.doomed(runtime.engine, spec, missing):

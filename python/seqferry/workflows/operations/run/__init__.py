@@ -38,14 +38,14 @@ class Run:
         return False
 
     def find(
-        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, target_absent: bool
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
         del known, target_absent
         for part in runs.parts_of(spec):
             try:
                 operation = operations.operation_of(part.spec)
                 operation.prepare(runtime, part.spec, None)
-                for page in operation.find(runtime, part.spec, None, target_absent=False):
+                for page in operation.find(runtime, part.spec, None, transfer_id=transfer_id, target_absent=False):
                     yield [_of_line(part, one) for one in page]
             except SeqferryError as why:
                 if isinstance(why, StorageError) and why.error_class in ("retry", "throttle") and not why.job_wide:
