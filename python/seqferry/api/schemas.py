@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,8 +27,10 @@ from seqferry.models import (
 )
 from seqferry.paging import Cursor
 from seqferry.renaming import MAX_RULES
-from seqferry.source_ranges import MAX_SOURCES
-from seqferry.spec import MAX_KEYS, MAX_RESTORE_DAYS, data_path
+from seqferry.spec import MAX_RESTORE_DAYS, data_path
+
+MAX_LISTED: Final = 1000
+"""Rows of a list in a request: its body holds at most 10,000 values. A longer list goes by a manifest in S3."""
 
 
 class ListedKey(BaseModel):
@@ -50,7 +52,7 @@ class TransferRequest(CarriedFields):
     model_config = ConfigDict(extra="forbid")
 
     source: Annotated[
-        str | Annotated[list[str], Field(min_length=1, max_length=MAX_SOURCES)], Field(examples=["s3://vendor/run42/"])
+        str | Annotated[list[str], Field(min_length=1, max_length=MAX_LISTED)], Field(examples=["s3://vendor/run42/"])
     ]
     """Several sources, all in one bucket, go below one target."""
     target: Annotated[str, Field(examples=["s3://ours/run42/"])]
@@ -83,7 +85,7 @@ class TransferRequest(CarriedFields):
     """``- PATTERN`` leaves out, ``+ PATTERN`` takes in again; the last one that matches decides."""
     keys: list[str] | None = None
     """Only these objects, named below the source; for ``unpack`` members or folders of the archive."""
-    objects: Annotated[list[ListedKey] | None, Field(max_length=MAX_KEYS)] = None
+    objects: Annotated[list[ListedKey] | None, Field(max_length=MAX_LISTED)] = None
     """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
     rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])
     """Rules for the names below the target, as sed has them."""

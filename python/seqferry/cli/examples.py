@@ -23,6 +23,8 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("seqferry rm s3://ours/run42/a.bam", "remove an object"),
     ),
     "check": (("seqferry check s3://vendor/run42/ s3://ours/run42/", "compare and change nothing"),),
+    "verify": (("seqferry verify 20261123-8f3a", "is what the receipt says still at the target?"),),
+    "prune": (("seqferry prune --older-than 365d --dry-run", "which transfers would keep only their receipts"),),
     "run": (("seqferry run commands.txt", "do the commands of a file as one transfer"),),
     "pack": (("seqferry pack s3://ours/run42/ s3://archive/run42.tar", "one tar of a prefix"),),
     "unpack": (("seqferry unpack s3://archive/run42.tar s3://ours/run42/", "unpack a tar"),),

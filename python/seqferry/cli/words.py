@@ -44,7 +44,6 @@ VERB_ANSWERS: Final = {
     "bisync": "seqferry sync goes one way; run it for each direction, without --delete.",
     "website": "seqferry does not configure buckets; use the tool of your storage.",
     "select": "seqferry reads no content; copy the object and use a tool for its format.",
-    "config": "seqferry reads the files of the AWS tools; its own settings are in docs/configuration.md.",
 }
 """Verbs that have no equal, each with what to do instead."""
 
