@@ -287,8 +287,8 @@ bench-million: build $(TOOLS)/s3sim ## a million small objects through the whole
 
 .PHONY: bench-api
 bench-api: build ## the HTTP API on a million objects while a worker writes, on PostgreSQL and SQLite (options: ARGS="--help")
-	$(BIN)/python benches/bench_api.py $(ARGS)
-	$(BIN)/python benches/bench_api.py --database sqlite $(ARGS)
+	$(BIN)/python benches/measure_api.py $(ARGS)
+	$(BIN)/python benches/measure_api.py --database sqlite $(ARGS)
 
 .PHONY: bench-simulator
 bench-simulator: build $(TOOLS)/s3sim $(TOOLS)/sim_load ## how many requests one core of the S3 simulator serves (options: ARGS="--help")

@@ -60,7 +60,7 @@ def test_a_submitted_transfer_is_on_record_and_on_the_queue(service: Service) ->
 
 
 def test_a_submit_that_fails_half_way_leaves_nothing(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("killed")
 
     monkeypatch.setattr(service.queue, "enqueue_transfer", fail)

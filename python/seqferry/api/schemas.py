@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from seqferry import carrying
 from seqferry.api.carried import CarriedFields
@@ -28,6 +28,16 @@ from seqferry.models import (
 from seqferry.paging import Cursor
 from seqferry.renaming import MAX_RULES
 from seqferry.spec import MAX_RESTORE_DAYS, data_path
+
+
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("Input should be a valid integer")  # noqa: TRY004 - what pydantic reports
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
+"""An integer, also as 9.0, but no boolean."""
 
 MAX_LISTED: Final = 1000
 """Rows of a list in a request: its body holds at most 10,000 values. A longer list goes by a manifest in S3."""
@@ -106,7 +116,7 @@ class TransferRequest(CarriedFields):
     raw: bool = False
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
-    priority: Annotated[int, Field(ge=-10, le=10)] = 0
+    priority: Annotated[Whole, Field(ge=-10, le=10)] = 0
     """Transfers of a higher priority are served first."""
 
     def arguments(self) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seqferry import control
 from seqferry.cli import display, exits, text
 from seqferry.cli.groups import Background, Change, End, Output, Speed, Which
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.status import status_facts
-from seqferry.control import Filter, Result, Verb
 from seqferry.errors import UsageError
 from seqferry.models import ENDED_TRANSFER_STATES
+
+if TYPE_CHECKING:
+    from seqferry.control import Result, Verb
 
 
 def pause(which: Which, output: Output) -> int:
@@ -36,6 +37,8 @@ def resume(which: Which, background: Background, speed: Speed, output: Output) -
 
 
 def _resume_one(session: Session, wanted: str, *, detach: bool) -> int:
+    from seqferry import control
+
     found = session.service.status(wanted)
     session.service.check_folders(found)
     session.service.check_access(found)
@@ -118,6 +121,8 @@ def _each(session: Session, verb: Verb, which: Which, **change: Any) -> list[Res
     Raises:
         UsageError: neither says which, or both do.
     """
+    from seqferry import control
+
     by_filter = which.everything or which.state or which.prefix or which.created_by
     if bool(which.transfers) == bool(by_filter):
         raise UsageError("Say which transfers: give their ids, or --all, --state, --prefix or --created-by.")
@@ -129,7 +134,7 @@ def _each(session: Session, verb: Verb, which: Which, **change: Any) -> list[Res
                 raise results[0].error
             return results
         return control.each(session.service, verb, which.transfers, actor=actor(), **change)
-    states = Filter(tuple(which.state or ()), which.prefix, which.created_by)
+    states = control.Filter(tuple(which.state or ()), which.prefix, which.created_by)
     ids = control.selected(session.service, verb, states)
     if not ids:
         _say(session, "No transfer matched.")

@@ -187,6 +187,7 @@ class Selection:
     restore_days: Annotated[
         int | None,
         typer.Option(
+            "--restore-days",
             "--days",
             envvar="SEQFERRY_RESTORE_DAYS",
             metavar="N",
@@ -197,7 +198,10 @@ class Selection:
     restore_tier: Annotated[
         Literal["Standard", "Bulk", "Expedited"] | None,
         typer.Option(
-            "--tier", envvar="SEQFERRY_RESTORE_TIER", help="How quickly they are restored. Default: Standard."
+            "--restore-tier",
+            "--tier",
+            envvar="SEQFERRY_RESTORE_TIER",
+            help="How quickly they are restored. Default: Standard.",
         ),
     ] = None
     settle: Annotated[

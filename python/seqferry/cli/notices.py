@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from seqferry import notices
 from seqferry.cli import display, exits, options, text
 from seqferry.config import Settings
 from seqferry.errors import UsageError
@@ -26,6 +25,8 @@ def check(
     as_json: options.Json = False,
 ) -> int:
     """Send a test to each channel of the configuration file, and show what became of it."""
+    from seqferry import notices
+
     found = Settings.load().notices.channels
     wanted = [one for one in found if channel in (None, one.name)]
     if not wanted:

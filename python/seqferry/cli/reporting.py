@@ -8,20 +8,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from seqferry.cli import display, exits, options
 from seqferry.cli.session import open_session
 from seqferry.errors import ConfigError
-from seqferry.reporting import Format
 
 
 def report(
     transfer: options.TransferId,
     form: Annotated[
-        Format, typer.Option("--format", envvar="SEQFERRY_FORMAT", help="json (checkable), csv, or html to print.")
+        Literal["json", "csv", "html"],
+        typer.Option("--format", envvar="SEQFERRY_FORMAT", help="json (checkable), csv, or html to print."),
     ] = "json",
     output: Annotated[
         str | None,

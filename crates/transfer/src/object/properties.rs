@@ -195,12 +195,14 @@ impl<J: Journal> Object<'_, J> {
             EncryptionRule::Carry => self.encrypted_source(),
         };
         let Some(source) = source else { return Ok(None) };
+        // Keys of KMS belong to one service.
+        let near = self.source.connection().is_same(self.target.connection());
         match self.bucket_encryption(false).await? {
             BucketEncryption::Default(_) => Ok(None),
+            // A service that shows it of the source and takes no settings of buckets encrypts by itself.
+            BucketEncryption::Unsupported if near && source.algorithm == "AES256" && !source.is_customer => Ok(None),
             BucketEncryption::Unsupported => Err(self.unprotected("the target's service has no encryption")),
             BucketEncryption::None | BucketEncryption::Unknown => {
-                // Keys of KMS belong to one service.
-                let near = self.source.connection().is_same(self.target.connection());
                 let key = source.kms_key.clone().filter(|_| near && source.is_kms());
                 Ok(Some(Encryption::new(&source.algorithm, key)))
             }

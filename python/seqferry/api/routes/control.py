@@ -11,7 +11,7 @@ from seqferry import control
 from seqferry.api.deps import ActorDep, ChangeableIdDep, IdentityDep, ServiceDep, is_own
 from seqferry.api.documented import answers
 from seqferry.api.problems import shortened
-from seqferry.api.schemas import Submitted, TransferOut
+from seqferry.api.schemas import Submitted, TransferOut, Whole
 from seqferry.control import Filter, Result, Verb
 from seqferry.errors import NotFoundError, UsageError
 from seqferry.models import TransferState
@@ -27,8 +27,8 @@ class Adjustment(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    priority: Annotated[int, Field(ge=-10, le=10)] = 0
-    max_requests: Annotated[int | None, Field(ge=1, le=65_535)] = None
+    priority: Annotated[Whole, Field(ge=-10, le=10)] = 0
+    max_requests: Annotated[Whole | None, Field(ge=1, le=65_535)] = None
     max_bandwidth: Annotated[str | None, Field(max_length=1000, examples=["50MB", "08:00,50MB/s 18:00,off"])] = None
     """Bytes per second through each process that works at it, or a timetable."""
 
@@ -40,7 +40,7 @@ class Action(BaseModel):
 
     action: Literal["pause", "resume", "retry", "cancel", "set"]
     ids: Annotated[list[str] | None, Field(max_length=1000)] = None
-    all: bool = False
+    all: Annotated[bool, Field(strict=True)] = False
     """Needed where neither ids nor another field says which."""
     states: list[TransferState] = []
     prefix: str | None = None
