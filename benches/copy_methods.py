@@ -83,7 +83,8 @@ METHODS = (
             *("--endpoint-url", job.server.endpoint_url),
         ],
         lambda: _first_line(tool("seqferry"), "--version"),
-        lambda job: {"XDG_STATE_HOME": str(job.state / "state")},
+        # The audit key lies with the configuration: both outlive a run, as they do for a user.
+        lambda job: {"XDG_STATE_HOME": str(job.state / "state"), "XDG_CONFIG_HOME": str(job.state / "config")},
     ),
     Method(
         "aws s3 sync",
