@@ -14,6 +14,7 @@ from seqferry.api.problems import shortened
 from seqferry.db.samples import Counts, Point
 from seqferry.errors import UsageError
 from seqferry.models import (
+    MOST_PRIORITY,
     DataPath,
     FailureGroup,
     IfExists,
@@ -30,14 +31,20 @@ from seqferry.renaming import MAX_RULES
 from seqferry.spec import MAX_RESTORE_DAYS, data_path
 
 
-def _no_boolean(value: object) -> object:
-    if isinstance(value, bool):
+def _is_number(value: object) -> object:
+    if isinstance(value, bool | str):
         raise ValueError("Input should be a valid integer")  # noqa: TRY004 - what pydantic reports
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_no_boolean)]
-"""An integer, also as 9.0, but no boolean."""
+WHOLE: Final = BeforeValidator(_is_number)
+"""Integers as JSON Schema has them: also 9.0, but no boolean and no text.
+
+Stands after the bounds of a field: before them it would keep them out of the schema.
+"""
+
+Whole = Annotated[int, WHOLE]
+Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
 
 MAX_LISTED: Final = 1000
 """Rows of a list in a request: its body holds at most 10,000 values. A longer list goes by a manifest in S3."""
@@ -78,8 +85,8 @@ class TransferRequest(CarriedFields):
     no_sign_request: bool = False
     if_exists: IfExists = "same"
     verify: Verify = "auto"
-    part_size: int | None = None
-    copy_threshold: int | None = None
+    part_size: Whole | None = None
+    copy_threshold: Whole | None = None
     storage_class: str | None = None
     operation: Literal["transfer", "pack", "unpack"] = "transfer"
     """``pack``: all below the source becomes one tar, whose key is the target.
@@ -103,20 +110,20 @@ class TransferRequest(CarriedFields):
         default=None, examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"]
     )
     """The manifest of an S3 Inventory (CSV) that lists the source."""
-    min_size: int | None = None
-    max_size: int | None = None
+    min_size: Whole | None = None
+    max_size: Whole | None = None
     newer_than: str | None = None
     older_than: str | None = None
     restore: bool = False
     """Archived objects are restored first, and waited for."""
-    restore_days: int | None = Field(default=None, ge=1, le=MAX_RESTORE_DAYS)
+    restore_days: Annotated[int, Field(ge=1, le=MAX_RESTORE_DAYS), WHOLE] | None = None
     restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
     settle: str | None = Field(default=None, examples=["60s"])
     """What was changed within this age is left alone, as it may still grow."""
     raw: bool = False
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
-    priority: Annotated[Whole, Field(ge=-10, le=10)] = 0
+    priority: Priority = 0
     """Transfers of a higher priority are served first."""
 
     def arguments(self) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from seqferry import control
 from seqferry.api.deps import ActorDep, ChangeableIdDep, IdentityDep, ServiceDep, is_own
 from seqferry.api.documented import answers
 from seqferry.api.problems import shortened
-from seqferry.api.schemas import Submitted, TransferOut, Whole
+from seqferry.api.schemas import WHOLE, Priority, Submitted, TransferOut
+from seqferry.config import MOST_REQUESTS
 from seqferry.control import Filter, Result, Verb
 from seqferry.errors import NotFoundError, UsageError
 from seqferry.models import TransferState
@@ -27,8 +28,8 @@ class Adjustment(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    priority: Annotated[Whole, Field(ge=-10, le=10)] = 0
-    max_requests: Annotated[Whole | None, Field(ge=1, le=65_535)] = None
+    priority: Priority = 0
+    max_requests: Annotated[int, Field(ge=1, le=MOST_REQUESTS), WHOLE] | None = None
     max_bandwidth: Annotated[str | None, Field(max_length=1000, examples=["50MB", "08:00,50MB/s 18:00,off"])] = None
     """Bytes per second through each process that works at it, or a timetable."""
 

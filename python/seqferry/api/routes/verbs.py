@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from seqferry import checking, cleanup, removals
 from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
-from seqferry.api.schemas import Submitted, TransferRequest
+from seqferry.api.schemas import Submitted, TransferRequest, Whole
 from seqferry.errors import UsageError
 from seqferry.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
 from seqferry.spec import build_spec, checked
@@ -51,8 +51,8 @@ class RemovalRequest(_OneEndpoint):
     """All versions and delete markers, for good."""
     version_id: str | None = None
     rules: list[str] | None = Field(default=None, max_length=1000)
-    min_size: int | None = None
-    max_size: int | None = None
+    min_size: Whole | None = None
+    max_size: Whole | None = None
     newer_than: str | None = None
     older_than: str | None = None
     raw: bool = False
@@ -76,8 +76,8 @@ class CheckRequest(_OneEndpoint):
     one_way: bool = False
     """What only the target has is no difference."""
     rules: list[str] | None = Field(default=None, max_length=1000)
-    min_size: int | None = None
-    max_size: int | None = None
+    min_size: Whole | None = None
+    max_size: Whole | None = None
     newer_than: str | None = None
     older_than: str | None = None
     raw: bool = False
