@@ -23,7 +23,7 @@ Set: drawn anew in each run, from SEQFERRY_TEST_SEED. Not set: the same few in e
 _FEW, _SEED = 5, 20261124
 
 _CONFIG = """
-request-timeout = 5
+request-timeout = 20
 seed = {seed}
 color = false
 
@@ -47,7 +47,7 @@ def test_every_answer_is_documented_and_none_is_a_fault(
     sqlite_settings: Settings, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    with Service.open(sqlite_settings) as service, http_of(service) as client:
+    with Service.open(sqlite_settings) as service, http_of(service, planning_timeout=1.0) as client:
         ids = [service.submit(spec_number(number), actor="ada") for number in range(2)]
         with service.database.write() as connection:
             add_batch(connection, ids[0], [planned(str(number)) for number in range(5)])
@@ -70,7 +70,7 @@ def test_every_answer_is_documented_and_none_is_a_fault(
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=500,
             check=False,
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "NO_COLOR": "1"},
         )
