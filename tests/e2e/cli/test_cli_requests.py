@@ -52,6 +52,8 @@ def test_a_small_object_is_copied_with_few_requests(cli: Cli, places: Places, pr
 
     assert ran.code == 0, ran.err
     counted = _counted(proxied)
+    # SeaweedFS tells no encryption in its answer to a copy, so that the source is looked at once more.
+    assert counted.total() <= 4 + (places.server.kind == "seaweedfs")
     _without_encryption(cli, counted)
     assert counted == {"HeadObject": 1, "ListObjectsV2": 1, "CopyObject": 1}
     assert places.content() == {"a": b"content of 'a'"}
@@ -183,6 +185,17 @@ def test_ls_of_a_prefix_asks_for_one_level(cli: Cli, places: Places, proxied: Pr
     assert [event.get("prefix") or event["key"] for event in ran.events] == ["run42/a", "run42/deep/", "run42/z/"]
     [record] = proxied.log()
     assert record.operation == "ListObjectsV2"
+
+
+def test_ls_asks_once_for_each_thousand_entries(cli: Cli, make_simulator: Callable[..., Simulator]) -> None:
+    simulator = make_simulator("--instant", "--bucket", "src=keys=run/{i:04}/R{1,2}.fq;count=5000;size=1 KiB")
+
+    ran = cli.run("ls", "s3://src/run/", "--json", env=simulator.environment())
+
+    assert ran.code == 0, ran.err
+    assert len({event["prefix"] for event in ran.events}) == len(ran.events) == 2500
+    made = {name: each["requests"] for name, each in simulator.stats()["operations"].items() if each["requests"]}
+    assert made == {"ListObjectsV2": 3}
 
 
 def test_thousands_of_identical_objects_take_a_few_listings(cli: Cli, make_simulator: Callable[..., Simulator]) -> None:
