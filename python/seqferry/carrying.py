@@ -1,4 +1,4 @@
-"""What objects carry besides their bytes: attributes, tags, encryption, access, retention, as options ask for it.
+"""Properties of objects besides their bytes: attributes, tags, encryption, access, retention, as options ask for them.
 
 What must stay true: keys of SSE-C are nowhere in a spec (``customer_keys``); what cannot be put into a header is
 refused before anything starts.

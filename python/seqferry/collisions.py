@@ -1,4 +1,4 @@
-"""Whether several objects of a source would go to one key of the target: found before the first of them is copied.
+"""Collisions: several objects of a source that would go to one key of the target, found before the first is copied.
 
 Where rules rename, or several sources share a target, all objects are listed first, into a temporary database that is
 on the disk when it is large and gone with the process. So memory does not grow with the objects, and the source is

@@ -1,4 +1,4 @@
-"""Which storage a place is in: the endpoint that requests to it go to, in the engine's one spelling.
+"""The endpoint of a place, in the engine's one spelling: two places with the same one are in the same storage.
 
 An option comes first, then the environment, then the profile (its ``services`` section before itself), as for all AWS
 tools. A place whose access was resolved has its endpoint, whatever the environment says now.

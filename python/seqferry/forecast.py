@@ -1,4 +1,4 @@
-"""What a transfer would come to: totals, and an estimate of its requests, its time and what the requests cost.
+"""The forecast of a transfer: totals, and an estimate of its requests, its time and what the requests cost.
 
 The estimate follows the engine's rules for parts (``crates/transfer/src/limits.rs``) and what a copy asks of the
 storage. It counts no retries and no looks at what changes meanwhile. Prices are list prices of AWS; other services have

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: the metrics of this process's engine, and those of the control plane, from the database.
+"""Metrics for Prometheus: those of this process's engine, and those of the control plane, from the database.
 
 The engine names its own (``crates/client/src/metrics/names.rs``); those of the control plane are named here and nowhere
 else. ``docs/metrics.md`` explains both. Series are per transfer, for those that have not ended; never per key.

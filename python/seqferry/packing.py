@@ -1,4 +1,4 @@
-"""What ``pack`` asks for: the spec of one archive or of its shards, and the keys that they get.
+"""The spec of ``pack``: one archive or its shards, and the keys that they get.
 
 What must stay true: a spec of ``pack`` has the key of the archive as its target key, and all below a prefix or a folder
 as its source.

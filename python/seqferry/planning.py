@@ -1,4 +1,4 @@
-"""What happens to one object: where it goes, whether it is copied, skipped, left out or refused, and why. Decided here.
+"""The fate of one object: where it goes, whether it is copied, skipped, left out or refused, and why. Decided here.
 
 The transfer, its dry run, the removal of a sync and the doors for Nextflow ask here; so will the mount, the gateway and
 manifests. Which keys can be paths, and what proves two objects equal, is asked of the engine.

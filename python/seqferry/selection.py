@@ -1,4 +1,4 @@
-"""Which objects of a source are selected: a wildcard in its address, ordered include and exclude rules, sizes, ages.
+"""Selection of a source's objects: a wildcard in its address, ordered include and exclude rules, sizes, ages.
 
 Rules follow the AWS CLI: the last rule that matches decides, and what no rule matches is selected. A pattern is held
 against the key below the source; ``*`` crosses slashes.

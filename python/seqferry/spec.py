@@ -1,4 +1,4 @@
-"""From what a person wrote to a ``TransferSpec``: addresses, defaults, and what is refused before anything starts."""
+"""Requests of a person made into a ``TransferSpec``: addresses, defaults, and what is refused before a start."""
 
 from __future__ import annotations
 

@@ -80,6 +80,72 @@ def test_there_are_claims() -> None:
     assert len(claims()) > 20
 
 
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+PACKAGE = ROOT / "python/seqferry"
+LARGE = 300
+"""Lines of a Python package or module from which on it is on the page of the architecture."""
+
+
+def lines(*files: Path) -> int:
+    return sum(len(file.read_text().splitlines()) for file in files)
+
+
+def places_of_code() -> list[str]:
+    """Crates, and large Python packages and modules, as the page of the architecture names them."""
+    packages = [file.parent for file in PACKAGE.glob("*/__init__.py")]
+    modules = [file for file in PACKAGE.rglob("*.py") if lines(file) > LARGE]
+    return sorted(
+        [
+            *(file.parent.name for file in ROOT.glob("crates/*/Cargo.toml")),
+            *(package.name for package in packages if lines(*package.rglob("*.py")) > LARGE),
+            *(module.relative_to(PACKAGE).as_posix() for module in modules),
+        ]
+    )
+
+
+@pytest.mark.parametrize("place", places_of_code())
+def test_each_crate_and_large_module_is_on_the_page_of_the_architecture(place: str) -> None:
+    assert f"`{place}`" in ARCHITECTURE or f"`{place.rpartition('/')[2]}`" in ARCHITECTURE
+
+
+def test_files_that_the_page_of_the_architecture_names_exist() -> None:
+    named = set(re.findall(r"`([\w/]+/[\w./]*|[\w/]+\.(?:py|rs))`", ARCHITECTURE))
+    missing = [name for name in named if not any((root / name).exists() for root in (ROOT, PACKAGE))]
+
+    assert len(named) > 40
+    assert not [name for name in missing if "/" in name or not [*PACKAGE.rglob(name)]]
+
+
+@pytest.mark.parametrize(
+    ("question", "file"),
+    [
+        ("where is a retry decided", "crates/client/src/retry.rs"),
+        ("where is a part planned", "crates/transfer/src/plan.rs"),
+        ("where is an upload id recorded", "db/objects.py"),
+        ("where does a key become a path", "crates/store/src/disk/names.rs"),
+        ("where is a door added", "service.py"),
+    ],
+)
+def test_the_page_of_the_architecture_says_where_to_look(question: str, file: str) -> None:
+    [answer] = re.findall(rf"\| {question} \| (.*) \|", ARCHITECTURE)
+
+    assert f"`{file}`" in answer
+
+
+def headers() -> list[tuple[str, str]]:
+    """Sources of the product, each with the first line of its header."""
+    found = [(file, re.match(r'r?"""(.*)', file.read_text())) for file in sorted(PACKAGE.rglob("*.py"))]
+    found += [(file, re.match(r"//! (.*)", file.read_text())) for file in sorted(ROOT.glob("crates/*/src/**/*.rs"))]
+    return [(file.relative_to(ROOT).as_posix(), "" if header is None else header[1]) for file, header in found]
+
+
+def test_the_header_of_a_file_begins_with_what_it_documents() -> None:
+    questions = re.compile(r"(What|Whether|Where|Which|Who|How|From) ")
+
+    assert len(headers()) > 400
+    assert not [(file, header) for file, header in headers() if not header or questions.match(header)]
+
+
 FOLDERS = ("docs", "tests", "crates", "benches", "tools", "deploy", "examples", "integrations")
 
 

@@ -1,4 +1,4 @@
-//! What a service turned out to get wrong, remembered for as long as the process talks to it.
+//! Faults and limits of a service, learned from its answers and remembered while the process uses it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

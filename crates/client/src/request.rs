@@ -1,4 +1,4 @@
-//! What a request is before it is made, why it failed, and the retries that the requests of one object share.
+//! The description of a request, why it failed, and the retries that the requests of one object share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};

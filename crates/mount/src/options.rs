@@ -1,4 +1,4 @@
-//! How to mount, and why it cannot be done.
+//! Options of a mount, and reasons why it cannot be made.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What objects carry, as Python says it.
+//! Properties of objects besides their bytes, converted from Python.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! What the engine has counted, as Python sees it.
+//! Counters of the engine, converted to Python.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What every [`ObjectStore`] does, as checks that any implementation or wrapper can be put through.
+//! The conformance suite of [`ObjectStore`]: checks that any implementation or wrapper can be put through.
 //!
 //! [`conformance`] runs them all against one bucket and then names those that failed. Where services legitimately differ, the
 //! caller says how in [`ServiceQuirks`], and the checks hold the service to that. Each check works below a prefix of its own.

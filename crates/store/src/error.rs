@@ -1,4 +1,4 @@
-//! What can go wrong with a request, classified once.
+//! Errors of requests, classified once.
 //!
 //! A [`StoreError`] says the operation, the object, the service's code and text, and its [`ErrorClass`]: what the layers
 //! above do about it. They never look at codes or HTTP statuses themselves. The mapping is the table in [`classify`](mod@classify).

@@ -1,4 +1,4 @@
-//! What an object carries besides its bytes, attributes and tags: encryption, access, retention.
+//! Properties of an object besides bytes, attributes and tags: encryption, access, retention.
 
 use std::fmt;
 use std::sync::Arc;

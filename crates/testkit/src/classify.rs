@@ -1,4 +1,4 @@
-//! Which S3 operation a request is, and on what: read off method, path, query and headers, as S3 itself does.
+//! Operation and object of an S3 request: read off method, path, query and headers, as S3 itself does.
 //!
 //! Path style only: tests and benches reach their servers by address, where clients have no other choice.
 

@@ -1,4 +1,4 @@
-//! How an object ended.
+//! The outcome of an object.
 
 use std::fmt;
 

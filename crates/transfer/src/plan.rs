@@ -1,4 +1,4 @@
-//! How an object is cut into parts.
+//! The plan of an object: how it is cut into parts.
 
 use std::fmt;
 

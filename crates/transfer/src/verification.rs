@@ -1,4 +1,4 @@
-//! Which way of copying leaves the strongest proof, and what two sides prove about each other.
+//! Verification of a copy: the choice of the strongest proof, and what two sides prove about each other.
 //!
 //! Best first: equal checksums over the full object; equal composite checksums or equal `ETag`s of copies with the same part
 //! boundaries; equal plain `ETag`s of copies made at once; equal sizes. No choice here costs a second read of the bytes.

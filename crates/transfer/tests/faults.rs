@@ -1,4 +1,4 @@
-//! What goes wrong on the way: every object ends verified, or failed with the right class, and nothing is left behind.
+//! Faults on the way: every object ends verified, or failed with the right class, and nothing is left behind.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What can go wrong with a file. Doors translate these into the errors of their protocol and decide nothing else.
+//! Errors of files. Doors translate these into the errors of their protocol and decide nothing else.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-"""What objects carry, as clients ask for it; as the options of ``seqferry cp``."""
+"""Fields of requests for what objects carry besides their bytes; as the options of ``seqferry cp``."""
 
 from __future__ import annotations
 

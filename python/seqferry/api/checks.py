@@ -1,4 +1,4 @@
-"""Looks at storage that requests wait for: few at a time, and none waited for without end."""
+"""Checks of storage before a request is answered: few at a time, each with a time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What routes get handed in.
+"""Dependencies of the routes: service, identity and actor of a request, ids of transfers.
 
 Functions that wait for nothing are ``async``: FastAPI would have others wait for a thread of the pool.
 """

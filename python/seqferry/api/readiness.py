@@ -1,4 +1,4 @@
-"""Whether the database answers, asked by one thread however many clients want to know."""
+"""The check that the database answers, made by one thread for all clients that ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a measurement was made: the machine, and how busy it was."""
+"""The machine of a measurement, and how busy it was."""
 
 from __future__ import annotations
 

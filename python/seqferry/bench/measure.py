@@ -1,4 +1,4 @@
-"""What processes and their children use: a command run once and measured, and looks at processes that run.
+"""Resources that processes and their children use: a command run once and measured, and samples of running processes.
 
 CPU time of a command comes from ``wait4``, memory from ``/proc``; where there is no such folder, memory is not known.
 """

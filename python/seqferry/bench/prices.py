@@ -1,4 +1,4 @@
-"""What AWS asks for a bench, by the list prices of ``seqferry.prices``: a rough figure before the start."""
+"""The price of a bench on AWS, by the list prices of ``seqferry.prices``: a rough figure before the start."""
 
 from __future__ import annotations
 

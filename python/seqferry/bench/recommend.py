@@ -1,4 +1,4 @@
-"""What the figures say: for each workload and direction the fastest tool, the cheapest in CPU, and whether it is sure.
+"""Conclusions from the figures: the fastest tool, the cheapest in CPU, and how sure that is, for each workload.
 
 The rule is plain on purpose: a method is ahead of another when the ranges of their runs (lowest to highest) do not
 overlap. With one run each nothing is said to be ahead. All that overlap with the best median share the first place.

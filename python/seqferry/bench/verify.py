@@ -1,4 +1,4 @@
-"""Whether what has arrived is what was made, byte for byte: names, sizes, and the digest of each piece.
+"""The comparison of what has arrived with what was made: names, sizes, and the digest of each piece.
 
 Downloaded files are read from the disk, uploaded objects with ranged GETs by the independent client. Both is done after
 the measured time.

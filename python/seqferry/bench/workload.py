@@ -1,4 +1,4 @@
-"""What is moved: so many files of such a size, of random bytes that derive from one number.
+"""The data that is moved: a number of files of one size, of random bytes that derive from one seed.
 
 Random bytes do not compress and are not found twice, so neither a method nor the storage can spare itself the work.
 What was made is known by the SHA-256 of each piece of 8 MiB: files and objects are compared with that, in parallel and

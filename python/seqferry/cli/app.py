@@ -1,4 +1,4 @@
-"""All commands put together, and the edge where errors become exit codes.
+"""The command line as a whole, and the edge where errors become exit codes.
 
 Nothing heavy is imported before a command needs it: ``seqferry --help`` and ``seqferry status`` are to feel instant.
 """

@@ -1,4 +1,4 @@
-"""What people type who come from ``aws s3``, s5cmd, rclone or cp, put into Seqferry's words before it is parsed.
+"""Translation of commands in the words of ``aws s3``, s5cmd, rclone or cp, before they are parsed.
 
 What must stay true: a word is only translated into what means the same. What has no equal is answered with what to
 write instead, and never guessed. The words themselves are in ``words``.

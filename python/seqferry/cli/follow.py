@@ -1,4 +1,4 @@
-"""Seeing a transfer through: show its progress, do its work when no other worker does, and stop cleanly on Ctrl-C.
+"""Following a transfer to its end: show its progress, work when no other worker does, stop cleanly on Ctrl-C.
 
 Used by ``cp``, ``resume``, ``cancel`` and ``status --watch``. Stopping here never harms a transfer: its state is in the
 database and at the storage, and whichever worker comes next goes on.

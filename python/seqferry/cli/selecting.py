@@ -1,4 +1,4 @@
-"""What the arguments of ``cp``, ``sync``, ``pack`` and ``unpack`` select, as the arguments of ``build_spec``.
+"""Arguments of ``build_spec`` from those of ``cp``, ``sync``, ``pack`` and ``unpack``.
 
 What must stay true: names of keys are taken as they are; nothing is decoded, and no line of a list is passed over.
 """

@@ -1,4 +1,4 @@
-"""What the commands about transfers share: settings, the service, the display, and how the end is reported."""
+"""Shared parts of the commands about transfers: settings, the service, the display, the report of the end."""
 
 from __future__ import annotations
 

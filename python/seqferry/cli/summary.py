@@ -1,4 +1,4 @@
-"""What is said when a transfer has ended: figures, the evidence, and failures grouped by cause with a next step."""
+"""The summary at the end of a transfer: figures, the evidence, and failures grouped by cause with a next step."""
 
 from __future__ import annotations
 

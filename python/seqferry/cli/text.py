@@ -1,4 +1,4 @@
-"""How values are written for a person: names that cannot harm a terminal, times; amounts as everywhere.
+"""Values as text for a person: names that cannot harm a terminal, times; amounts as everywhere.
 
 Object keys are data from elsewhere: they may hold newlines, terminal escapes or direction marks. All that prints a key
 goes through ``printable``.

@@ -1,4 +1,4 @@
-"""What the objects of a transfer rest on, in figures. Reads every row of the transfer once: for its end only."""
+"""Figures of the verification of a transfer's objects. Reads every row of the transfer once: for its end only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much there is to do, and has been done, in figures for a monitoring system."""
+"""Gauges for a monitoring system: the work that waits, and the work that is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers report of themselves: progress each second, and signs of life on Postgres."""
+"""Reports of workers about themselves: progress each second, and heartbeats on Postgres."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo does with boto3: an independent client, so that nothing is proved by the code that is being shown."""
+"""Access to the demo's buckets with boto3: an independent client, so that the code on show does not prove itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dialects share: an engine with this process's settings, pipes through a folder, and the end by a signal."""
+"""Shared parts of the dialects: an engine with this process's settings, pipes through a folder, the end by a signal."""
 
 from __future__ import annotations
 

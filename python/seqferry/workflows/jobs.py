@@ -1,4 +1,4 @@
-"""What the workflows ask of a job, the work on one batch while it runs. ``engine.Job`` is one.
+"""The interface of a job, the work on one batch while it runs. ``engine.Job`` is one.
 
 What must stay true: each object of the batch ends once, in ``Events``, unless the job is cancelled without cleaning up.
 """

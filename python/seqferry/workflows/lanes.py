@@ -1,4 +1,4 @@
-"""Which transfers this worker may do: those that need an identity which this process is.
+"""Lanes of a worker: the transfers whose identity this process has.
 
 Transfers that need the same share a lane, a pair of queues that only workers take from that have it. What is left alone
 is marked with the reason, for ``status``. Transfers that wait for others are begun here when those have ended.

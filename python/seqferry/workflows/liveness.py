@@ -1,4 +1,4 @@
-"""Which workers are dead, judged by watching: no clock of another machine is read.
+"""Detection of dead workers by watching their heartbeats: no clock of another machine is read.
 
 A beat changes a worker's row. A watcher remembers each row and the time, by its own monotonic clock, at which it first
 saw the row as it is. A row that stays the same for long belongs to a dead worker. A watcher that was held up itself (by

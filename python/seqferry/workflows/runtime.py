@@ -1,4 +1,4 @@
-"""What the steps of this process share: database, engine, the batches that run here, and the order to stop.
+"""Shared state of this process's steps: database, engine, the batches that run here, and the order to stop.
 
 DBOS calls workflows as plain functions, so this cannot be passed to them: the worker sets it before launch.
 """

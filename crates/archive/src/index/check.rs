@@ -1,4 +1,4 @@
-//! Whether an index belongs to a tar: as a whole by identity, and member by member by the headers at its offsets.
+//! The check that an index belongs to a tar: as a whole by identity, and by member by the headers at its offsets.
 
 use super::format::{IndexMember, TarIdentity};
 use super::read::{Index, IndexError, IndexFault};

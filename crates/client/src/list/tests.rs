@@ -1,3 +1,5 @@
+//! Tests of listings.
+
 use super::between;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What lines hold, and what they never hold.
+//! Content of trace lines, and secrets that they never hold.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

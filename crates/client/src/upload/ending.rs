@@ -1,4 +1,4 @@
-//! How uploads end that become no object: aborted, swept, or seen off after their completion.
+//! Ends of uploads that become no object: aborted, swept, or cleaned up after their completion.
 
 use std::sync::PoisonError;
 use std::time::Duration;

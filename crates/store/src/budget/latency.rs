@@ -1,4 +1,4 @@
-//! How long requests take, by request class: an operation and an order of magnitude of bytes.
+//! Latencies by request class: an operation and an order of magnitude of bytes.
 //!
 //! It knows the **base** of a class, its latency when nothing is crowded, by which the window knows crowding; and when a
 //! request is so much slower than its class that a hedged request is worth it.

@@ -1,4 +1,4 @@
-//! What a budget has counted: requests by prefix class and operation, their latencies, and what they waited for.
+//! Counters of a budget: requests by prefix class and operation, their latencies, and what they waited for.
 //!
 //! A **prefix class** is what a prefix limiter serves: reads or writes below one prefix of a bucket. At most
 //! [`PREFIX_CLASSES`] have a name. All others count together, once for reads and once for writes, so that what a process

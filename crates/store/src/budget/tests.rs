@@ -1,4 +1,4 @@
-//! What a budget promises, in virtual time.
+//! Promises of a budget, in virtual time.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! From the CRCs of parts to that of the whole, without the bytes.
+//! The CRC of a whole object joined from those of its parts, without the bytes.
 //!
 //! A CRC is a remainder of polynomials over GF(2), so the whole's is the first part's times x^(8·length of the second), plus
 //! the second's (Mark Adler explains it in zlib's `crc32_combine`). `crc_fast` can do it too, by squaring matrices anew for each

@@ -1,4 +1,4 @@
-//! How failures are told.
+//! Checks of how failures are reported.
 
 use bytes::Bytes;
 

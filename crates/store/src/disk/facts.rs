@@ -1,4 +1,4 @@
-//! What a file's status says of it as an object, and what of an object a file can keep.
+//! A file's status as the metadata of an object, and the metadata that a file can keep.
 //!
 //! Times and modes travel as metadata under the keys that rclone and s3fs use: `mtime` in seconds with a fraction, which both
 //! read; `mode` in octal digits with a leading 0, which rclone reads as octal and s3fs by the rules of C.

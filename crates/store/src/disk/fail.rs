@@ -1,4 +1,4 @@
-//! From what the operating system says to the codes of the error table.
+//! Errors of the operating system as codes of the error table.
 
 use rustix::io::Errno;
 

@@ -1,4 +1,4 @@
-//! Which thread writes.
+//! The choice of the thread that writes.
 //!
 //! A write that the system takes into its cache lasts as long as copying the bytes. Handing them to another thread takes more
 //! CPU than that, since they are in this processor's cache and not in that one's. A write that waits, for a disk that is behind or

@@ -1,4 +1,4 @@
-//! From endpoint options to SDK clients: credential chain, endpoint, region, path style, and what the SDK may do by itself.
+//! SDK clients from endpoint options: credentials, endpoint, region, path style, and what the SDK may do by itself.
 
 use std::fmt;
 use std::sync::Arc;

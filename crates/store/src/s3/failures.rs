@@ -1,4 +1,4 @@
-//! From the SDK's errors and answers without a body to ours: codes, regions, waits, causes.
+//! Errors of the SDK and answers without a body as errors of ours: codes, regions, waits, causes.
 
 use std::error::Error;
 use std::io;

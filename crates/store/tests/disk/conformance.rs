@@ -1,4 +1,4 @@
-//! What a disk has in common with every other store.
+//! The conformance suite over disks.
 
 use seqferry_store::conformance::{ServiceQuirks, conformance};
 use seqferry_store::fault::FaultStore;

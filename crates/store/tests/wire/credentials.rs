@@ -1,4 +1,4 @@
-//! Where credentials come from, and what happens when there are none, or when they expire.
+//! Sources of credentials, and what happens when there are none, or when they expire.
 //!
 //! The AWS chain reads the environment of its process: each of these tests starts this test program anew with an
 //! environment made for it, to run one of the tests marked as ignored.

@@ -1,4 +1,4 @@
-//! What goes out: paths, headers and bodies as S3 wants them.
+//! Requests on the wire: paths, headers and bodies as S3 wants them.
 
 use bytes::Bytes;
 use proptest::prelude::{Strategy as _, any, proptest};

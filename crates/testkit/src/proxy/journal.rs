@@ -1,4 +1,4 @@
-//! What passed through the proxy, what is passing, and the rules that it meets: all state behind one short lock.
+//! State of the proxy behind one short lock: requests that passed or are passing, and the rules that they meet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Which requests are meddled with, and how. The same words in Rust and in JSON.
+//! Rules of the proxy: the requests they change, and how. The same words in Rust and in JSON.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What objects hold: lists of extents, of which nearly all are made up rather than kept.
+//! Content of objects: lists of extents, of which nearly all are made up rather than kept.
 //!
 //! A seed stands for an endless stream of bytes. The stream is made of [`BLOCK`]s: one random block that all share, whose
 //! first 16 bytes are the seed and the number of the block. So any byte of it is at hand for the price of a copy, a block in

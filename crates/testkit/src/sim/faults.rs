@@ -1,4 +1,4 @@
-//! What goes wrong, by rules: which requests, how often, how.
+//! Fault rules: which requests, how often, how.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What each S3 operation does to the state, and what it will cost.
+//! Effects of each S3 operation on the state, and its cost.
 
 mod buckets;
 mod copies;

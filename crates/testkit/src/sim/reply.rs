@@ -1,4 +1,4 @@
-//! What is answered, before it becomes HTTP.
+//! Answers, before they become HTTP.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a simulation is told: the service's buckets and their objects, its model, its limits and its faults.
+//! The scenario of a simulation: the service's buckets and their objects, its model, its limits and its faults.
 //!
 //! Read from JSON or made in Rust; every field has a default, an unknown one is an error.
 

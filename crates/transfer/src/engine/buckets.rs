@@ -1,4 +1,4 @@
-//! What the engine does with buckets as a whole, with single objects, and with uploads that somebody has left open.
+//! Calls of the engine about buckets as a whole, about single objects, and about uploads that were left open.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};

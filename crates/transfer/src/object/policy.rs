@@ -1,4 +1,4 @@
-//! What holds for all objects of a job, and what is known of each before it is begun.
+//! The policy for all objects of a job, and what is known of each before it is begun.
 
 use super::properties::Properties;
 use super::stream::DataPath;

@@ -1,4 +1,4 @@
-//! What the target carries besides bytes: attributes, tags, encryption, access, retention, as the source has it or as asked.
+//! Properties of a target besides bytes: attributes, tags, encryption, access, retention; from the source or asked.
 //!
 //! | property | without an option | with one |
 //! |---|---|---|

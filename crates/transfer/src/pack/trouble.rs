@@ -1,4 +1,4 @@
-//! What can go wrong with an archive, and what it means: to try again, to do without something, or to fail.
+//! Failures of an archive, and what follows: a retry, a way without something, or the end.
 
 use seqferry_client::RequestError;
 use seqferry_store::{Address, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};

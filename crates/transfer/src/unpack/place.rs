@@ -1,4 +1,4 @@
-//! Where a member lies in its archive: one short text, recorded as the version of the member.
+//! The place of a member in its archive: one short text, recorded as the version of the member.
 
 use seqferry_archive::{Member, MemberKind};
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester};

@@ -1,3 +1,5 @@
+//! Tests of verification.
+
 use proptest::prelude::*;
 
 use super::*;

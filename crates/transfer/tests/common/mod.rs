@@ -1,4 +1,4 @@
-//! What the tests of jobs share: a small world of two buckets in memory behind a store that can fail.
+//! Shared parts of the tests of jobs: two buckets in memory behind a store that can fail.
 
 #![allow(dead_code, unreachable_pub, missing_docs)] // each test file uses a part of it
 

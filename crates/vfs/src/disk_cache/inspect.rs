@@ -1,4 +1,4 @@
-//! What is in a cache: listing, verifying and removing objects, one at a time and in bounded memory.
+//! Content of a cache: listing, verifying and removing objects, one at a time and in bounded memory.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

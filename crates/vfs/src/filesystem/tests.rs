@@ -1,3 +1,5 @@
+//! Tests of the file system.
+
 use std::sync::Arc;
 use std::time::Duration;
 

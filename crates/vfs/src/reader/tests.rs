@@ -1,3 +1,5 @@
+//! Tests of the reader.
+
 // Sizes of tests fit.
 #![allow(clippy::cast_possible_truncation)]
 

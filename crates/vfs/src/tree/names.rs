@@ -1,4 +1,4 @@
-//! Which keys can be names of files, and why the others are hidden.
+//! Keys that can be names of files, and why the others are hidden.
 //!
 //! A hidden key is never lost silently: each has a reason, and the tree counts and names them.
 

@@ -1,3 +1,5 @@
+//! Tests of the tree.
+
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes as Stored, MemoryStore, ObjectRef};

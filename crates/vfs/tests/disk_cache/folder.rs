@@ -1,4 +1,4 @@
-//! Which folders are accepted, and with which permissions.
+//! Folders that a cache accepts, and their permissions.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 

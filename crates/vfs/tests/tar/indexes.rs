@@ -1,4 +1,4 @@
-//! Where the list of members comes from, how much that reads, and indexes that do not fit.
+//! Sources of the list of members, how much each reads, and indexes that do not fit.
 
 use std::sync::Arc;
 

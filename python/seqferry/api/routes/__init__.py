@@ -1,1 +1,1 @@
-"""One file per resource."""
+"""Routes of the HTTP API, one file for each resource."""

@@ -1,4 +1,4 @@
-"""``/api/v1/transfers``."""
+"""``/api/v1/transfers``: start, list, follow and cancel transfers."""
 
 from __future__ import annotations
 

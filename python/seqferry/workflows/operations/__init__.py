@@ -1,4 +1,4 @@
-"""What an operation is to the workflows: it finds the objects, does the work on a batch of them, and ends a transfer.
+"""The interface of an operation: it finds the objects, does the work on a batch of them, and ends a transfer.
 
 The workflows around it are the same for all: batches, recording, retries, cancelling, resuming after a kill. To add an
 operation: a package here with an ``OPERATION``, and a line in ``seqferry.operations``.

@@ -1,4 +1,4 @@
-"""What operations share: places that are made ready, and rows that become items of a job."""
+"""Shared parts of operations: places that are made ready, and rows that become items of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Which members are unpacked, and why the others are not.
+//! Admission of members: those that are unpacked, and why the others are not.
 
 use std::collections::{HashMap, HashSet};
 

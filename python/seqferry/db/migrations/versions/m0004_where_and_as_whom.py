@@ -1,4 +1,4 @@
-"""What a worker needs for a transfer, and where it writes to.
+"""Needs of a transfer that a worker has to meet, and the keyspace it writes to.
 
 Transfers of before have neither: any worker takes them, and they wait for no other.
 """

@@ -1,4 +1,4 @@
-"""What the engine of each worker has counted, over time."""
+"""Samples over time of the counters of each worker's engine."""
 
 from __future__ import annotations
 
