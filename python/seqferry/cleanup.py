@@ -1,4 +1,4 @@
-"""Uploads that nobody has completed: the spec of ``cleanup``, and which uploads it means. Decided here.
+"""Uploads that were never completed: the spec of ``cleanup``, and which uploads it means. Decided here.
 
 What must stay true: an upload of a transfer that is unfinished in our records is never aborted, however old it is.
 """

@@ -212,7 +212,7 @@ impl RetryingClient {
         self.call_reserved(call, permit, tries, request).await
     }
 
-    /// Wait for the right to make this request. Whoever has thousands to make holds no more than this while they wait.
+    /// Wait for the right to make this request. A caller with thousands to make holds no more than this while it waits.
     pub async fn reserve(&self, call: RequestSpec<'_>, tries: &RetryContext) -> Result<RequestPermit, RequestError> {
         self.permit(call, tries, false).await
     }

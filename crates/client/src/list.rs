@@ -256,7 +256,7 @@ impl Walk {
                 let Some(first) = objects.first().map(|object| object.key.clone()) else {
                     return Ok((number, Next::Met));
                 };
-                // Whoever walks the stretch that this key lies in may have been here already: then this run would repeat it.
+                // The run that walks the stretch of this key may have been here already: then this run would repeat it.
                 let owner = runs.begins.iter().filter(|(begin, _)| **begin <= first).max_by(|a, b| a.0.cmp(b.0));
                 let passed = owner.is_some_and(|(_, &run)| runs.last[run].as_ref().is_none_or(|last| *last >= first));
                 if passed {

@@ -25,7 +25,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A forked child has the memory but not the threads of the runtime: calls would hang for ever.
+    /// A forked child has the memory but not the threads of the runtime: calls would hang forever.
     pub(crate) fn here(&self) -> PyResult<&transfer::Engine> {
         if self.pid == process::id() {
             return Ok(&self.engine);

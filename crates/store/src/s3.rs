@@ -49,7 +49,7 @@ pub struct S3Store {
     notes: Mutex<Vec<String>>,
     /// Tries of a request, if the AWS settings name a number.
     max_attempts: Option<u32>,
-    /// Nobody was told yet that bodies can be changed on their way unnoticed, and they can.
+    /// No warning was given yet that bodies can be changed on their way unnoticed, and they can.
     has_open_bodies: AtomicBool,
 }
 

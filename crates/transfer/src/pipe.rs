@@ -91,7 +91,7 @@ impl Shared {
     }
 }
 
-/// Bytes that have gone through, for whoever watches.
+/// Bytes that have gone through, for a display of progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Gone(Arc<Shared>);
 

@@ -2,7 +2,7 @@
 //!
 //! A block holds its share of the pool until its last user drops it. Reads that a program waits for wait for memory in order
 //! and evict what was used least recently; read-ahead never waits, leaves an eighth to them and does not evict blocks that
-//! were read ahead and not used yet. Nobody waits for memory while holding some, so reads always go on.
+//! were read ahead and not used yet. No reader waits for memory while holding some, so reads always go on.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -31,9 +31,9 @@ pub(crate) struct BlockKey {
 #[derive(Debug)]
 pub struct Block {
     bytes: Bytes,
-    /// Somebody has read it since it was last looked at for eviction.
+    /// It was read since the last look for eviction.
     touched: AtomicBool,
-    /// Somebody has read it.
+    /// It was read.
     used: AtomicBool,
     /// Of blocks read ahead: counts those that are evicted unused.
     wasted: Option<Arc<AtomicU32>>,

@@ -237,7 +237,7 @@ def run(
         except SeqferryError as error:
             outcome.error = error
         except BrokenPipeError:
-            # Whoever was told has gone.
+            # The reader has gone.
             outcome.interrupted = True
         except OSError as error:
             outcome.error = ConfigError(f"{folder}: {error.strerror or error}. Give another folder with --work-folder.")

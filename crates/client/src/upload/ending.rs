@@ -175,7 +175,7 @@ impl UploadSession {
                 .await?;
             parts.extend(page.parts);
             match page.next {
-                // A marker that does not move would turn for ever.
+                // A marker that does not move would loop forever.
                 Some(next) if Some(next) > after => after = Some(next),
                 _ => return Ok(parts),
             }

@@ -168,7 +168,7 @@ impl Folders {
                     let below = rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| {
                         if errno == Errno::NOENT { Fail::of_write(errno) } else { in_the_way(&folder, name, errno) }
                     })?;
-                    // Somebody may have been faster, with another spelling.
+                    // Another process may have made it first, with another spelling.
                     self.is_itself(&folder, name)?;
                     below
                 }
@@ -267,7 +267,7 @@ impl Folders {
                 Err(Fail::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
             }
             Ok(FileType::RegularFile | FileType::Symlink) => self.is_itself(folder, name),
-            // Whoever has made it wants it there, and no file is a version of it.
+            // The process that made it wants it there, and no file is a version of it.
             Ok(_) => Err(Fail::new(code::SPECIAL_FILE_IN_THE_WAY, format!("{name} is a device, socket or pipe"))),
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),

@@ -60,7 +60,7 @@ impl Groups {
         let mut writer = Writer { groups: self, open: 0, done: false };
         while let Some((group, tell)) = writer.next() {
             for (tell, result) in tell.into_iter().zip(put_all(&group)) {
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _nobody_listens = tell.send(result);
             }
         }

@@ -24,7 +24,7 @@ use crate::types::{ObjectMeta, PinnedObject, Range};
 
 /// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
 const CHUNK: u64 = 1 << 20;
-/// A range as large as this is read in one piece: whoever asks for a part has room for it, and need not put it together then.
+/// A range as large as this is read in one piece: the caller has room for a part and need not join it then.
 const PIECE: u64 = 8 << 20;
 
 const GET: &str = "GetObject";

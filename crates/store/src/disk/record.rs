@@ -14,7 +14,7 @@
 //!
 //! **Invariant**: a part that is read from a record is true. What the operating system was handed outlives the process, but
 //! outlives the machine only when it was synced. So `part` holds as long as the machine has not been started anew (it names
-//! the boot id of then), `safe` for ever. That costs one sync for many parts instead of one for each. A `drop` is on the disk
+//! the boot id of then), `safe` forever. That costs one sync for many parts instead of one for each. A `drop` is on the disk
 //! before the bytes that it announces.
 
 use std::collections::BTreeMap;

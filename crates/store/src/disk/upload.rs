@@ -279,7 +279,7 @@ impl Uploads {
             (None, Some((etag, _))) => etag.clone(),
             (None, None) => return Err(gone()),
             (Some(bytes), _) => {
-                // Somebody has cut it, and what is missing would come back as zeros.
+                // Another process has cut it, and what is missing would come back as zeros.
                 if !has_its_room(&rustix::fs::fstat(bytes)?, &state.record.begun) {
                     state.give_up();
                     return Err(gone());
@@ -296,7 +296,7 @@ impl Uploads {
                 state.append(&Line::Done(pin.etag(), crc64)).map_err(Fail::of_write)?;
                 match folders.rename(&open.folder, &Unfinished::Parts.name(&open.id), &name, request.if_absent) {
                     Ok(()) => {}
-                    // Somebody else has aborted it, or completed it.
+                    // Another process has aborted or completed it.
                     Err(fail) if fail.code == code::FOLDER_VANISHED => {
                         state.over = true;
                         self.forget(&open.id);
@@ -328,7 +328,7 @@ impl Uploads {
         if begun.is_some() && begun.as_deref() != place.name {
             return Err(gone());
         }
-        // Two steps: whoever completes has the state, and then wants the map.
+        // Two steps: a completion holds the state, and then wants the map.
         lock(&self.known).remove(id);
         let open = lock(&self.open).remove(id);
         if let Some(open) = open {

@@ -401,7 +401,7 @@ impl Walk {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let flags = if self.follows() { flags } else { flags | OFlags::NOFOLLOW };
-        // Whoever may read it and not enter it sees names, and nothing of what has them.
+        // A user who may read it and not enter it sees names, and nothing of what has them.
         let entered = |below: OwnedFd| rustix::fs::statat(&below, ".", AtFlags::empty()).map(|_| below);
         let below = match rustix::fs::openat(folder, name.name(), flags, Mode::empty()).and_then(entered) {
             Ok(below) => below,

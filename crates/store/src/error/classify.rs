@@ -178,7 +178,7 @@ pub mod code {
     pub const PERMISSION_DENIED: &str = "PermissionDenied";
     /// The operating system failed to read or write.
     pub const DISK_ERROR: &str = "DiskError";
-    /// Somebody removed a folder or temporary file that was in use.
+    /// A folder or temporary file was removed while in use.
     pub const FOLDER_VANISHED: &str = "FolderVanished";
     /// The process, or the machine, has no file handle left.
     pub const TOO_MANY_OPEN_FILES: &str = "TooManyOpenFiles";

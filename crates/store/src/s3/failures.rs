@@ -155,7 +155,7 @@ fn is_region(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// How long to wait, capped: a service must not park us for ever.
+/// How long to wait, capped: a service must not park a request forever.
 pub(super) fn retry_after(headers: &Headers) -> Option<Duration> {
     let seconds: u64 = headers.get("retry-after")?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(60)))

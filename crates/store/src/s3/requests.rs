@@ -30,7 +30,7 @@ const OCTET_STREAM: &str = "application/octet-stream";
 const SHORT: Duration = Duration::from_mins(1);
 /// Complete may take minutes while the service sends white space.
 const COMPLETE: Duration = Duration::from_mins(15);
-/// Pages of open uploads: a million of them. A service whose markers go in a circle would be asked for ever.
+/// Pages of open uploads: a million of them. A service whose markers go in a circle would be asked forever.
 const UPLOAD_PAGES: usize = 1000;
 /// A body from which nothing comes for so long is given up.
 const STALLED: Duration = Duration::from_secs(30);

@@ -64,7 +64,7 @@ const WIDE_ENOUGH: usize = 8 << 10;
 pub(super) struct Transport {
     /// The SDK's HTTP client.
     pub(super) client: SharedHttpClient,
-    /// That connector of it which requests to S3 use: whoever calls it shares their connections.
+    /// That connector of it which requests to S3 use: its callers share their connections.
     pub(super) connector: SharedHttpConnector,
     /// For requests that are not the SDK's, and have bodies.
     pub(super) connections: Arc<HttpConnections>,
@@ -117,7 +117,7 @@ struct Ours {
 impl Ours {
     fn new(dial: Dial) -> Self {
         Self {
-            // Without a timer idle connections would stay for ever.
+            // Without a timer idle connections would stay forever.
             client: Client::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .http1_max_headers(HEADERS)

@@ -1,6 +1,6 @@
 //! The model of the service: the time that a request takes, and `SlowDown`: a state machine over given times.
 //!
-//! It has no clock and no tasks: whoever uses it says when a request arrives and does the waiting. The HTTP server drives it
+//! It has no clock and no tasks: its user says when a request arrives and does the waiting. The HTTP server drives it
 //! by the real clock, tests of the request governor by a paused one. The same options, seed and arrivals give the same
 //! verdicts.
 //!

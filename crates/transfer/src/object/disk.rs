@@ -112,7 +112,7 @@ impl<J: Journal> Object<'_, J> {
                     let Ok(hashed) = hashed else { return Err(Trouble::Cancelled) };
                     stretches = hashed;
                 }
-                // Somebody writes or removes it: it is not the same in any case.
+                // Another process writes or removes it: it is not the same in any case.
                 Err(RequestError::Failed(error))
                     if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) =>
                 {

@@ -242,7 +242,7 @@ impl ArchiveBytes {
         Ok(decoding)
     }
 
-    /// Bytes of the plain tar; whoever comes next waits until they were taken.
+    /// Bytes of the plain tar; the next producer waits until they are taken.
     async fn plain_body(&self, etag: &str, start: u64, end: u64) -> Result<Body, StoreError> {
         let mut guard = self.decoder(etag, start).await?;
         let Some(decoding) = guard.as_mut() else { return self.body_of_nothing() };

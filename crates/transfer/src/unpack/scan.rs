@@ -138,7 +138,7 @@ impl ArchiveScan {
 /// Why a scan did not come to its end.
 pub(super) enum Stopped {
     Failed(RequestError),
-    /// Nobody takes its pages any more.
+    /// Its pages are no longer taken.
     Closed,
 }
 

@@ -143,7 +143,7 @@ impl Tree {
             state.flats.iter().find(covers).map(|flat| (flat.position.clone(), Arc::clone(&flat.credit)))
         };
         let Some((mut position, credit)) = position else { return };
-        // Whoever waits is a reader: it must not wait for pages that are not allowed yet.
+        // A waiter is a reader: it must not wait for pages that are not allowed yet.
         allow(&credit);
         let end = end_of(prefix);
         let first = position.borrow().pages;

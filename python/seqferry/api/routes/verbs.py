@@ -128,7 +128,7 @@ async def check(
 async def clean_up(
     body: CleanupRequest, context: ContextDep, actor: ActorDep, response: Response, idempotency_key: KeyHeader = None
 ) -> Submitted:
-    """Aborts multipart uploads that nobody has completed."""
+    """Aborts multipart uploads that were never completed."""
     most = None if body.yes else removals.UNASKED
     spec = cleanup.build_cleanup_spec(most=most, **body.model_dump(exclude={"yes"}))
     return await _start(context, spec, actor, response, idempotency_key)

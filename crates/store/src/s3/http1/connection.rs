@@ -54,7 +54,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         let throttle = (!body.is_empty()).then_some(throttle);
         let mut rest = head.chain(body);
         if let Err(error) = self.write(&mut rest, &mut reader, throttle).await {
-            // Whoever refuses a body need not read it to its end, but says why.
+            // A service that refuses a body need not read it to its end, but says why.
             return match self.head(&mut reader).await {
                 Ok(head) => Ok(Head { goes_on: false, ..head }),
                 Err(_) => Err(error),

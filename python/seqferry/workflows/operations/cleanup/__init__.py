@@ -1,4 +1,4 @@
-"""The operation ``cleanup``: uploads that nobody has completed are aborted, each with a row of its own.
+"""The operation ``cleanup``: uploads that were never completed are aborted, each with a row of its own.
 
 A row has the key of the upload, its id as version, and the bytes of its parts. Aborted again after a kill, an upload
 that is gone counts as aborted.
