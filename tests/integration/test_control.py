@@ -340,6 +340,7 @@ def test_all_of_it_over_http(ferry: Ferry, proxy: Proxy) -> None:
         control.pause(ferry.service, ids[0], actor="ada")
         answer = client.post("/api/v1/actions", json={"action": "cancel", "ids": [*ids, transfer_id, "0000"]})
         results = {one["id"]: one for one in answer.json()["results"]}
-        assert results[ids[0]]["transfer"]["state"] == "cancelled"
+        # A worker that has begun to list it gives it up first.
+        assert results[ids[0]]["transfer"]["state"] in ("cancelled", "cancelling")
         assert results[transfer_id]["code"] == "conflict"
         assert results["0000"]["code"] == "not_found"
