@@ -157,7 +157,8 @@ class Service:
         """Record a transfer and put it on the queue, both or none; or go on with an unfinished one that is the same.
 
         What the spec leaves open is resolved by the environment of this process and recorded (``access``). With an
-        ``idempotency_key`` that was used before for the same spec, the transfer of then is the answer. With ``new``,
+        ``idempotency_key`` that was used before for the same spec, the transfer of then is the answer; each client
+        over HTTP has keys of its own. With ``new``,
         another transfer is recorded though the same is unfinished; so it is where that was submitted by another client
         over HTTP. One that writes to the same keys as an unfinished one waits for its end. ``priority`` is that of a
         new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next
@@ -184,7 +185,7 @@ class Service:
         with self.database.write() as connection:
             transfers.lock_submissions(connection)
             if idempotency_key is not None:
-                earlier = transfers.by_idempotency_key(connection, idempotency_key)
+                earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
                 if earlier is not None:
                     return Submission(_same_submission(*earlier, spec))
             if not new and (unfinished := transfers.same(connection, spec, actor)) is not None:
@@ -209,10 +210,11 @@ class Service:
     def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> None:
         """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one.
 
-        A worker that is at it goes on with its own key: taken from it, the rest would wait for that worker's end.
+        A worker that is at it goes on with its own key: taken from it, the rest would wait for that worker's end. So
+        does one that was not heard of for less time than its lease.
         """
         needs = access.needs(spec)
-        if needs == row.needs or transfers.statuses(connection, self.database, ids=[row.id], limit=1)[0].live.workers:
+        if needs == row.needs or transfers.attended(connection, self.database, row.id):
             return
         transfers.renew(connection, row.id, spec, time.time(), actor)
         self.queue.move(connection, row.id, row.lane, access.lane(needs))
@@ -237,14 +239,14 @@ class Service:
             if row is not None:
                 self.queue.enqueue_transfer(connection, transfer_id, row.lane, priority=row.priority)
 
-    def submitted(self, spec: TransferSpec, idempotency_key: str) -> str | None:
-        """The id of the transfer that was submitted with this key, None when there is none.
+    def submitted(self, spec: TransferSpec, idempotency_key: str, *, actor: str) -> str | None:
+        """The id of the transfer that this client has submitted with this key, None when there is none.
 
         Raises:
             ConflictError: the key was used for another spec.
         """
         with self.database.read() as connection:
-            earlier = transfers.by_idempotency_key(connection, idempotency_key)
+            earlier = transfers.by_idempotency_key(connection, idempotency_key, actor)
         return None if earlier is None else _same_submission(*earlier, access.resolved(spec))
 
     def missing(self, status: Status) -> str | None:

@@ -181,6 +181,7 @@ class TokenStore:
         self._environment = None if environment_token is None else _digest(environment_token.encode())
         self._known: dict[str, tuple[Identity, float | None]] = {}
         self._seen: tuple[object, ...] | None = None
+        self._faults: list[str] = []
         self._next_look = 0.0
 
     def identify(self, token: bytes) -> Identity | None:
@@ -199,19 +200,24 @@ class TokenStore:
         seen = tuple(_signature(path) for path in (owner_file(self._state_dir), _names_file(self._state_dir)))
         if seen == self._seen:
             return
-        self._seen = seen
         known: dict[str, tuple[Identity, float | None]] = {}
+        faults: list[str] = []
         try:
             for one in listed(self._state_dir):
                 known[one.sha256] = (Identity(one.name, one.role), one.expires_at)
         except ConfigError as why:
-            log.error("named tokens are refused: %s", why.message)
+            faults.append(f"named tokens are refused: {why.message}")
         try:
             token = _read(owner_file(self._state_dir)).strip()
             if len(token) >= MIN_LENGTH:
                 known[_digest(token.encode())] = (Identity(OWNER, "admin"), None)
         except OSError as why:
-            log.error("the token of the state folder is refused: %s", why.strerror or why)
+            faults.append(f"the token of the state folder is refused: {why.strerror or why}")
+        for fault in faults:
+            if fault not in self._faults:
+                log.error("%s", fault)
+        # What could not be read is read again at the next look, though it has not changed.
+        self._faults, self._seen = faults, None if faults else seen
         if self._environment is not None:
             known[self._environment] = (Identity(ENVIRONMENT, "admin"), None)
         self._known = known

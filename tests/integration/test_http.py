@@ -254,7 +254,7 @@ def test_a_cursor_of_another_form_is_422(client: httpx.Client, own: Service, par
 
 
 def test_an_idempotency_key_used_for_another_transfer_is_409(client: httpx.Client, own: Service) -> None:
-    own.submit(ANY_SPEC, actor="ada", idempotency_key="k")
+    own.submit(ANY_SPEC, actor="http local from 127.0.0.1", idempotency_key="k")
 
     body = {"source": "s3://a/", "target": "s3://b/"}
     _problem(client.post("/api/v1/transfers", json=body, headers={"Idempotency-Key": "k"}), 409, "conflict")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -211,6 +213,25 @@ def test_a_damaged_file_of_tokens_lets_nobody_in_but_its_owner(client: httpx.Cli
 
     eventually(lambda: _status(client, headers) == 401, what="the damage to be noticed")
     assert _status(client, {}) == 200
+
+
+def test_tokens_that_could_not_be_read_for_a_moment_count_again(
+    client: httpx.Client, own: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest = bearer(tokens.add(own.settings.state_dir, "guest", "read"))
+    _eventually_known(client, guest)
+    read = tokens._read
+
+    def too_many_files(_path: Path) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(tokens, "_read", too_many_files)
+    (own.settings.state_dir / "tokens.json").touch()
+    eventually(lambda: _status(client, guest) == 401, what="the file to be read in vain")
+
+    monkeypatch.setattr(tokens, "_read", read)
+
+    _eventually_known(client, guest)
 
 
 def test_at_most_20_mistakes_are_told_and_none_is_repeated_at_length(client: httpx.Client) -> None:

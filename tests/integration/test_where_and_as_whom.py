@@ -279,7 +279,8 @@ def test_a_temporary_key_that_may_be_another_identity_submits_something_else(
     assert shells.events(first) == ["submitted"]
 
 
-def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(shells: Shells) -> None:
+@pytest.mark.parametrize("silent", [0, 8], ids=["reporting", "silent for less than its lease"])
+def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(shells: Shells, silent: int) -> None:
     keys = [
         {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "hidden", "AWS_SESSION_TOKEN": key}
         for key in (_OLD_KEY, _NEW_KEY)
@@ -290,6 +291,7 @@ def test_a_newer_temporary_key_leaves_a_transfer_to_the_worker_that_is_at_it(she
     with shells.database() as database:
         with database.write() as connection:
             worker_reports.report(connection, database, "busy", {transfer_id: Report(0, 0, 0, 0.0, 0, 0, 0, 0, [])})
+            connection.execute(worker_live.update().values(at=worker_live.c.at - silent))
         assert shells.submit(keys[1], spec) == transfer_id
         assert "key_renewed" not in shells.events(transfer_id)
 

@@ -107,7 +107,7 @@ def insert(
             spec=text,
             created_at=at,
             created_by=actor,
-            idempotency_key=idempotency_key,
+            idempotency_key=None if idempotency_key is None else _key_of(actor, idempotency_key),
             needs=needs,
             lane=access.lane(needs),
             turn=turn,
@@ -164,7 +164,8 @@ def _is_http(actor: str) -> bool:
 def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None) -> None:
     """Note that a submission goes on with the transfer: its key, and once for each actor who has not begun it."""
     if idempotency_key is not None:
-        connection.execute(submission_key.insert().values(key=idempotency_key, transfer_id=row.id))
+        key = _key_of(actor, idempotency_key)
+        connection.execute(submission_key.insert().values(key=key, transfer_id=row.id))
     if _client(row.created_by) == _client(actor):
         return
     of_actor = sa.select(event.c.number).where(
@@ -289,15 +290,31 @@ def leave_alone(connection: sa.Connection, transfer_ids: Iterable[str], reason: 
     )
 
 
-def by_idempotency_key(connection: sa.Connection, key: str) -> tuple[str, str] | None:
-    """Id and spec (JSON) of the transfer that a submission with this key has begun, or gone on with."""
+def by_idempotency_key(connection: sa.Connection, key: str, actor: str) -> tuple[str, str] | None:
+    """Id and spec (JSON) of the transfer that a submission with this key has begun, or gone on with.
+
+    Each client over HTTP has keys of its own.
+    """
+    own = _key_of(actor, key)
+    if (found := _by_key(connection, own)) is None and own != key:
+        # An earlier version has kept keys without the client.
+        before = _by_key(connection, key)
+        found = before if before is not None and _client(before.created_by) == _client(actor) else None
+    return None if found is None else (found.id, found.spec)
+
+
+def _by_key(connection: sa.Connection, key: str) -> sa.Row[Any] | None:
     went_on = sa.select(submission_key.c.transfer_id).where(submission_key.c.key == key)
-    row = connection.execute(
-        sa.select(transfer.c.id, transfer.c.spec).where(
+    return connection.execute(
+        sa.select(transfer.c.id, transfer.c.spec, transfer.c.created_by).where(
             sa.or_(transfer.c.idempotency_key == key, transfer.c.id.in_(went_on))
         )
     ).one_or_none()
-    return None if row is None else (row.id, row.spec)
+
+
+def _key_of(actor: str, key: str) -> str:
+    """An idempotency key as it is kept: with the client over HTTP, so that none meets those of another one."""
+    return f"{_client(actor)}: {key}" if _is_http(actor) else key
 
 
 def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> list[str]:

@@ -84,7 +84,9 @@ async def submit(
     service = context.service
     spec = build_operation_spec(body.operation, body.options, **body.arguments())
     context.settings.policy.check(spec)
-    transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key) if idempotency_key else None
+    transfer_id = None
+    if idempotency_key:
+        transfer_id = await run_in_threadpool(service.submitted, spec, idempotency_key, actor=actor)
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(
