@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from seqferry.errors import ConflictError
 from seqferry.service import Service
 from seqferry.unpacking import build_operation_spec
 from seqferry.worker import Worker
+from support.run import Run
 from support.servers import S3Server
 
 
@@ -32,10 +34,12 @@ def ferry(
     return Ferry(service, s3server, s3server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
 
 
-def _verified(service: Service, transfer_id: str) -> tuple[verification.Looked, dict[str, str]]:
+def _verified(
+    service: Service, transfer_id: str, *, content: bool = False
+) -> tuple[verification.Looked, dict[str, str]]:
     looked = verification.Looked()
     status = service.status(transfer_id)
-    found = verification.verify(service.database, service.engine, status, looked)
+    found = verification.verify(service.database, service.engine, status, looked, content=content)
     return looked, {one.key: one.outcome for one in found}
 
 
@@ -69,6 +73,85 @@ def test_what_is_gone_or_changed_today_is_named(service: Service, ferry: Ferry, 
 
     [_] = pruning.prune(service.database, service.queue, ended_before=2e9 * 2, now=2e9, actor="ada")
     assert _verified(service, transfer_id)[1] == found
+
+
+def _flip(path: Path, at: int) -> None:
+    """Change one byte of a file, which keeps its size and its times."""
+    known = path.stat()
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte[0] ^ 1]))
+    os.utime(path, ns=(known.st_atime_ns, known.st_mtime_ns))
+
+
+def test_a_byte_flipped_behind_the_servers_back_is_found_by_content(
+    service: Service, ferry: Ferry, s3server: S3Server, run: Run
+) -> None:
+    if s3server.kind != "versitygw":
+        pytest.skip("the other server keeps no plain files")
+    ferry.fill({f"run/{number}": SMALL for number in range(3)} | {"run/big": MULTIPART, "run/empty": 0})
+    ferry.work()
+    transfer_id, _ = ferry.carry("run/", "in")
+    looked, found = _verified(service, transfer_id, content=True)
+    assert (looked.objects, looked.same, looked.content, found) == (5, 5, 5, {})
+
+    [folder] = run.folder.glob(f"servers/*/data/{ferry.target}")
+    _flip(folder / "in" / "1", 0)
+    _flip(folder / "in" / "big", MULTIPART - 1)
+
+    assert _verified(service, transfer_id)[1] == {}, "sizes and ETags are as they were"
+    looked, found = _verified(service, transfer_id, content=True)
+    assert set(found) == {"in/1", "in/big"}
+    assert (looked.same, looked.content, looked.differ) == (3, 3, 2)
+    assert set(found.values()) <= {"changed", "unreadable"}
+
+    if service.database.is_sqlite:
+        ran = command(service, "verify", transfer_id, "--content", "--json")
+        lines = [json.loads(line) for line in ran.stdout.splitlines()]
+        assert {one["key"] for one in lines if one["event"] == "difference"} == {"in/1", "in/big"}
+        assert (ran.returncode, lines[-1]["content"]) == (3, 3)
+        noted = service.events(transfer_id)[-1]
+        assert (noted.kind, noted.data["how"], noted.data["content"]) == ("verified", "content", 3)
+
+
+def test_an_object_that_was_replaced_is_found_by_content(service: Service, ferry: Ferry, s3server: S3Server) -> None:
+    ferry.fill({f"run/{number}": SMALL for number in range(3)} | {"run/big": MULTIPART})
+    ferry.work()
+    transfer_id, _ = ferry.carry("run/", "in")
+    looked, found = _verified(service, transfer_id, content=True)
+    assert (looked.content, found) == (4, {})
+    s3server.client().put_object(Bucket=ferry.target, Key="in/2", Body=b"x" * SMALL)
+    s3server.client().delete_object(Bucket=ferry.target, Key="in/0")
+
+    assert _verified(service, transfer_id, content=True)[1] == {"in/0": "missing", "in/2": "changed"}
+    with http_of(service) as client:
+        answer = client.post(f"/api/v1/transfers/{transfer_id}/verify?content=true").json()
+    assert (answer["intact"], answer["content"], len(answer["differences"])) == (False, 2, 2)
+
+
+def test_a_file_with_a_flipped_byte_is_found_by_content(
+    service: Service, ferry: Ferry, s3server: S3Server, tmp_path: Path
+) -> None:
+    if not service.database.is_sqlite:
+        pytest.skip("no local files with PostgreSQL")
+    ferry.fill({"run/a": SMALL, "run/b": MULTIPART})
+    target = tmp_path / "out"
+    ran = command(service, "cp", f"s3://{ferry.source}/run/", f"{target}/", "--endpoint-url", s3server.endpoint_url)
+    assert ran.returncode == 0, ran.stderr
+    transfer_id = service.transfers()[0].id
+    looked, found = _verified(service, transfer_id, content=True)
+    assert (looked.content, found) == (2, {})
+
+    _flip(target / "a", SMALL // 2)
+    _flip(target / "b", MULTIPART // 2)
+
+    assert _verified(service, transfer_id)[1] == {}
+    assert sorted(_verified(service, transfer_id, content=True)[1].values()) == ["changed", "changed"]
+    ran = command(service, "verify", transfer_id, "--content")
+    assert ran.returncode == 3, ran.stderr
+    assert [line.split("\t")[0] for line in ran.stdout.splitlines()] == ["changed", "changed"]
 
 
 def test_an_archive_is_looked_up_once(service: Service, ferry: Ferry, s3server: S3Server) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from typing import Annotated
+
+import typer
 
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import actor, open_session
@@ -11,12 +14,20 @@ from seqferry.cli.session import actor, open_session
 
 def verify(
     transfer: options.TransferId,
+    content: Annotated[
+        bool,
+        typer.Option(
+            "--content",
+            envvar="SEQFERRY_VERIFY_CONTENT",
+            help="Read all bytes, and compare them with the checksums that are on record.",
+        ),
+    ] = False,
     as_json: options.Json = False,
     state_dir: options.StateDir = None,
 ) -> int:
     """Look at the target again, today, and compare each object with its receipt. Exit code 3 when one differs.
 
-    Example: seqferry verify 3f2a
+    Examples: seqferry verify 3f2a; seqferry verify 3f2a --content
     """
     from seqferry import verification
 
@@ -24,21 +35,25 @@ def verify(
         service = session.service
         status = service.status(transfer)
         looked = verification.Looked()
-        for one in verification.verify(service.database, service.engine, status, looked):
+        for one in verification.verify(service.database, service.engine, status, looked, content=content):
             if as_json:
                 display.emit("difference", id=status.id, **asdict(one))
             else:
                 print(f"{one.outcome}\t{text.printable(one.key)}\twas {one.recorded}\tis {one.found}")
-        verification.record(service.database, status, looked, at=time.time(), actor=actor())
-        differ = looked.missing + looked.changed
-        code = exits.MISMATCH if differ else exits.OK if looked.objects else exits.NOTHING
+        verification.record(service.database, status, looked, at=time.time(), actor=actor(), content=content)
+        code = exits.MISMATCH if looked.differ else exits.OK if looked.objects else exits.NOTHING
         if as_json:
             display.emit("verified", id=status.id, **asdict(looked), exit_code=code)
         else:
             display.say(
                 f"Looked at {text.count(looked.objects, 'object')} at {text.printable(status.spec.target.uri)}: "
-                f"{looked.same:,} as received, {looked.changed:,} changed, {looked.missing:,} missing."
+                f"{looked.same:,} as received, {looked.changed:,} changed, {looked.missing:,} missing"
+                f"{f', {looked.unreadable:,} unreadable' if looked.unreadable else ''}."
             )
+            if content:
+                display.say(f"  content   {text.count(looked.content, 'object')} read, with the digest on record")
+                if unread := looked.same - looked.content:
+                    display.say(f"  note      {text.count(unread, 'object')} not read: no digest of them is on record")
             if looked.size_only:
                 display.say(f"  note      {text.count(looked.size_only, 'object')} compared by size only")
         return code

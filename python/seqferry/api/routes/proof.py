@@ -81,6 +81,10 @@ class VerificationOut(BaseModel):
     same: int
     missing: int
     changed: int
+    unreadable: int
+    """The storage does not give their bytes."""
+    content: int
+    """Of those that are the same: all bytes were read, and have the digest on record."""
     size_only: int
     """Of those that are the same: compared by their size alone."""
     differences: list[DifferenceOut]
@@ -92,15 +96,20 @@ class VerificationOut(BaseModel):
     summary="Look at the target again, today",
     responses=answers(400, 409, 502, 504),
 )
-def verify(transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep) -> VerificationOut:
-    """Compares size and ETag of each object at the target (HEAD) with the receipt; the record notes the result."""
+def verify(
+    transfer_id: ChangeableIdDep, service: ServiceDep, actor: ActorDep, content: bool = False
+) -> VerificationOut:
+    """Compares size and ETag of each object at the target (HEAD) with the receipt; the record notes the result.
+
+    With ``content`` all bytes are read and compared with the checksums in the receipt; the answer comes after that.
+    """
     status = service.status(transfer_id)
     looked, named = verification.Looked(), list[DifferenceOut]()
-    for one in verification.verify(service.database, service.engine, status, looked):
+    for one in verification.verify(service.database, service.engine, status, looked, content=content):
         if len(named) < MOST_FINDINGS:
             named.append(DifferenceOut(**asdict(one)))
-    verification.record(service.database, status, looked, at=time.time(), actor=actor)
-    return VerificationOut(intact=not looked.missing + looked.changed, differences=named, **asdict(looked))
+    verification.record(service.database, status, looked, at=time.time(), actor=actor, content=content)
+    return VerificationOut(intact=not looked.differ, differences=named, **asdict(looked))
 
 
 Heads = Annotated[list[Annotated[str, Field(pattern=r"^[0-9]{1,15}-[0-9a-f]{64}$")]], Query(max_length=100)]
