@@ -14,7 +14,7 @@ from seqferry.db.ledger import Head
 from seqferry.db.tables import transfer
 from seqferry.errors import UsageError
 
-__all__ = ["Checked", "Finding", "KnownHead", "head", "known_heads", "verify"]
+__all__ = ["Checked", "Finding", "Head", "KnownHead", "head", "known_heads", "verify"]
 
 _AT_ONCE: Final = 100
 

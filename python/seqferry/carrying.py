@@ -105,8 +105,8 @@ def fields(given: Given) -> dict[str, Any]:
     found["metadata"] = _pairs("--metadata", given.get("metadata"))
     tags = given.get("tags")
     found["tags"] = None if tags is None else _pairs("--tags", tags)
-    until = given.get("object_lock_until")
-    found["object_lock_until"] = None if until is None else _until(until)
+    locked_until = given.get("object_lock_until")
+    found["object_lock_until"] = None if locked_until is None else _until(locked_until)
     return found
 
 
@@ -261,8 +261,12 @@ def _split(pairs: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (pair.partition("=") for pair in pairs)]
 
 
-def _until(text: str) -> str:
-    """A time in RFC 3339; of an age the time from now."""
+def until(text: str) -> datetime:
+    """A time as ``--object-lock-until`` takes it; of an age the time from now.
+
+    Raises:
+        UsageError: it is none.
+    """
     if age := _AGE.fullmatch(text):
         at = datetime.now(UTC) + timedelta(hours=int(age[1]) * _HOURS[age[2]])
     else:
@@ -272,5 +276,9 @@ def _until(text: str) -> str:
             raise UsageError(
                 f"--object-lock-until '{text}' is no time; write for example 30d, 5y or 2031-01-01T00:00:00Z."
             ) from None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _until(text: str) -> str:
+    """The time in RFC 3339."""
+    return until(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from seqferry import audit_key, paths, private
 from seqferry.channels import Notices
@@ -35,6 +35,8 @@ MOST_REQUESTS: Final = 65_535
 
 MOST_ATTEMPTS: Final = 100
 """Tries of a request: with the pauses between them, more take hours."""
+
+LockMode = Literal["COMPLIANCE", "GOVERNANCE"]
 
 _MIB: Final = 1024 * 1024
 
@@ -168,6 +170,10 @@ class Settings:
         token: one that HTTP clients may present besides those of the state folder.
         policy: what clients of a server may ask it for. From the configuration file only, as the next.
         audit_key: the file of keys of the audit record; None: the record is kept without a key.
+        audit_anchor: where heads of the ledger are written, ``s3://bucket/prefix``; None: nowhere.
+        audit_endpoint_url: of that place, with ``audit_region`` and ``audit_profile``; None: as for transfers.
+        audit_retention: how long anchors are locked, as ``10y``; None: as the bucket locks by default.
+        audit_lock_mode: how.
         log_format: of the log of processes that stay.
         trusted_proxies: addresses and networks whose word on the address of a client counts.
         config_file: the configuration file that was read, None if there is none.
@@ -188,6 +194,12 @@ class Settings:
     log_format: LogFormat = "text"
     token: str | None = field(default=None, repr=False)
     audit_key: Path | None = None
+    audit_anchor: str | None = None
+    audit_endpoint_url: str | None = None
+    audit_region: str | None = None
+    audit_profile: str | None = None
+    audit_retention: str | None = None
+    audit_lock_mode: LockMode = "COMPLIANCE"
     policy: Policy = field(default_factory=Policy)
     trusted_proxies: tuple[str, ...] = ()
     config_file: Path | None = None
@@ -280,6 +292,12 @@ class Settings:
             log_format=value("log_format", parse_format, "text"),
             token=value("token", str, None),
             audit_key=value("audit_key", _folder, audit_key.default_path(env)),
+            audit_anchor=value("audit_anchor", _anchor, None),
+            audit_endpoint_url=value("audit_endpoint_url", _endpoint_url, None),
+            audit_region=value("audit_region", str, None),
+            audit_profile=value("audit_profile", str, None),
+            audit_retention=value("audit_retention", _retention, None),
+            audit_lock_mode=value("audit_lock_mode", _lock_mode, "COMPLIANCE"),
             config_file=path,
             origins=origins,
             **tables,
@@ -363,6 +381,31 @@ def _is_absent(path: Path) -> bool:
 
 def _folder(text: str) -> Path:
     return Path(text).expanduser().absolute()
+
+
+def _anchor(text: str) -> str:
+    match = re.fullmatch(r"s3://([a-z0-9][a-z0-9._-]{1,62})(/[^*?]*)?", text)
+    if match is None:
+        raise ValueError(f"'{text}' is no place for anchors; write s3://bucket/prefix")
+    return text.rstrip("/")
+
+
+def _endpoint_url(text: str) -> str:
+    if "@" in text or not re.match(r"https?://[^/]", text):
+        raise ValueError("that is no endpoint URL; write for example https://s3.example.org, without credentials")
+    return text
+
+
+def _retention(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,4}[hdwy]", text):
+        raise ValueError(f"'{text}' is no time to keep anchors locked; write for example 90d or 10y")
+    return text
+
+
+def _lock_mode(text: str) -> LockMode:
+    if (mode := text.upper()) not in ("COMPLIANCE", "GOVERNANCE"):
+        raise ValueError(f"'{text}' is no mode of Object Lock; write COMPLIANCE or GOVERNANCE")
+    return mode
 
 
 def _trace(text: str) -> str:

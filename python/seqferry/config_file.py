@@ -30,6 +30,9 @@ SETTINGS: Final = (
 )
 """Settings that stand at the start of the file, before any table; each has a variable ``SEQFERRY_<NAME>`` that wins."""
 
+AUDIT: Final = ("anchor", "key", "endpoint_url", "region", "profile", "retention", "lock_mode")
+"""Keys of the table ``[audit]``; each has a variable ``SEQFERRY_AUDIT_<NAME>`` that wins."""
+
 _MAX_BYTES: Final = 1024 * 1024
 
 
@@ -64,15 +67,17 @@ def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[s
 
 def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
     notices = _notices(path, text, tables.pop("notices", {}))
-    settings: dict[str, tuple[int, str]] = {}
+    settings = _audit(path, text, tables.pop("audit", {}))
     for name, value in tables.items():
         if name in SETTINGS:
             line = _line(text, None, name)
             if isinstance(value, (dict, list, bool)) or not isinstance(value, (str, int)):
                 raise UsageError(f"{path}, line {line}: '{name}' is a text or a whole number.")
+            if name in settings:
+                raise UsageError(f"{path}, line {line}: '{name}' is also in the table [audit]; give it once.")
             settings[name] = (line, str(value))
         elif name not in _KEYS:
-            raise _unknown(path, text, None, name, (*_KEYS, "notices", *SETTINGS))
+            raise _unknown(path, text, None, name, (*_KEYS, "audit", "notices", *SETTINGS))
     server: Any = tables.get("server", {})
     if not isinstance(server, dict):
         raise UsageError(f"{path}, line {_line(text, None, 'server')}: 'server' is a table; write [server].")
@@ -91,6 +96,21 @@ def _fields(path: Path, text: str, tables: dict[str, Any]) -> tuple[dict[str, tu
             raise UsageError(f"{where}: {why}.") from None
     proxies = parsed.pop("trusted_proxies", ())
     return settings, {"policy": Policy(**parsed), "trusted_proxies": proxies, "notices": notices}
+
+
+def _audit(path: Path, text: str, table: object) -> dict[str, tuple[int, str]]:
+    """The table ``[audit]`` as settings."""
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}, line {_line(text, None, 'audit')}: 'audit' is a table; write [audit].")
+    found: dict[str, tuple[int, str]] = {}
+    for key, value in cast("dict[str, Any]", table).items():
+        if key not in AUDIT:
+            raise _unknown(path, text, "audit", key, AUDIT)
+        line = _line(text, "audit", key)
+        if not isinstance(value, str):
+            raise UsageError(f"{path}, line {line}: [audit] {key} is a text.")
+        found[f"audit_{key}"] = (line, value)
+    return found
 
 
 def _notices(path: Path, text: str, table: object) -> Notices:

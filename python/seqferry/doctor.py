@@ -17,6 +17,7 @@ import ssl
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Final, Literal
@@ -24,7 +25,7 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from seqferry import access, endpoints, paths
+from seqferry import access, anchors, endpoints, paths
 from seqferry.config import Settings, cores
 from seqferry.db.tables import executor_beat
 from seqferry.engine import Engine, version
@@ -65,6 +66,8 @@ def examine(settings: Settings, places: Sequence[tuple[str, Location]]) -> Itera
     yield _open_files(settings)
     yield _memory(settings)
     yield _identity()
+    if settings.audit_anchor is not None:
+        yield _anchors(settings)
     engine = Engine.of(settings) if places else None
     clocks: set[str] = set()
     for name, place in places:
@@ -162,6 +165,25 @@ def _database(settings: Settings) -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield Finding("worker", "ok", "a worker runs" if working else "none runs, and nothing waits for one")
+
+
+def _anchors(settings: Settings) -> Finding:
+    place = anchors.place_of(settings)
+    assert place is not None
+    try:
+        Engine.of(settings).check_bucket(access.resolved_place(place))
+        with Service.open(settings) as service:
+            left = anchors.overdue(service.database, settings)
+    except SeqferryError as why:
+        advice = "See [audit] anchor and its credentials; transfers go on, and anchors are written later."
+        return Finding("anchors", "problem", f"Heads of the ledger cannot be anchored: {why.message}", advice)
+    if left is None:
+        return Finding("anchors", "ok", f"{place.uri} can be reached, and lacks nothing")
+    since = datetime.fromtimestamp(left.since, UTC).isoformat(timespec="seconds")
+    return Finding(
+        "anchors", "warning", f"{place.uri} lacks {left.entries:,} entries of the ledger, the first of {since}.",
+        "Run `seqferry audit anchor`, which says what is wrong, or start a worker.",
+    )  # fmt: skip
 
 
 def _is_locked(path: Path) -> bool:

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from seqferry import auditing
 from seqferry.channels import Channel, NoticeKind
 from seqferry.formatting import size
 from seqferry.models import FailureGroup, Status
@@ -59,10 +60,10 @@ def notice_of(service: Service, transfer_id: str, kind: NoticeKind, notice_id: s
     """
     status = service.status(transfer_id)
     causes = service.failures(transfer_id, keys=_KEYS)[:_CAUSES] if status.totals.failed else []
-    title, command = _title(status, kind), _command(status, kind)
-    return Notice(
-        notice_id, kind, title, _body(status, causes, command), _payload(status, kind, title, causes, command)
-    )
+    title, command, head = _title(status, kind), _command(status, kind), auditing.head(service.database)
+    body, payload = _body(status, causes, command, head), _payload(status, kind, title, causes, command)
+    payload["data"] |= {"ledger_head": str(head), "ledger_count": head.count}
+    return Notice(notice_id, kind, title, body, payload)
 
 
 def test_notice(notice_id: str) -> Notice:
@@ -92,7 +93,7 @@ def _command(status: Status, kind: NoticeKind) -> str | None:
     return None
 
 
-def _body(status: Status, causes: list[FailureGroup], command: str | None) -> str:
+def _body(status: Status, causes: list[FailureGroup], command: str | None, head: auditing.Head) -> str:
     totals = status.totals
     counts = (
         f"{totals.done:,} copied, {totals.skipped:,} already there, {totals.failed:,} failed, "
@@ -110,6 +111,7 @@ def _body(status: Status, causes: list[FailureGroup], command: str | None) -> st
         lines.append(f"It waits for {status.waits_for}.")
     if status.receipt_digest is not None:
         lines.append(f"receipt   {status.receipt_digest}")
+    lines.append(f"ledger    {head}")
     for cause in causes:
         lines += ["", f"{cause.count:,} objects: {cause.error_code or cause.error_class} ({cause.operation})"]
         lines += [f"  {cause.message}", *(f"  {key}" for key in cause.keys)]

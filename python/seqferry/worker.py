@@ -39,6 +39,7 @@ from seqferry.listing import KnownObjects
 from seqferry.models import Submission, TransferSpec
 from seqferry.service import Service
 from seqferry.workflows import direct, liveness, transfer_steps
+from seqferry.workflows.anchorer import Anchorer
 from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
@@ -63,6 +64,7 @@ _THIN_EVERY: Final = 600  # reports
 _FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so as well
 _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
+_ANCHOR_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
@@ -98,6 +100,7 @@ class Worker:
             service.settings.notices,
         )
         self._notifier = Notifier(service, service.settings.notices) if service.settings.notices.channels else None
+        self._anchorer = None if service.settings.audit_anchor is None else Anchorer(service)
         self._lanes = Lanes(service)
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -239,6 +242,8 @@ class Worker:
         self._thread("reviver", _REVIVE_SECONDS, self._revive)
         if self._notifier is not None:
             self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn)
+        if self._anchorer is not None:
+            self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn)
 
     def _take_queue(self) -> None:
         """Bring the queue up, if it is not, with all on it that no process is at."""
@@ -342,6 +347,11 @@ class Worker:
                 self._notifier.deliver()
             except Exception as why:  # noqa: BLE001 - the database may be gone
                 log.warning("notices are left to the next worker: %s", why)
+        if self._anchorer is not None:
+            try:
+                self._anchorer.end(last=self._own_work)
+            except Exception as why:  # noqa: BLE001 - the next worker writes it
+                log.warning("the anchor of the ledger is left to the next worker: %s", why)
         if self._dbos is not None:
             from dbos import DBOS
 

@@ -20,7 +20,7 @@ from control import spec_number
 from ferry import Ferry
 from standardwebhooks.webhooks import Webhook
 
-from seqferry import control, notices
+from seqferry import auditing, control, notices
 from seqferry.channels import Channel, ChannelError, Notices, parse
 from seqferry.config import Settings
 from seqferry.db.tables import notice
@@ -129,7 +129,7 @@ def test_the_end_of_a_transfer_is_told_by_mail_and_by_a_signed_webhook(
         transfer_id, status = ferry.carry()
         assert status.totals.failed == 1
         eventually(lambda: set(states(service).values()) == {("sent", 1)}, what="the notices")
-        digest = service.status(transfer_id).receipt_digest
+        digest, head = service.status(transfer_id).receipt_digest, auditing.head(service.database)
 
     # Where the worker looks at it before its end, the denied object needs a person, and that is told as well.
     [sent] = [
@@ -140,12 +140,15 @@ def test_the_end_of_a_transfer_is_told_by_mail_and_by_a_signed_webhook(
     assert (data["id"], data["objects_failed"], data["receipt_digest"]) == (transfer_id, 1, digest)
     assert (data["causes"][0]["error_code"], data["causes"][0]["count"]) == ("AccessDenied", 1)
     assert data["next"] == f"seqferry retry {transfer_id}"
+    assert (data["ledger_head"], data["ledger_count"]) == (str(head), head.count)
     [message] = [
         one for one in mail.taken
         if "1 of 2 objects failed" in str(email.header.make_header(email.header.decode_header(one["subject"])))
     ]  # fmt: skip
     text = message.as_string() if not message.is_multipart() else str(message)
     assert message["to"] is not None
+    parts = [one.get_payload(decode=True) for one in message.walk() if one.get_content_type() == "text/plain"]
+    assert str(head).encode() in b"".join(one for one in parts if isinstance(one, bytes)).replace(b"=\r\n", b"")
     assert "forged" not in {line.strip() for line in text.splitlines()}
 
 

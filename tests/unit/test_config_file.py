@@ -92,3 +92,44 @@ def test_a_mistake_is_told_with_file_line_and_remedy(tmp_path: Path, text: str, 
     assert f"line {line}" in refused.value.message
     assert told in refused.value.message
     assert "hunter2" not in refused.value.message
+
+
+def test_the_table_of_the_audit_names_key_and_anchor_and_the_environment_wins(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(
+        """
+        [audit]
+        anchor = "s3://proof/seqferry/"
+        key = "/etc/seqferry/audit.key"
+        retention = "10y"
+        lock_mode = "governance"
+        """
+    )
+    found = Settings.load({"SEQFERRY_CONFIG": str(path)})
+    assert (found.audit_anchor, found.audit_key) == ("s3://proof/seqferry", Path("/etc/seqferry/audit.key"))
+    assert (found.audit_retention, found.audit_lock_mode) == ("10y", "GOVERNANCE")
+    assert found.origins["audit_anchor"] == f"{path}, line 3"
+
+    found = Settings.load({"SEQFERRY_CONFIG": str(path), "SEQFERRY_AUDIT_ANCHOR": "s3://other"})
+    assert (found.audit_anchor, found.origins["audit_anchor"]) == ("s3://other", "SEQFERRY_AUDIT_ANCHOR")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[audit]\nanchor = "proof"', "line 2: 'proof' is no place for anchors; write s3://bucket/prefix"),
+        ('[audit]\nanker = "s3://a"', "line 2: the key 'anker' in [audit] is not known; did you mean 'anchor'"),
+        ("[audit]\nanchor = 5", "line 2: [audit] anchor is a text"),
+        ('[audit]\nretention = "long"', "line 2: 'long' is no time to keep anchors locked; write for example 90d"),
+        ('[audit]\nlock_mode = "hard"', "line 2: 'hard' is no mode of Object Lock"),
+        ('[audit]\nendpoint_url = "https://a:hunter22@x"', "line 2: that is no endpoint URL"),
+        ('audit = "x"', "line 1: 'audit' is a table; write [audit]"),
+        ('audit_key = "/a"\n[audit]\nkey = "/b"', "line 1: 'audit_key' is also in the table [audit]"),
+    ],
+)
+def test_a_mistake_in_the_table_of_the_audit_is_told(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        _loaded(tmp_path, text)
+
+    assert told in raised.value.message
+    assert "hunter22" not in raised.value.message

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from seqferry.cli import display, exits, options, text
 from seqferry.cli.session import open_session
+from seqferry.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    from seqferry.anchors import Outside
     from seqferry.auditing import Checked
 
 audit = typer.Typer(
@@ -37,14 +40,21 @@ def verify(
 
     Example: seqferry audit verify --head 14-9f3c...
     """
-    from seqferry import auditing
+    from seqferry import anchors, auditing
 
     with open_session(as_json=as_json, state_dir=state_dir) as session:
+        service = session.service
         known = auditing.known_heads(head or [])
+        outside = None
+        if service.settings.audit_anchor is not None:
+            outside = anchors.read(service.database, service.engine, service.settings)
         full_id = None if transfer is None else session.service.status(transfer).id
         checked = auditing.Checked()
         found = 0
-        for finding in auditing.verify(session.service.database, checked, transfer_id=full_id, known=known):
+        of_anchors = [] if outside is None else outside.findings
+        known += [] if outside is None else outside.known
+        of_record = auditing.verify(service.database, checked, transfer_id=full_id, known=known)
+        for finding in chain(of_anchors, of_record):
             found += 1
             if as_json:
                 display.emit("finding", **asdict(finding))
@@ -53,11 +63,37 @@ def verify(
         code = exits.MISMATCH if found else exits.OK
         if as_json:
             facts = asdict(checked) | {"head": str(checked.head)}
-            display.emit("audit", findings=found, outside_heads=len(known), **facts, exit_code=code)
+            anchored = None if outside is None else {"place": outside.uri, "anchors": len(outside.known)}
+            display.emit("audit", findings=found, outside_heads=len(known), anchored=anchored, **facts, exit_code=code)
         else:
-            for line in _lines(checked, found, outside=len(known)):
+            for line in [*_lines(checked, found, outside=len(known)), *_anchor_lines(checked, outside)]:
                 display.say(line)
         return code
+
+
+@audit.command("anchor")
+def anchor(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
+    """Write the head of the ledger as an anchor now, where [audit] anchor says. Workers do so by themselves."""
+    from seqferry import anchors
+
+    with open_session(as_json=as_json, state_dir=state_dir) as session:
+        service = session.service
+        if service.settings.audit_anchor is None:
+            raise UsageError('Nothing says where anchors go; write anchor = "s3://bucket/prefix" into [audit].')
+        try:
+            written = anchors.write(service.database, service.engine, service.settings)
+        except anchors.NotWrittenError as why:
+            raise ConfigError(f"The ledger could not be anchored: {why}.".replace("..", ".")) from None
+        if as_json:
+            facts = {} if written is None else {"uri": written.uri, "locked_until": written.locked_until}
+            display.emit("anchor", written=written is not None, **facts)
+        elif written is None:
+            display.say("Nothing to do: an anchor covers the ledger as it is.")
+        else:
+            print(written.uri)
+            if written.locked_until is None:
+                display.say("  note      the storage does not lock it: give [audit] retention, and Object Lock")
+        return exits.OK
 
 
 @audit.command("head")
@@ -72,6 +108,17 @@ def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> i
         else:
             print(found)
         return exits.OK
+
+
+def _anchor_lines(checked: Checked, outside: Outside | None) -> list[str]:
+    if outside is None:
+        return []
+    lines = [f"  anchors    {text.count(len(outside.known), 'anchor')} at {text.printable(outside.uri)}"]
+    if (uncovered := checked.head.count - outside.last) > 0:
+        lines.append(f"  uncovered  {uncovered:,} of the ledger's entries came after the last anchor")
+    if outside.unlocked:
+        lines.append(f"  unlocked   {text.count(outside.unlocked, 'anchor')} without Object Lock")
+    return lines
 
 
 def _lines(checked: Checked, found: int, *, outside: int) -> list[str]:
@@ -95,7 +142,7 @@ def _lines(checked: Checked, found: int, *, outside: int) -> list[str]:
         f"  open       batches that have not ended, and so are not covered yet: {checked.open_batches:,}": (
             checked.open_batches
         ),
-        "  no anchor  no head was given: a cut at the end and an older backup do not show": not outside,
+        "  no anchor  no head is kept outside: a cut at the end and an older backup do not show": not outside,
     }
     lines += [line for line, holds in notes.items() if holds]
     lines.append(f"  head       {checked.head}")

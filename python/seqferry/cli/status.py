@@ -108,6 +108,21 @@ def _recent(session: Session, limit: int) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    _say_unanchored(session)
+
+
+def _say_unanchored(session: Session) -> None:
+    """One line when the place of anchors has lacked something for long."""
+    if session.service.settings.audit_anchor is None:
+        return
+    from seqferry import anchors
+
+    left = anchors.overdue(session.service.database, session.service.settings)
+    if left is not None:
+        display.say(
+            f"  note      {left.entries:,} of the ledger's entries are not anchored, the first since "
+            f"{text.timestamp(left.since)}. See why with: seqferry doctor"
+        )
 
 
 def _show(session: Session, found: Status) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from seqferry import auditing, reporting, verification
+from seqferry import anchors, auditing, reporting, verification
 from seqferry.api.deps import ActorDep, ChangeableIdDep, ServiceDep, require_admin
 from seqferry.api.documented import answers
 
@@ -42,6 +43,8 @@ class AuditOut(BaseModel):
     without_key: int
     before_ledger: int
     keyed: bool
+    anchors: int
+    """Heads that were found in the bucket of anchors, and compared."""
     head: str
 
 
@@ -141,10 +144,16 @@ def head(service: ServiceDep) -> HeadOut:
 
 def _audit(service: ServiceDep, transfer_id: str | None, heads: list[str]) -> AuditOut:
     checked, count, named = auditing.Checked(), 0, list[FindingOut]()
-    known = auditing.known_heads(heads)
-    for finding in auditing.verify(service.database, checked, transfer_id=transfer_id, known=known):
+    known, of_anchors = auditing.known_heads(heads), list[auditing.Finding]()
+    if service.settings.audit_anchor is not None:
+        outside = anchors.read(service.database, service.engine, service.settings)
+        assert outside is not None
+        of_anchors, known = outside.findings, known + outside.known
+    of_record = auditing.verify(service.database, checked, transfer_id=transfer_id, known=known)
+    for finding in chain(of_anchors, of_record):
         count += 1
         if count <= MOST_FINDINGS:
             named.append(FindingOut(**asdict(finding)))
     facts: dict[str, Any] = asdict(checked) | {"head": str(checked.head)}
-    return AuditOut(intact=not count, findings=named, count=count, **facts)
+    anchored = len(known) - len(heads)
+    return AuditOut(intact=not count, findings=named, count=count, anchors=anchored, **facts)
