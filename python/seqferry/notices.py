@@ -218,15 +218,30 @@ def signature(key: bytes, notice_id: str, at: str, body: bytes) -> str:
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
-def _notify(channel: Channel, notice: Notice) -> Delivery:
+def unreadable(channel: Channel) -> str | None:
+    """Why nothing can be sent to this channel, whatever its service says; None when something can. Sends nothing."""
+    return None if channel.is_webhook or _sender(channel) is not None else _not_read(channel)
+
+
+def _not_read(channel: Channel) -> str:
+    return f"Apprise cannot read the URL of the channel {channel.name} ({channel.shown})"
+
+
+def _sender(channel: Channel) -> Any:
+    """An Apprise for this channel; None when it cannot read the URL."""
     # Imported here: it takes half a second. Its debug log shows URLs.
     logging.getLogger("apprise").setLevel(logging.CRITICAL)
     import apprise
 
     # A new one each time: an instance that has sent mail waits for seconds before the next.
     sender: Any = apprise.Apprise()
-    if not sender.add(channel.url):
-        return Delivery(f"Apprise cannot read the URL of the channel {channel.name} ({channel.shown})", final=True)
+    return sender if sender.add(channel.url) else None
+
+
+def _notify(channel: Channel, notice: Notice) -> Delivery:
+    sender = _sender(channel)
+    if sender is None:
+        return Delivery(_not_read(channel), final=True)
     result: Any = sender.notify(title=notice.title, body=notice.body, body_format="text", timeout=TIMEOUT_SECONDS)
     if result:
         return Delivery()

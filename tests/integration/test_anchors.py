@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -306,3 +307,30 @@ def test_the_commands_and_the_api_use_the_anchors(anchored: Service, monkeypatch
         ran = command(anchored, "audit", "verify", "--json")
         lines = [json.loads(line) for line in ran.stdout.splitlines()]
         assert (ran.returncode, [one["kind"] for one in lines if one["event"] == "finding"]) == (3, ["ledger_behind"])
+
+
+def test_a_cp_leaves_an_anchor_and_one_that_cannot_be_written_fails_nothing(
+    anchored: Service,
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not anchored.database.is_sqlite:
+        pytest.skip("no local files with PostgreSQL")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes(b"a")
+    words = ("cp", f"{tmp_path}/in/", f"s3://{make_bucket(s3server)}/", "--endpoint-url", s3server.endpoint_url)
+    monkeypatch.setenv("SEQFERRY_AUDIT_ANCHOR", str(anchored.settings.audit_anchor))
+    monkeypatch.setenv("SEQFERRY_AUDIT_ENDPOINT_URL", "http://127.0.0.1:9")
+    ran = command(anchored, *words)
+    assert ran.returncode == 0, ran.stderr
+    assert _read(anchored).known == []
+
+    monkeypatch.setenv("SEQFERRY_AUDIT_ENDPOINT_URL", s3server.endpoint_url)
+    (tmp_path / "in" / "b").write_bytes(b"b")
+    ran = command(anchored, *words)
+    assert ran.returncode == 0, ran.stderr
+
+    assert max(one.head.count for one in _read(anchored).known) == auditing.head(anchored.database).count
+    assert _audit(anchored) == []

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import email
 import json
+import os
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -261,3 +264,24 @@ def test_the_configuration_file_names_channels(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="line 3") as raised:
         Settings.load({"SEQFERRY_CONFIG": str(file)})
     assert "hunter22" not in str(raised.value)
+
+
+def test_config_check_names_channels_that_cannot_work_without_their_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[notices.lab]\nurl = "nosuchservice://hunter22"\n[notices.good]\nurl = "json://localhost"\n')
+    file.chmod(0o644)
+    words = [sys.executable, "-m", "seqferry", "config", "check", "--state-dir", str(tmp_path / "state")]
+    environment = os.environ | {"SEQFERRY_CONFIG": str(file)}
+
+    def checked() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=environment)
+
+    ran = checked()
+    assert ran.returncode == 1
+    assert "[notices.lab]" in ran.stderr
+    assert f"chmod 600 {file}" in ran.stderr
+    assert "hunter22" not in ran.stderr + ran.stdout
+    assert "notices.good" not in ran.stderr
+    file.chmod(0o600)
+    file.write_text('[notices.good]\nurl = "json://localhost"\n')
+    assert checked().returncode == 0

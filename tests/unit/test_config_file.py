@@ -118,7 +118,7 @@ def test_the_table_of_the_audit_names_key_and_anchor_and_the_environment_wins(tm
     ("text", "told"),
     [
         ('[audit]\nanchor = "proof"', "line 2: 'proof' is no place for anchors; write s3://bucket/prefix"),
-        ('[audit]\nanker = "s3://a"', "line 2: the key 'anker' in [audit] is not known; did you mean 'anchor'"),
+        ('[audit]\nancor = "s3://a"', "line 2: the key 'ancor' in [audit] is not known; did you mean 'anchor'"),
         ("[audit]\nanchor = 5", "line 2: [audit] anchor is a text"),
         ('[audit]\nretention = "long"', "line 2: 'long' is no time to keep anchors locked; write for example 90d"),
         ('[audit]\nlock_mode = "hard"', "line 2: 'hard' is no mode of Object Lock"),

@@ -81,6 +81,7 @@ def _problems(settings: Settings) -> Iterator[str]:
     from_file = path is not None and settings.origins["database_url"].startswith(str(path))
     if path is not None and from_file and os.stat(path).st_mode & 0o077 and _has_password(settings):  # noqa: PTH116
         yield f"{path} holds the password of the database and others can read it. Run: chmod 600 {path}"
+    yield from _notice_problems(settings)
     if settings.token is not None:
         try:
             tokens.check_environment_token(settings.token)
@@ -91,6 +92,17 @@ def _problems(settings: Settings) -> Iterator[str]:
             service.transfers(limit=1)
     except SeqferryError as why:
         yield why.message
+
+
+def _notice_problems(settings: Settings) -> Iterator[str]:
+    from seqferry import notices
+
+    path, channels = settings.config_file, settings.notices.channels
+    if path is not None and channels and os.stat(path).st_mode & 0o077:  # noqa: PTH116
+        yield f"{path} holds secrets of channels of notices and others can read it. Run: chmod 600 {path}"
+    for channel in channels:
+        if (why := notices.unreadable(channel)) is not None:
+            yield f"{why}. Correct url in [notices.{channel.name}]."
 
 
 def _has_password(settings: Settings) -> bool:
