@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import sqlalchemy as sa
@@ -23,7 +26,7 @@ from seqferry.db.tables import ledger as ledger_table
 from seqferry.service import Service
 from seqferry.worker import Worker
 from seqferry.workflows.anchorer import Anchorer
-from support.proxy import Proxy, access_denied
+from support.proxy import Proxy, access_denied, hold
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -334,3 +337,33 @@ def test_a_cp_leaves_an_anchor_and_one_that_cannot_be_written_fails_nothing(
 
     assert max(one.head.count for one in _read(anchored).known) == auditing.head(anchored.database).count
     assert _audit(anchored) == []
+
+
+@pytest.mark.parametrize("at", ["request", "reply"])
+def test_a_writer_killed_before_or_after_its_write_took_effect_loses_nothing(
+    service: Service, s3server: S3Server, proxy: Proxy, locked_bucket: str, at: Literal["request", "reply"]
+) -> None:
+    if not service.database.is_sqlite:
+        pytest.skip("the command is for SQLite here")
+    _to(service, s3server, f"s3://{locked_bucket}/heads", audit_retention="1d")
+    ended(service)
+    rule = proxy.rule("PutObject", hold(at))
+    environment = os.environ | {
+        "SEQFERRY_AUDIT_ANCHOR": str(service.settings.audit_anchor),
+        "SEQFERRY_AUDIT_ENDPOINT_URL": proxy.server.endpoint_url,
+        "SEQFERRY_AUDIT_RETENTION": "1d",
+    }
+    words = [sys.executable, "-m", "seqferry", "audit", "anchor", "--state-dir", str(service.settings.state_dir)]
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) as writer:
+        eventually(lambda: proxy.fired(rule), what="the write to be held", deadline=60.0)
+        writer.kill()
+    proxy.clear_rules()
+    proxy.release()
+    assert anchors.pending(service.database, service.settings) is not None
+
+    assert _write(service) is not None
+
+    assert anchors.pending(service.database, service.settings) is None
+    versions = _owner(s3server).list_object_versions(Bucket=locked_bucket)["Versions"]
+    assert len(versions) == 1
+    assert _audit(service) == []
