@@ -45,6 +45,24 @@ def _open(folder: Path, max_size: int | None = None) -> DiskCache:
     return disk_cache(os.path.abspath(folder), max_size=max_size)  # noqa: PTH100 - made when it is opened
 
 
+def _existing(folder: Path) -> DiskCache:
+    """The cache in this folder; opening alone would make an empty one where a name is mistyped.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        found = (folder / "objects").is_dir()
+    except OSError:
+        found = True  # Opening it says what is wrong.
+    if not found:
+        raise UsageError(
+            f"There is no cache at {folder}: name the folder that was given to seqferry mount, cp or cache warm as "
+            "--cache."
+        )
+    return _open(folder)
+
+
 def _location(
     place: str, endpoint_url: str | None, profile: str | None, region: str | None = None, *, anonymous: bool = False
 ) -> S3Location:
@@ -115,7 +133,7 @@ def ls(
     as_json: options.Json = False,
 ) -> int:
     """List cached objects: last use (UTC), cached bytes, bytes of the object, name; pinned ones with a star."""
-    found = _open(folder).list(_prefix(place, endpoint_url, profile))
+    found = _existing(folder).list(_prefix(place, endpoint_url, profile))
     found.sort(key=lambda each: each[:3])
     for endpoint, bucket, key, version, size, cached, disk, used, pinned in found:
         if as_json:
@@ -148,7 +166,7 @@ def verify(
     as_json: options.Json = False,
 ) -> int:
     """Read every cached block and drop those that are damaged. They are fetched again when they are read."""
-    found = _open(folder).verify(_prefix(place, endpoint_url, profile))
+    found = _existing(folder).verify(_prefix(place, endpoint_url, profile))
     damaged = sum(each[3] for each in found)
     for bucket, key, sound, bad, busy in found:
         if as_json:
@@ -175,7 +193,7 @@ def rm(
     """Remove objects from the cache, and the pin of the prefix. Objects in use stay."""
     if (place is None) != everything:
         raise UsageError("Name a prefix (s3://bucket/prefix), or --all for the whole cache.")
-    opened = _open(folder)
+    opened = _existing(folder)
     prefix = _prefix(place, endpoint_url, profile)
     if prefix is not None:
         opened.unpin(prefix)

@@ -28,6 +28,8 @@ _LOOK: Final = 0.2
 
 _LOG: Final = "mount.log"
 
+_NO_LIMIT: Final = 2**64 - 1
+"""What the engine tells as the limit of a cache that has none."""
 _NAMED: Final = 10_000
 """Keys that ``--check`` names at most."""
 
@@ -253,7 +255,9 @@ def _resolved(path: Path) -> Path:
 def _facts(found: mounting.Mounted) -> dict[str, Any]:
     if found.stats is None:
         return {"alive": False}
-    return {"alive": True, "hit_rate": found.hit_rate, **found.stats}
+    # A cache without a limit has the largest number there is, which readers of JSON in other languages cannot hold.
+    limit = found.stats["cache"]
+    return {"alive": True, "hit_rate": found.hit_rate, **found.stats, "cache": None if limit == _NO_LIMIT else limit}
 
 
 def _line(found: mounting.Mounted) -> str:

@@ -8,7 +8,20 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from seqferry.cli import display, text
-from seqferry.models import OPERATION_CHECK, Evidence, FailureGroup, ObjectRecord, Status
+from seqferry.models import (
+    OPERATION_CHECK,
+    OPERATION_CLEANUP,
+    OPERATION_MOVE,
+    OPERATION_PACK,
+    OPERATION_REMOVE,
+    OPERATION_RUN,
+    OPERATION_TRANSFER,
+    OPERATION_UNPACK,
+    Evidence,
+    FailureGroup,
+    ObjectRecord,
+    Status,
+)
 from seqferry.selection import matcher
 from seqferry.spec import selection_of, why_streamed
 
@@ -45,12 +58,24 @@ _NEXT_STEP_OF_CODE: Final = {
 _DONE: Final = {"remove": "removed", "cleanup": "aborted", "run": "done"}
 """What was done with objects, by operations that do not copy."""
 
+_COMMAND: Final = {
+    OPERATION_PACK: "pack",
+    OPERATION_UNPACK: "unpack",
+    OPERATION_MOVE: "mv",
+    OPERATION_REMOVE: "rm",
+    OPERATION_CLEANUP: "cleanup",
+    OPERATION_RUN: "run",
+}
+"""Commands whose failures are not those of ``cp``."""
+
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
 
-def next_step(error_class: str, error_code: str) -> str:
-    found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class)
-    return found or f"Look at the message and {_AGAIN}."
+def next_step(error_class: str, error_code: str, operation: str = OPERATION_TRANSFER) -> str:
+    """What to do about a failure of this kind, in the words of the command that has failed."""
+    found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class) or f"Look at the message and {_AGAIN}."
+    command = _COMMAND.get(operation)
+    return found.replace("the same cp", f"the same {command}") if command else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +146,7 @@ def lines(result: Result, *, status_command: str) -> list[str]:
     if status.receipt_digest is not None:
         out.append(f"  receipt   {status.receipt_digest}")
     for group in result.failures:
-        out += ["", *_group(group, status_command)]
+        out += ["", *_group(group, status.spec.operation, status_command)]
     return out
 
 
@@ -166,12 +191,12 @@ def _figures(result: Result, status_command: str) -> list[str]:
     return out
 
 
-def _group(group: FailureGroup, status_command: str) -> list[str]:
+def _group(group: FailureGroup, operation: str, status_command: str) -> list[str]:
     what = " ".join(part for part in (group.operation, group.error_code or group.error_class) if part)
     out = [
         f"{text.count(group.count, 'object')} failed: {text.printable(what)}",
         f"  {text.printable(group.message)}",
-        f"  Next: {next_step(group.error_class, group.error_code)}",
+        f"  Next: {next_step(group.error_class, group.error_code, operation)}",
     ]
     out += [f"    {text.printable(key)}" for key in group.keys[:KEYS_PER_GROUP]]
     rest = group.count - len(group.keys[:KEYS_PER_GROUP])
@@ -204,7 +229,8 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "receipt_digest": status.receipt_digest,
         "nearest": [status.spec.source.at(key) for key in result.nearest],
         "failures": [
-            {**asdict(group), "next_step": next_step(group.error_class, group.error_code)} for group in result.failures
+            {**asdict(group), "next_step": next_step(group.error_class, group.error_code, status.spec.operation)}
+            for group in result.failures
         ],
         "exit_code": exit_code,
     }

@@ -165,7 +165,8 @@ def _copy(parsed: Parsed) -> int:
     shows = not (parsed.given("quiet") or parsed.given("silent") or target == "-")
 
     def arrived(from_: str, to: str) -> None:
-        print(f"{direction}: {level.printable(from_)} to {level.printable(to)}")
+        # What comes from a pipe lies in a temporary file meanwhile.
+        print(f"{direction}: {'-' if source == '-' else level.printable(from_)} to {level.printable(to)}")
 
     try:
         spec, result = session.copy(source, target, options, below=recursive, arrived=arrived if shows else None)

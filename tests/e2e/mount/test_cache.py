@@ -62,6 +62,18 @@ def test_a_warmed_cache_serves_mounts_without_fetching(
     assert _cache(s3server, folder, "ls", expect=4) == []
 
 
+def test_a_mistyped_folder_is_no_empty_cache(seaweedfs: S3Server, tmp_path: Path) -> None:
+    for command in (["ls"], ["verify"], ["rm", "--all"]):
+        refused = run(
+            [seqferry(), "cache", *command, "--cache", tmp_path / "cahce"],
+            environment=seaweedfs.environment(),
+            expect=2,
+        )
+        assert f"There is no cache at {tmp_path / 'cahce'}" in refused.stderr
+        assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def _tar(members: dict[str, bytes]) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:

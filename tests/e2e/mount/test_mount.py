@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import filecmp
+import json
 import os
 import random
 import select
@@ -310,19 +312,25 @@ def test_what_cannot_be_mounted_says_why_in_one_line(
 
 
 def test_mounts_are_listed_with_what_they_did(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"x" * 1000})
     mount = mounter(seaweedfs, f"s3://{bucket}/")
+    cached = mounter(seaweedfs, f"s3://{bucket}/", "--cache", str(tmp_path / "cache"))
+    limited = mounter(seaweedfs, f"s3://{bucket}/", "--cache", str(tmp_path / "limited"), "--max-cache-size", "64MiB")
     assert (mount.directory / "file").read_bytes() == b"x" * 1000
 
     stats = mount.stats()
     assert stats["requests"] == 1
     assert stats["bytes_fetched"] == 1000
     listed = run([seqferry(), "mounts", "--json"], environment=mount.environment).stdout
-    assert f'"directory": "{mount.directory}"' in listed
-    assert f"s3://{bucket}/" in listed
+    facts = {told["directory"]: told for told in map(json.loads, listed.splitlines())}
+    told = facts[str(mount.directory)]
+    assert (told["source"], told["alive"], told["cache"]) == (f"s3://{bucket}/", True, 0)
+    kept = facts[str(cached.directory)]
+    assert (kept["cache"], kept["cache_used"]) == (None, 0), "a cache without a limit"
+    assert facts[str(limited.directory)]["cache"] == 64 * MIB
 
 
 def test_an_fstab_line_mounts(
@@ -344,34 +352,147 @@ def test_an_fstab_line_mounts(
     assert "colour=red" in refused.stderr
 
 
+_AS_NOBODY = """
+set -eu
+[ -z "$DEVICE" ] || mount --bind "$DEVICE" /dev/fuse
+trap 'fusermount3 -uz "$MNT" 2>/dev/null || true' EXIT
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups $MORE "$@"; }
+as_nobody "$SEQFERRY" mount "s3://$BUCKET" "$MNT"
+echo "read: $(as_nobody cat "$MNT/file")"
+! cat "$MNT/file" || echo "root reads it"
+as_nobody "$SEQFERRY" mounts | grep -F "$MNT"
+as_nobody "$SEQFERRY" umount "$MNT"
+! as_nobody "$SEQFERRY" mount "s3://$BUCKET" "$MNT" --allow-other
+! mountpoint -q "$MNT"
+"""
+"""Each line has its turn in a table of mounts of its own, in which /dev/fuse may be opened by all."""
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-@pytest.mark.skipif(
-    not os.access("/dev/fuse", os.R_OK) or Path("/dev/fuse").stat().st_mode & 0o006 != 0o006,
-    reason="/dev/fuse is closed to ordinary users here",
-)
 def test_an_ordinary_user_mounts_through_fusermount(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"x"})
     used = mounter(seaweedfs, f"s3://{bucket}")
     folder = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
-    os.chown(folder, 65534, 65534)
-    environment = {**used.environment, "SEQFERRY_STATE_DIR": str(folder / "state"), "HOME": str(folder)}
     (mnt := folder / "mnt").mkdir()
-    os.chown(mnt, 65534, 65534)
-    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if subprocess.run([*as_nobody, seqferry(), "--version"], capture_output=True).returncode:
-        pytest.skip("the command lies where an ordinary user cannot read it")
-    run([*as_nobody, seqferry(), "mount", f"s3://{bucket}", mnt], environment=environment)
-    try:
-        assert run([*as_nobody, "cat", mnt / "file"]).stdout == "x"
-    finally:
-        run([*as_nobody, seqferry(), "umount", mnt], environment=environment)
-    refused = run(
-        [*as_nobody, seqferry(), "mount", f"s3://{bucket}", mnt, "--allow-other"], environment=environment, expect=1
-    )
-    assert "user_allow_other" in refused.stderr
+    for each in (folder, mnt):
+        os.chown(each, 65534, 65534)
+    nobody = ["--reuid=65534", "--regid=65534", "--clear-groups"]
+    # Where this checkout lies in a closed folder, the user may read all there is; mounting takes other rights.
+    closed = subprocess.run(["setpriv", *nobody, seqferry(), "--version"], capture_output=True).returncode != 0
+    environment = {
+        **used.environment,
+        "SEQFERRY_STATE_DIR": str(folder / "state"),
+        "HOME": str(folder),
+        "SEQFERRY": str(seqferry()),
+        "BUCKET": bucket,
+        "MNT": str(mnt),
+        "MORE": "--inh-caps=+dac_read_search --ambient-caps=+dac_read_search" if closed else "",
+        "DEVICE": str(_device_for_all(tmp_path)),
+    }
+    done = run(["unshare", "--mount", "bash", "-c", _AS_NOBODY], environment=environment)
+    assert "read: x\n" in done.stdout
+    assert f"{mnt}  s3://{bucket}/" in done.stdout
+    assert "root reads it" not in done.stdout, "the folder is that of its user alone"
+    assert "user_allow_other" in done.stderr
+
+
+def _device_for_all(folder: Path) -> Path | str:
+    """A device that takes the place of a /dev/fuse that ordinary users cannot open."""
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("this machine permits no tables of mounts of one's own")
+    facts = Path("/dev/fuse").stat()
+    if facts.st_mode & 0o006 == 0o006:
+        return ""
+    device = folder / "fuse"
+    os.mknod(device, stat.S_IFCHR | 0o600, facts.st_rdev)
+    device.chmod(0o666)
+    return device
+
+
+def test_a_bucket_that_may_not_be_listed_is_named_and_nothing_is_mounted(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+) -> None:
+    bucket, used = make_bucket(s3server), mounter(s3server, f"s3://{make_bucket(s3server)}")
+    put(s3server, bucket, {"file": b"x"})
+    s3server.allow_only(bucket, "s3:GetObject")
+    empty = mounter.adopt(s3server, tmp_path / "empty").directory
+
+    refused = run([seqferry(), "mount", f"s3://{bucket}", empty], environment=used.environment, expect=1)
+
+    assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
+    assert f"s3://{bucket}" in refused.stderr
+    assert "AccessDenied" in refused.stderr
+    assert not mounts.is_mounted(empty)
+
+
+class _Directory:
+    """opendir, readdir, telldir and seekdir of the C library, which Python does not have."""
+
+    def __init__(self, folder: Path) -> None:
+        self._library = ctypes.CDLL(None, use_errno=True)
+        self._library.opendir.restype = ctypes.c_void_p
+        self._library.readdir.restype = ctypes.c_void_p
+        self._library.telldir.restype = ctypes.c_long
+        self._stream = ctypes.c_void_p(self._library.opendir(os.fsencode(folder)))
+        assert self._stream
+
+    def next(self) -> str | None:
+        entry = self._library.readdir(self._stream)
+        # The name follows inode, offset, length and kind.
+        return None if not entry else os.fsdecode(ctypes.string_at(entry + 19))
+
+    def tell(self) -> int:
+        return self._library.telldir(self._stream)
+
+    def seek(self, place: int) -> None:
+        self._library.seekdir(self._stream, ctypes.c_long(place))
+
+    def close(self) -> None:
+        self._library.closedir(self._stream)
+
+
+def test_a_folder_that_changes_while_it_is_read_gives_each_name_once(
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+) -> None:
+    bucket = make_bucket(s3server)
+    kept = {f"d/kept-{number:04}": b"" for number in range(1500)}
+    put(s3server, bucket, kept)
+    put(s3server, bucket, {f"d/gone-{number:02}": b"" for number in range(20)})
+    folder = mounter(s3server, f"s3://{bucket}", "--metadata-ttl", "0").directory / "d"
+    directory = _Directory(folder)
+    places: list[tuple[int, str]] = []
+
+    def read_on() -> list[str]:
+        found: list[str] = []
+        while True:
+            place = directory.tell()
+            if (name := directory.next()) is None:
+                return found
+            places.append((place, name))
+            found.append(name)
+
+    found = [str(directory.next()) for _ in range(700)]
+    middle = directory.tell()
+    client = s3server.client()
+    for number in range(20):
+        client.delete_object(Bucket=bucket, Key=f"d/gone-{number:02}")
+    put(s3server, bucket, {f"d/{letter}-new": b"" for letter in "akz"})
+    assert (folder / "a-new").exists(), "the change is seen meanwhile"
+    rest = read_on()
+
+    assert len(found + rest) == len(set(found + rest)), "no name comes twice"
+    assert {Path(key).name for key in kept} <= {*found, *rest}, "and none that stays is left out"
+    directory.seek(middle)
+    assert [name for name in read_on() if name.startswith("kept-")] == [
+        name for name in rest if name.startswith("kept-")
+    ]
+    place, name = next(each for each in places if each[1] == "kept-1200")
+    directory.seek(place)
+    assert directory.next() == name
+    directory.close()
 
 
 def test_offsets_in_an_object_of_terabytes_are_right(

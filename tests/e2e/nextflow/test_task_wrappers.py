@@ -120,6 +120,18 @@ def test_the_script_of_a_task_is_piped_from_the_bucket(
     assert (done.returncode, done.stdout, done.stderr) == (0, "staged by bash\n", "")
 
 
+def test_what_comes_from_a_pipe_is_named_as_the_aws_cli_does(
+    prefix: Path, seaweedfs: S3Server, make_bucket: Callable[..., str], tmp_path: Path
+) -> None:
+    bucket = make_bucket(seaweedfs)
+    body = f"echo content | {prefix}/bin/aws s3 cp - s3://{bucket}/piped"
+
+    done = wrappers.run(body, cwd=tmp_path, environment=seaweedfs.environment())
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"upload: - to s3://{bucket}/piped\n", "")
+    assert seaweedfs.client().get_object(Bucket=bucket, Key="piped")["Body"].read() == b"content\n"
+
+
 def test_the_commands_need_nothing_of_the_container_but_a_shell(
     prefix: Path, seaweedfs: S3Server, make_bucket: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -52,6 +52,14 @@ def test_failures_are_grouped_with_keys_and_a_next_step() -> None:
     assert "\x1b" not in told
 
 
+@pytest.mark.parametrize(("operation", "command"), [("transfer", "cp"), ("pack", "pack"), ("unpack", "unpack")])
+def test_the_next_step_names_the_command_that_has_failed(operation: str, command: str) -> None:
+    for error_class in ("retry", "object", "mismatch"):
+        told = summary.next_step(error_class, "", operation)
+        assert f"un the same {command} again" in told
+        assert command == "cp" or " cp " not in told
+
+
 def test_a_stopped_transfer_says_why() -> None:
     ended = status("failed")
     told = text_of(summary.Result(ended, [], []))
