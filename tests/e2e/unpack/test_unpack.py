@@ -128,6 +128,34 @@ def test_an_archive_becomes_objects_below_a_prefix(
     assert open_uploads(s3server, bucket) == []
 
 
+def test_each_member_is_on_record_and_can_be_compared_again(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+) -> None:
+    contents = {f"run42/{number}": str(number).encode() for number in range(20)}
+    (tmp_path / "from" / "run42").mkdir(parents=True)
+    for name, body in contents.items():
+        (tmp_path / "from" / name).write_bytes(body)
+    MAKERS["gnu-gnu"](tmp_path / "from", tmp_path / "x.tar")
+    bucket, mover = make_bucket(s3server), make_mover(s3server)
+    put(s3server, bucket, "x.tar", tmp_path / "x.tar")
+
+    summary = unpack(mover, f"s3://{bucket}/x.tar", f"s3://{bucket}/out/")
+
+    transfer_id = str(summary["id"])
+    rows = {
+        (row.source_key, row.target_key, row.size, row.state)
+        for row in mover.objects(transfer_id)
+        if not row.source_key.endswith("/")
+    }
+    assert rows == {(f"x.tar!/{name}", f"out/{name}", len(body), "done") for name, body in contents.items()}
+    assert len(str(summary["receipt_digest"])) == 64
+    assert mover.start("verify", transfer_id).wait() == 0
+    s3server.client().put_object(Bucket=bucket, Key="out/run42/7", Body=b"8")
+    again = mover.start("verify", transfer_id, "--json")
+    assert again.wait() == 3, str(again)
+    assert "out/run42/7" in again.stdout
+
+
 def test_a_local_archive_is_unpacked_to_a_folder_and_to_a_prefix(
     versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
 ) -> None:
