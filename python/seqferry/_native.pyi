@@ -31,6 +31,7 @@ class Endpoint:
         accelerate: bool = False,
         sign_bodies: bool = False,
         request_payer: bool = False,
+        attempts: int | None = None,
         customer_key: bytes | None = None,
         copy_source_key: bytes | None = None,
         disk: bool = False,
@@ -51,6 +52,7 @@ class Endpoint:
             accelerate: use S3 Transfer Acceleration.
             sign_bodies: signatures cover bodies too.
             request_payer: the caller pays for requests to buckets of others.
+            attempts: tries of each request; None: as the AWS settings say.
             customer_key: 32 bytes: objects are read and written with this key (SSE-C).
             copy_source_key: the key of objects that are copied from.
             symlinks: below those folders: ``follow`` | ``skip`` | ``keep``.

@@ -228,6 +228,8 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
             del form[name]
     for side in ("source", "target"):
         place = form[side]
+        # Of no meaning for what is copied: the same command with another number goes on as well.
+        place.pop("attempts", None)
         for name in _LATER_FIELDS_OF_PLACES:
             if not place.get(name):
                 place.pop(name, None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, cast
 
 from seqferry import _native
@@ -15,6 +17,11 @@ __all__ = ["ObjectFacts", "ObjectVersion"]
 
 AT_ONCE: Final = 1000
 """Objects that are removed by one call: as many as S3 takes in one request."""
+
+
+_LOOKED_AT_ONCE: Final = 32
+_MARKER_CODES: Final = ("MethodNotAllowed", "405")
+_MARKER: Final = ("DeleteMarker", "this version is a delete marker, which holds no bytes")
 
 
 class Removal(NamedTuple):
@@ -102,6 +109,42 @@ def facts(engine: Engine, place: Location, version_id: str | None = None) -> Obj
     """What a HEAD tells of an object; raises StorageError where there is none."""
     with translated():
         return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVersion:
+    """A version of an object; the fields are those of ``ObjectInfo``."""
+
+    key: str
+    size: int
+    etag: str
+    last_modified: float
+    version_id: str | None
+    storage_class: str | None = None
+    refusal: tuple[str, str] | None = None
+
+
+def look_up_versions(engine: Engine, place: Location, wanted: Sequence[tuple[str, str]]) -> list[FoundVersion | None]:
+    """Versions of objects (key, version id) in the bucket of ``place``, in their order; None where there is none.
+
+    Raises:
+        StorageError: one cannot be looked at.
+    """
+
+    def look(one: tuple[str, str]) -> FoundVersion | None:
+        key, version_id = one
+        try:
+            found = facts(engine, replace(place, key=key), version_id)
+        except StorageError as why:
+            if why.error_class == "not_found":
+                return None
+            if why.error_code in _MARKER_CODES:
+                return FoundVersion(key, 0, "", 0.0, version_id, refusal=_MARKER)
+            raise
+        return FoundVersion(key, found.size, found.etag, found.last_modified, version_id, found.storage_class)
+
+    with ThreadPoolExecutor(_LOOKED_AT_ONCE, "seqferry-versions") as pool:
+        return list(pool.map(look, wanted))
 
 
 def read_range(

@@ -19,6 +19,7 @@ from seqferry import audit_key, paths, private
 from seqferry.channels import Notices
 from seqferry.errors import ConfigError, UsageError
 from seqferry.logs import LogFormat, parse_format
+from seqferry.models import MOST_ATTEMPTS
 from seqferry.policy import Policy
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ MAX_REQUESTS: Final = 10_000
 
 MOST_REQUESTS: Final = 65_535
 """Each request in flight holds a connection, and a machine has no more ports than this."""
-
-MOST_ATTEMPTS: Final = 100
-"""Tries of a request: with the pauses between them, more take hours."""
 
 LockMode = Literal["COMPLIANCE", "GOVERNANCE"]
 

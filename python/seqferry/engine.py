@@ -158,6 +158,16 @@ def _translated() -> Generator[None]:
         raise
 
 
+class _Own:
+    """What this process was told for all of its requests."""
+
+    attempts: int | None = None
+
+
+_own: Final = _Own()
+_MAX_ATTEMPTS: Final = "AWS_MAX_ATTEMPTS"
+
+
 def _endpoint(place: Location, copies_from: Location | None = None) -> _native.Endpoint:
     if isinstance(place, LocalFolder):
         return _native.Endpoint(
@@ -182,6 +192,7 @@ def _endpoint(place: Location, copies_from: Location | None = None) -> _native.E
         accelerate=found.accelerate,
         sign_bodies=found.sign_bodies,
         request_payer=own.request_payer is not None,
+        attempts=_own.attempts or own.attempts,
         customer_key=customer_keys.read(place),
         copy_source_key=None if copies_from is None else customer_keys.read(copies_from),
     )
@@ -236,7 +247,8 @@ class Engine:
         trace(settings.trace)
         if settings.attempts is not None:
             # The engine reads it as all AWS tools do, for each endpoint that it connects to.
-            os.environ["AWS_MAX_ATTEMPTS"] = str(settings.attempts)
+            os.environ[_MAX_ATTEMPTS] = str(settings.attempts)
+            _own.attempts = settings.attempts
         return cls(
             max_requests=settings.max_requests,
             memory=settings.memory,
@@ -424,12 +436,19 @@ class Engine:
             policy = _policy(spec, transfer=transfer, resumed=resumed, since=since, only_clean=only_clean)
             return self._native.start_members(policy, spec.source.key, list(items), epoch=epoch)
 
-    def write_output(self, place: S3Location, *, bytes_range: tuple[int, int | None] | None = None) -> Pipe:
+    def write_output(
+        self, place: S3Location, *, version_id: str | None = None, bytes_range: tuple[int, int | None] | None = None
+    ) -> Pipe:
         """Start to write the object at ``place`` to standard output, in order.
 
         ``bytes_range``: the offsets of the first and the last byte (None: the end); a negative one counts from the end.
         """
-        return Pipe(_native.write_output(self._native, _endpoint(place), place.bucket, place.key, range=bytes_range))
+        endpoint = _endpoint(place)
+        return Pipe(
+            _native.write_output(
+                self._native, endpoint, place.bucket, place.key, version_id=version_id, range=bytes_range
+            )
+        )
 
     def store_input(self, spec: TransferSpec, journal: str) -> Pipe:
         """Start to store standard input at the target of ``spec``, in parts as they come.

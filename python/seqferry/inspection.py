@@ -118,6 +118,8 @@ def _look(engine: Engine, spec: TransferSpec, info: ObjectInfo) -> tuple[str, st
     if info.storage_class in _ARCHIVES:
         what = f"{spec.source.at(info.key)} is in the storage class {info.storage_class}."
         return "Archived", "GetObject", f"{what} Have it restored before the transfer, unless that was done."
+    if spec.versions:  # each has been looked at
+        return None
     try:
         found = engine.head(spec.source, [info.key])[0]
     except StorageError as why:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from seqferry import inventory, paths, planning, source_ranges
+from seqferry import buckets, inventory, paths, planning, source_ranges
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
@@ -193,6 +193,9 @@ def objects(
     if spec.keys is None and not spec.single:
         yield from engine.list(spec.source)
         return
+    if spec.versions:
+        yield from _versions(engine, spec, missing)
+        return
     for keys in _chunks(_named(spec)):
         found = engine.head(spec.source, keys)
         yield [info for info in found if info is not None]
@@ -248,6 +251,26 @@ def extras(
         for keys in _chunks(unknown(list(there))):
             found = engine.head(spec.source, keys)
             yield dict(there[key] for key, info in zip(keys, found, strict=True) if info is None)
+
+
+def named_versions(spec: TransferSpec) -> list[tuple[str, str]]:
+    """The keys that the spec names with their version ids; an empty one for the current version."""
+    return list(zip(_named(spec), spec.versions, strict=True))
+
+
+def _versions(engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None]) -> Iterator[list[ObjectInfo]]:
+    named = named_versions(spec)
+    for start in range(0, len(named), LOOKED_UP_AT_ONCE):
+        page = named[start : start + LOOKED_UP_AT_ONCE]
+        current = [key for key, version in page if not version]
+        found: dict[tuple[str, str], Any] = {}
+        found |= {(key, ""): info for key, info in zip(current, engine.head(spec.source, current), strict=True)}
+        earlier = [one for one in page if one[1]]
+        found |= dict(zip(earlier, buckets.look_up_versions(engine, spec.source, earlier), strict=True))
+        yield [info for one in page if (info := found[one]) is not None]
+        absent = [f"{key} (version {version})" if version else key for key, version in page if not found[key, version]]
+        if absent:
+            missing(absent)
 
 
 def _named(spec: TransferSpec) -> list[str]:

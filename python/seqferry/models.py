@@ -107,6 +107,7 @@ class S3Location:
 
     Attributes:
         request_payer: ``requester``: the caller pays for requests to the bucket.
+        attempts: tries of each request; None: as the process that does the work is set.
         sse_c: where the key of SSE-C is that objects here have (``customer_keys``); ``sse_c_proof`` is a digest of it.
     """
 
@@ -118,6 +119,7 @@ class S3Location:
     anonymous: bool = False
     access: Access | None = None
     request_payer: str | None = None
+    attempts: int | None = None
     sse_c: str | None = None
     sse_c_proof: str | None = None
 
@@ -241,7 +243,7 @@ class TransferSpec:
     as_of: float | None = None
     """The time that ages count from, in seconds since the epoch."""
     versions: tuple[str, ...] = ()
-    """Version ids of ``keys``, in their order; empty texts for the current ones. No versions: the current ones."""
+    """Version ids of ``keys``, in their order, or with ``single`` that of the object; empty texts for current ones."""
     targets: tuple[str, ...] = ()
     """Names of ``keys`` below the target, in their order; empty texts for those that keep their name."""
     ranges: tuple[KeyRange, ...] = ()
@@ -326,6 +328,8 @@ class Live:
 
 
 MOST_PRIORITY: Final = 10
+MOST_ATTEMPTS: Final = 100
+"""Tries of a request: with the pauses between them, more take hours."""
 
 
 @dataclass(frozen=True, slots=True)

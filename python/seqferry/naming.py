@@ -9,7 +9,7 @@ from typing import Final
 
 from seqferry import renaming
 from seqferry.errors import UsageError
-from seqferry.models import COPIES, LocalFolder, TransferSpec
+from seqferry.models import COPIES, OPERATION_MOVE, LocalFolder, TransferSpec
 
 
 def target_key(spec: TransferSpec, source_key: str, version_id: str | None = None) -> str:
@@ -64,16 +64,22 @@ def check(spec: TransferSpec) -> None:
         )
     if (spec.rename or spec.targets or spec.versions) and spec.operation not in COPIES:
         raise UsageError(f"New names and versions are for cp and sync; {spec.operation} takes the objects as they are.")
-    keys = spec.keys or ()
+    if spec.versions and spec.operation == OPERATION_MOVE:
+        raise UsageError("mv removes what it has copied, and an earlier version is not what is there now; use cp.")
+    keys = (spec.source.key,) if spec.single else spec.keys or ()
     for what, given in (("versions", spec.versions), ("targets", spec.targets)):
         if given and len(given) != len(keys):
             raise UsageError(f"The list has {len(keys)} keys and {len(given)} {what}; give one for each key.")
-    if spec.versions:
-        raise UsageError("Versions of objects cannot be chosen yet; leave the version ids out.")
-    if any(spec.versions) and isinstance(spec.source, LocalFolder):
+    if spec.versions and isinstance(spec.source, LocalFolder):
         raise UsageError("Local files have no versions; leave the version ids out.")
-    if not spec.targets and not spec.rename and not spec.versions:
+    if spec.versions and spec.restore:
+        raise UsageError("--restore is for current objects; restore earlier versions with the storage's own tools.")
+    if spec.single or (not spec.targets and not spec.rename and not spec.versions):
         return
+    if both := {key for key, version in zip(keys, spec.versions, strict=False) if not version} & {
+        key for key, version in zip(keys, spec.versions, strict=False) if version
+    }:
+        raise UsageError(f"'{min(both)}' is named with and without a version id; give one in each of its rows.")
     taken: dict[str, str] = {}
     for key, version in zip(keys, spec.versions or ("",) * len(keys), strict=True):
         target = target_key(spec, spec.source.key + key, version)

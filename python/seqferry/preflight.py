@@ -62,7 +62,7 @@ def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
     The buckets are asked for only when something is wrong, to say what.
     """
     try:
-        found = engine.head(spec.source, [spec.source.key])[0]
+        found = _looked_up(engine, spec)
     except StorageError:
         check_buckets(engine, spec)
         raise
@@ -79,6 +79,12 @@ def _check_single(engine: Engine, spec: TransferSpec) -> KnownObjects:
         return KnownObjects(found=(found,))
     there = next((info for info in listed if info.key == spec.target.key), None)
     return KnownObjects((found,), not listed, there)
+
+
+def _looked_up(engine: Engine, spec: TransferSpec) -> ObjectInfo | None:
+    if spec.versions:
+        return next((info for page in objects(engine, spec, lambda _: None) for info in page), None)
+    return engine.head(spec.source, [spec.source.key])[0]
 
 
 def _check_singles(engine: Engine, spec: TransferSpec) -> None:
@@ -125,6 +131,11 @@ def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
 
 def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
     """The error for named objects that are not there."""
+    if spec.versions and spec.single:
+        return UsageError(
+            f"There is no version {spec.versions[0]} of {spec.source.uri}. See its versions with: "
+            f"seqferry rm --all-versions --dry-run {spec.source.uri}"
+        )
     return UsageError(_missing_single(engine, spec.source) if _is_of_one(spec) else _missing_keys(spec, missing))
 
 

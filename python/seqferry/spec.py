@@ -15,6 +15,7 @@ from seqferry.errors import UsageError
 from seqferry.models import (
     AT_ONE_PLACE,
     COPIES,
+    MOST_ATTEMPTS,
     OPERATION_PACK,
     OPERATION_TRANSFER,
     DataPath,
@@ -85,6 +86,8 @@ def build_spec(source: str | Sequence[str], target: str, **given: Any) -> Transf
         return checked(build_one(source[0], target, **given))
     if not source:
         raise UsageError("No source was given; name at least one.")
+    if given.get("version_id") is not None:
+        raise UsageError("--version-id is for one object; name several with their versions in --files-from FILE.csv.")
     if given.get("keys") is not None or given.get("below"):
         raise UsageError("Several sources are for cp alone: give one source for sync, and beside a list of keys.")
     below = target if target.endswith("/") else f"{target}/"
@@ -138,6 +141,7 @@ def build_one(
     raw: bool = False,
     keys: Sequence[str] | None = None,
     versions: Sequence[str] = (),
+    version_id: str | None = None,
     targets: Sequence[str] = (),
     rename: Sequence[str] | None = None,
     inventory: str | None = None,
@@ -146,6 +150,7 @@ def build_one(
     sse_c_key: str | None = None,
     sse_c_copy_source_key: str | None = None,
     request_payer: str | None = None,
+    attempts: int | None = None,
     **properties: Unpack[carrying.Given],
 ) -> TransferSpec:
     """The spec of one source, not yet ``checked``.
@@ -162,7 +167,7 @@ def build_one(
 
     ``*`` and ``?`` in the source select objects, unless ``raw``; what follows the last slash before them is the name
     below the target. ``keys`` names objects below the source; ``versions`` and ``targets`` say more of each of them.
-    ``rename`` are rules for the names below the target.
+    ``rename`` are rules for the names below the target. ``version_id`` is the version of one object.
 
     ``sse_c_key`` names the key of the target, or of the source where the target is a disk; ``sse_c_copy_source_key``
     that of the source of a copy. ``properties`` are what objects carry at the target: see ``carrying``.
@@ -245,9 +250,13 @@ def build_one(
             request_payer=request_payer,
             sse_c=customer_keys.named(sse_c_key),
         )
+    if version_id is not None:
+        if is_local[0] or not single or keys is not None or version_id == "":
+            raise UsageError("--version-id copies that version of one object: name its key in S3, and nothing else.")
+        versions = (version_id,)
     if sse_c_copy_source_key is not None and any(is_local):
         raise UsageError("--sse-c-copy-source-key is for copies between S3 places; give --sse-c-key alone.")
-    return TransferSpec(
+    spec = TransferSpec(
         source=from_,
         target=to,
         strip=strip,
@@ -278,6 +287,18 @@ def build_one(
         max_delete=max_delete,
         **carrying.fields(properties),
     )
+    return with_attempts(spec, attempts)
+
+
+def with_attempts(spec: TransferSpec, attempts: int | None) -> TransferSpec:
+    """The spec with the number of tries of each request on record; None: as the process that does the work is set."""
+    if attempts is None:
+        return spec
+    source, target = (
+        replace(place, attempts=attempts) if isinstance(place, S3Location) else place
+        for place in (spec.source, spec.target)
+    )
+    return replace(spec, source=source, target=target)
 
 
 def build_mirror_spec(
@@ -358,6 +379,7 @@ def checked(spec: TransferSpec) -> TransferSpec:
         for part in source_ranges.parts(spec):
             checked(part)
         return spec
+    _check_attempts(spec)
     if is_same_store(spec) and spec.operation not in AT_ONE_PLACE:
         source, target = spec.source, spec.target
         if spec.operation == OPERATION_PACK and spec.source.key == "" and not spec.single:
@@ -365,7 +387,9 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 f"The archive {target.uri} would lie in what is packed, {source.uri}. Choose another bucket for it, or "
                 "pack a prefix beside it."
             )
-        if source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key):
+        is_itself = source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key)
+        # An earlier version of an object may become its current one.
+        if is_itself and not (spec.versions and all(spec.versions)):
             raise UsageError(f"Source and target are the same: {source.uri}. Choose another target.")
         if spec.delete and source.key.startswith(target.key):
             raise UsageError(
@@ -379,6 +403,13 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 "Choose a target outside of it."
             )
     return spec
+
+
+def _check_attempts(spec: TransferSpec) -> None:
+    for place in (spec.source, spec.target):
+        tries = place.attempts if isinstance(place, S3Location) else None
+        if tries is not None and not 1 <= tries <= MOST_ATTEMPTS:
+            raise UsageError(f"--attempts {tries}: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
 
 
 def _check_inventory(spec: TransferSpec) -> None:

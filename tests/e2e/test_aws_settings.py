@@ -34,6 +34,27 @@ def test_no_request_is_tried_more_often_than_the_settings_say(
     assert len(proxy.log("GetObject")) == 3
 
 
+def test_the_number_of_tries_is_recorded_and_heeded_by_whoever_does_the_work(
+    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover
+) -> None:
+    source, target, mover = make_bucket(s3server), make_bucket(s3server), make_mover(proxy.server)
+    s3server.client().put_object(Bucket=source, Key="run/key", Body=b"content")
+    proxy.rule("CopyObject", internal_error())
+    places = (f"s3://{source}/run/", f"s3://{target}/in/")
+
+    transfer = mover.submit(*places, "--attempts", "3")
+    mover.start("resume", transfer).wait()
+
+    assert [one.error_code for one in mover.objects(transfer, "failed")] == ["InternalError"]
+    assert len(proxy.log("CopyObject")) == 3
+    proxy.clear_log()
+    transfer = mover.submit(*places, "--attempts", "3")
+    mover.env["SEQFERRY_ATTEMPTS"] = "2"
+    assert mover.submit(*places, "--attempts", "5") == transfer
+    mover.start("resume", transfer).wait()
+    assert len(proxy.log("CopyObject")) == 2
+
+
 def test_settings_without_effect_and_open_bodies_are_told_once(
     s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
 ) -> None:

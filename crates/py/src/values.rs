@@ -47,7 +47,7 @@ impl PyEndpoint {
     #[new]
     #[pyo3(signature = (*, endpoint_url=None, region=None, profile=None, anonymous=false, resolved=false, ca_bundle=None,
                         use_fips=false, use_dual_stack=false, path_style=None, accelerate=false, sign_bodies=false,
-                        request_payer=false, customer_key=None, copy_source_key=None, disk=false, symlinks="follow", empty_directories=false, page_cache=false,
+                        request_payer=false, attempts=None, customer_key=None, copy_source_key=None, disk=false, symlinks="follow", empty_directories=false, page_cache=false,
                         preserve_permissions=false))]
     #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // keyword arguments, one fact each
     fn new(
@@ -63,6 +63,7 @@ impl PyEndpoint {
         accelerate: bool,
         sign_bodies: bool,
         request_payer: bool,
+        attempts: Option<u32>,
         customer_key: Option<[u8; 32]>,
         copy_source_key: Option<[u8; 32]>,
         disk: bool,
@@ -102,6 +103,7 @@ impl PyEndpoint {
                 resolved,
                 credentials: None,
                 request_payer,
+                attempts,
                 customer_key: customer_key.map(CustomerKey::new),
                 copy_source_key: copy_source_key.map(CustomerKey::new),
             })

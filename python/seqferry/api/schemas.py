@@ -14,6 +14,7 @@ from seqferry.api.problems import shortened
 from seqferry.db.samples import Counts, Point
 from seqferry.errors import UsageError
 from seqferry.models import (
+    MOST_ATTEMPTS,
     MOST_PRIORITY,
     DataPath,
     FailureGroup,
@@ -104,6 +105,10 @@ class TransferRequest(CarriedFields):
     """Only these objects, named below the source; for ``unpack`` members or folders of the archive."""
     objects: Annotated[list[ListedKey] | None, Field(max_length=MAX_LISTED)] = None
     """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
+    version_id: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    """This version of the object that ``source`` names."""
+    attempts: Annotated[Whole, Field(ge=1, le=MOST_ATTEMPTS)] | None = None
+    """Tries of each request, unless the worker has a number of its own."""
     rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])
     """Rules for the names below the target, as sed has them."""
     inventory: str | None = Field(

@@ -69,6 +69,7 @@ def check(
 
     pipes.refuse(places, "check")
     given = selecting.asked(places, selection, names, endpoints) | merged(comparison)
+    given["attempts"] = speed.attempts
     combined = given.pop("combined")
     spec = access.resolved(checking.build_check_spec(**given, allow_local=True))
     with session_of(output, speed, check=spec) as session:

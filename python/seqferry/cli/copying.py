@@ -20,11 +20,12 @@ from seqferry.cli.groups import (
     Start,
     Storage,
     Streams,
+    Versions,
 )
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.errors import UsageError
 from seqferry.models import Submission, TransferSpec
-from seqferry.spec import build_spec
+from seqferry.spec import build_spec, with_attempts
 
 _KEYS_PER_CAUSE: Final = 20
 
@@ -34,6 +35,7 @@ def cp(
     selection: Selection,
     filters: Filters,
     names: Names,
+    versions: Versions,
     speed: Speed,
     parts: Parts,
     storage: Storage,
@@ -52,12 +54,14 @@ def cp(
         pipes.check(places, storage, start, output)
         with session_of(output, speed) as session:
             given = selecting.asked(
-                places, selection, filters, names, parts, storage, protection, attributes, endpoints
+                places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
             )
             return pipes.copy(session, given, streams)
     if streams.spool:
         raise UsageError("--spool is for standard input and output (-); leave it out.")
-    given = selecting.asked(places, selection, filters, names, parts, storage, protection, attributes, endpoints)
+    given = selecting.asked(
+        places, selection, filters, names, versions, parts, storage, protection, attributes, endpoints
+    )
     return run(build_spec(**given, allow_local=True), speed, start, output)
 
 
@@ -89,7 +93,7 @@ def sync(
 
 def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
     """Preview, record or do the transfer; returns the exit code."""
-    spec = access.resolved(spec)
+    spec = access.resolved(with_attempts(spec, speed.attempts))
     with session_of(output, speed, check=spec) as session:
         if start.dry_run:
             return preview.show(session, spec)

@@ -273,6 +273,23 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
+class Versions:
+    """Which version of an object is copied."""
+
+    PANEL: ClassVar = "Selection"
+
+    version_id: Annotated[
+        str | None,
+        typer.Option(
+            "--version-id",
+            envvar="SEQFERRY_VERSION_ID",
+            metavar="ID",
+            help="Copy this version of the object SRC; of several objects see --files-from FILE.csv.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Names:
     """Which names are copied. ``selecting`` makes rules and keys of it."""
 

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from seqferry.config import MOST_ATTEMPTS, MOST_REQUESTS, Bandwidth, parse_size
+from seqferry.config import MOST_REQUESTS, Bandwidth, parse_size
+from seqferry.models import MOST_ATTEMPTS
 
 
 def size(written: str) -> int:
@@ -132,7 +133,7 @@ Attempts = Annotated[
         metavar="N",
         min=1,
         max=MOST_ATTEMPTS,
-        help="Tries of each request at most, when this process does the work. Default: AWS_MAX_ATTEMPTS, or 11.",
+        help="Tries of each request at most, on record with the transfer. Default: AWS_MAX_ATTEMPTS, or 11.",
     ),
 ]
 Memory = Annotated[

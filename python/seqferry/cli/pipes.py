@@ -104,7 +104,9 @@ def _write_output(session: Session, given: dict[str, Any]) -> int:
     sys.stdout.flush()
     with suppress(OSError, AttributeError):  # a file, or a system without this
         fcntl.fcntl(sys.stdout.buffer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    return _through(session, session.service.engine.write_output(spec.source), spec.source.uri)
+    version_id = spec.versions[0] if spec.versions else None
+    pipe = session.service.engine.write_output(spec.source, version_id=version_id)
+    return _through(session, pipe, spec.source.uri)
 
 
 def _store_input(session: Session, given: dict[str, Any]) -> int:

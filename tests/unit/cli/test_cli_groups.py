@@ -67,7 +67,15 @@ def test_no_option_is_in_two_groups_of_a_command(command: object) -> None:
 def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     parameters = inspect.signature(build_one).parameters
     carried = {one.name: one.default for kind in (Protection, Attributes) for one in fields(kind)}
-    kinds = (groups.Selection, groups.Filters, groups.Removal, groups.Parts, groups.Storage, groups.Endpoints)
+    kinds = (
+        groups.Selection,
+        groups.Filters,
+        groups.Removal,
+        groups.Parts,
+        groups.Storage,
+        groups.Endpoints,
+        groups.Versions,
+    )
     of_groups = {one.name: one.default for kind in kinds for one in fields(kind)}
     rest = {name: one.default for name, one in parameters.items() if name not in ("source", "target")}
     of_http = {name: one.default for name, one in TransferRequest.model_fields.items()}
@@ -81,6 +89,7 @@ def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     assert rest.pop("rename") is None is of_http.pop("rename")
     assert rest.pop("versions") == () == rest.pop("targets")
     assert of_http.pop("objects") is None
+    assert rest.pop("attempts") is None is of_http.pop("attempts")
     assert rest.pop("inventory") is None is of_http.pop("inventory")
     assert {name: rest[name] for name in rest if name not in ("below", "allow_local")} == of_groups
     assert of_http.pop("new") is False

@@ -50,6 +50,8 @@ pub struct EndpointOptions {
     pub credentials: Option<Credentials>,
     /// The caller pays for requests to buckets of others (requester pays).
     pub request_payer: bool,
+    /// Tries of each request. None: as the AWS settings say.
+    pub attempts: Option<u32>,
     /// Objects are read and written with this key (SSE-C).
     pub customer_key: Option<CustomerKey>,
     /// Objects that are copied from have this key.
@@ -125,6 +127,7 @@ impl fmt::Debug for EndpointOptions {
             .field("resolved", &self.resolved)
             .field("credentials", &self.credentials)
             .field("request_payer", &self.request_payer)
+            .field("attempts", &self.attempts)
             .field("customer_key", &self.customer_key)
             .field("copy_source_key", &self.copy_source_key)
             .finish()
@@ -269,6 +272,7 @@ impl Base {
             builder = builder.credentials_provider(credentials.clone());
         }
         let AwsSettings { sign_bodies, max_attempts, notes, .. } = settings;
+        let max_attempts = options.attempts.or(max_attempts);
         let is_open_to_others = !sign_bodies && endpoint.as_deref().is_some_and(is_open_to_others);
         let common = Common { connector, connections, credentials, params, sign_bodies, skew: Arc::default() };
         Self { builder, common, endpoint, region, max_attempts, notes, is_open_to_others }

@@ -75,9 +75,17 @@ def _found(
 ) -> Iterator[list[Planned]]:
     missing: list[str] = []
     own = str(runtime.state_dir)
+    absent = dict.fromkeys(listing.named_versions(spec)) if spec.versions else {}
     for page in listing.decided(runtime.engine, spec, missing.extend, own, compare=compare, known=known):
+        for info, _ in page if absent else ():
+            absent.pop((info.key, info.version_id or ""), None)
+            absent.pop((info.key, ""), None)
         yield [planned(info, decision) for info, decision in page]
-    yield [_missing(spec, key) for key in missing]
+    yield (
+        [_missing(spec, key, version) for key, version in absent]
+        if spec.versions
+        else [_missing(spec, key) for key in missing]
+    )
 
 
 def _unique(spec: TransferSpec, pages: Iterator[list[Planned]]) -> Iterator[list[Planned]]:
@@ -115,14 +123,15 @@ def planned(info: ObjectInfo, decision: Decision) -> Planned:
     )
 
 
-def _missing(spec: TransferSpec, key: str) -> Planned:
+def _missing(spec: TransferSpec, key: str, version_id: str = "") -> Planned:
+    version = f" (version {version_id})" if version_id else ""
     return Planned(
         source_key=key,
-        target_key=target_key(spec, key),
+        target_key=target_key(spec, key, version_id),
         size=0,
         etag="",
         last_modified=0.0,
-        version_id=None,
+        version_id=version_id or None,
         storage_class=None,
-        refusal=("NoSuchKey", f"{spec.source.at(key)} was not there any more when the transfer began."),
+        refusal=("NoSuchKey", f"{spec.source.at(key)}{version} was not there any more when the transfer began."),
     )

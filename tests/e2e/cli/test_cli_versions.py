@@ -1,0 +1,148 @@
+"""Earlier versions of objects as the source of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_process import MIB, Cli, Places
+
+from support.servers import S3Server
+
+
+@pytest.fixture
+def versioned(cli: Cli, s3server: S3Server, make_bucket: Callable[..., str]) -> Places:
+    """A source with versions, and a target without, on each server in turn."""
+    cli.server = s3server
+    return Places(s3server, make_bucket(s3server, versioned=True), make_bucket(s3server))
+
+
+def _put(places: Places, key: str, *bodies: bytes, **options: Any) -> list[str]:
+    """The version ids of an object that was written so often, oldest first."""
+    return [
+        places.s3.put_object(Bucket=places.source, Key=f"run42/{key}", Body=body, **options)["VersionId"]
+        for body in bodies
+    ]
+
+
+def test_a_version_is_copied_though_others_came_after_it(cli: Cli, versioned: Places) -> None:
+    first, _ = _put(versioned, "a", b"first", b"second", Tagging="kept=yes")
+    large, _ = _put(versioned, "large", b"l" * (6 * MIB), b"small")
+    versioned.s3.delete_object(Bucket=versioned.source, Key="run42/a")
+    source, target = versioned.uris
+
+    ran = cli.run("cp", f"{source}a", f"{target}a", "--version-id", first, "--json")
+
+    assert ran.code == 0, ran.err
+    assert versioned.content() == {"a": b"first"}
+    tags = versioned.s3.get_object_tagging(Bucket=versioned.target, Key="archive/a")["TagSet"]
+    assert tags == [{"Key": "kept", "Value": "yes"}]
+    parts = ("--part-size", "5MiB", "--copy-threshold", "5MiB")
+    ran = cli.run("cp", f"{source}large", target, "--version-id", large, *parts)
+    assert ran.code == 0, ran.err
+    assert versioned.content()["large"] == b"l" * (6 * MIB)
+    again = cli.run("cp", f"{source}a", f"{target}a", "--version-id", first, "--json")
+    assert (again.code, again.events[-1]["objects_skipped"]) == (0, 1), again.err
+    shown = cli.run("cp", f"{source}large", f"{target}new", "--version-id", large, "--dry-run", "--json")
+    assert (shown.code, shown.events[-1]["bytes"]) == (0, 6 * MIB), shown.err
+
+
+def test_a_version_goes_to_a_file_and_to_standard_output(cli: Cli, versioned: Places, tmp_path: Path) -> None:
+    first, _ = _put(versioned, "a", b"first", b"second")
+    source = versioned.uris[0]
+
+    ran = cli.run("cp", f"{source}a", str(tmp_path / "a"), "--version-id", first)
+
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "a").read_bytes() == b"first"
+    assert cli.run("cp", f"{source}a", "-", "--version-id", first).out == "first"
+
+
+def test_a_version_becomes_the_current_one_of_its_object(cli: Cli, versioned: Places) -> None:
+    first, _ = _put(versioned, "a", b"first", b"second")
+    key = f"{versioned.uris[0]}a"
+
+    ran = cli.run("cp", key, key, "--version-id", first)
+
+    assert ran.code == 0, ran.err
+    assert versioned.s3.get_object(Bucket=versioned.source, Key="run42/a")["Body"].read() == b"first"
+    assert cli.run("cp", key, key).code == 2
+
+
+def test_rows_of_a_list_name_versions(cli: Cli, versioned: Places, tmp_path: Path) -> None:
+    first, second, _ = _put(versioned, "a", b"first", b"second", b"third")
+    _put(versioned, "b", b"b")
+    listed = tmp_path / "keys.csv"
+    listed.write_text(f"key,version_id,target_key\na,{first},a.1\na,{second},a.2\nb\n")
+
+    ran = cli.run("cp", "--files-from", str(listed), *versioned.uris, "--json")
+
+    assert ran.code == 0, ran.err
+    assert versioned.content() == {"a.1": b"first", "a.2": b"second", "b": b"b"}
+    rows = cli.run("report", ran.events[-1]["id"], "--format", "json").out
+    assert first in rows
+    assert second in rows
+    listed.write_text(f"a,{first}\na,{second}\n")
+    collided = cli.run("cp", "--files-from", str(listed), *versioned.uris)
+    assert collided.code == 2
+    assert f"'a' (version {first}) and 'a' (version {second}) would both become" in collided.err
+    listed.write_text(f"a,{first},x\na,,y\n")
+    mixed = cli.run("cp", "--files-from", str(listed), *versioned.uris)
+    assert (mixed.code, "with and without a version id" in mixed.err) == (2, True)
+
+
+def test_a_version_that_is_not_there_is_named_and_nothing_starts(cli: Cli, versioned: Places, tmp_path: Path) -> None:
+    first, _ = _put(versioned, "a", b"first", b"second")
+    versioned.s3.delete_object(Bucket=versioned.source, Key="run42/a", VersionId=first)
+    source, target = versioned.uris
+    listed = tmp_path / "keys.csv"
+    listed.write_text(f"a,{first}\n")
+
+    one = cli.run("cp", f"{source}a", target, "--version-id", first)
+    several = cli.run("cp", source, target, "--files-from", str(listed))
+
+    assert (one.code, several.code) == (2, 2), one.err + several.err
+    assert f"There is no version {first} of {source}a" in one.err
+    assert f"a (version {first})" in several.err
+    assert versioned.content() == {}
+
+
+def test_a_delete_marker_is_refused_as_what_it_is(cli: Cli, versioned: Places) -> None:
+    _put(versioned, "a", b"first")
+    marker = versioned.s3.delete_object(Bucket=versioned.source, Key="run42/a")["VersionId"]
+
+    ran = cli.run("cp", f"{versioned.uris[0]}a", versioned.uris[1], "--version-id", marker)
+
+    assert ran.code in (1, 2), ran.err
+    assert "delete marker" in ran.err or "There is no version" in ran.err
+    assert versioned.content() == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cp", "s3://b/run/", "s3://c/d/"), "that version of one object"),
+        (("cp", "s3://b/a", "s3://b/b", "s3://c/d/"), "is for one object"),
+        (("cp", "/etc/hosts", "s3://c/d/"), "that version of one object"),
+    ],
+)
+def test_a_version_of_several_objects_is_refused(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    ran = cli.run(*words, "--version-id", "v")
+
+    assert ran.code == 2
+    assert said in ran.err
+
+
+def test_a_version_that_was_submitted_is_copied_by_whoever_goes_on(cli: Cli, versioned: Places) -> None:
+    first, _ = _put(versioned, "a", b"first", b"second")
+    command = ("cp", f"{versioned.uris[0]}a", f"{versioned.uris[1]}a", "--version-id", first)
+    submitted = cli.run(*command, "--detach")
+    assert submitted.code == 0, submitted.err
+    _put(versioned, "a", b"third")
+
+    ran = cli.run("resume", submitted.out.strip())
+
+    assert ran.code == 0, ran.err
+    assert versioned.content() == {"a": b"first"}
