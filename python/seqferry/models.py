@@ -197,8 +197,9 @@ OPERATION_REMOVE: Final = "remove"
 OPERATION_CHECK: Final = "check"
 OPERATION_CLEANUP: Final = "cleanup"
 OPERATION_RUN: Final = "run"
+OPERATION_HISTORY: Final = "history"
 
-COPIES: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE})
+COPIES: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE, OPERATION_HISTORY})
 """Operations that write each object of the source below the target."""
 
 AT_ONE_PLACE: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_RUN})

@@ -21,6 +21,7 @@ MODULES: Final[dict[str, str]] = {
     "remove": "seqferry.workflows.operations.remove",
     "check": "seqferry.workflows.operations.check",
     "cleanup": "seqferry.workflows.operations.cleanup",
+    "history": "seqferry.workflows.operations.history",
     "run": "seqferry.workflows.operations.run",
 }
 """The module of each operation. Imported when the first transfer needs it."""

@@ -14,7 +14,7 @@ from seqferry import inventory, paths
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import LOOKED_UP_AT_ONCE, KnownObjects, is_denied, objects
-from seqferry.models import OPERATION_UNPACK, LocalFolder, Location, TransferSpec
+from seqferry.models import OPERATION_HISTORY, OPERATION_UNPACK, LocalFolder, Location, TransferSpec
 from seqferry.spec import checked
 
 log: Final = logging.getLogger("seqferry.preflight")
@@ -30,6 +30,9 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
         StorageError: a bucket cannot be used, or the storage not be reached.
     """
     checked(spec)
+    if spec.operation == OPERATION_HISTORY:  # an object may be below a delete marker
+        check_buckets(engine, spec)
+        return KnownObjects()
     if _is_of_one(spec):
         return _check_single(engine, spec)
     check_buckets(engine, spec)

@@ -19,6 +19,7 @@ from seqferry import (
     buckets,
     cleanup,
     collisions,
+    histories,
     inspection,
     listing,
     names,
@@ -50,8 +51,10 @@ from seqferry.db.queue import Queue
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.forecast import Estimate, Forecast
+from seqferry.histories import Fate
 from seqferry.models import (
     MOST_PRIORITY,
+    OPERATION_HISTORY,
     OPERATION_RUN,
     OPERATION_UNPACK,
     Adjustment,
@@ -492,6 +495,10 @@ class Service:
         if spec.operation == OPERATION_UNPACK:
             yield from unpacking.preview(self.engine, spec, str(self.settings.state_dir))
             return
+        if spec.operation == OPERATION_HISTORY:
+            for page in histories.fates(self.engine, spec, str(self.settings.state_dir)):
+                yield from (_planned_version(fate) for versions in page for fate in versions)
+            return
         found = (
             [_planned_copy(*one) for one in page]
             for page in listing.foreseen(self.engine, spec, refuse, str(self.settings.state_dir))
@@ -611,6 +618,13 @@ def _planned_copy(info: ObjectInfo, decision: Decision, seen: Foreseen | None) -
         reason = decision.reason if seen is None else seen.because
         return PlannedCopy(info.key, decision.target_key, info.size, reason, decision.action == "leave_out")
     return PlannedCopy(info.key, decision.target_key, info.size, action=seen.action, because=seen.because)
+
+
+def _planned_version(fate: Fate) -> PlannedCopy:
+    found, why = fate.version, None if fate.refusal is None else fate.refusal[1]
+    because = f"version {found.version_id}"
+    action = "skip" if fate.there else "copy"
+    return PlannedCopy(found.key, fate.target_key, found.size, why, fate.left_out, action, because)
 
 
 def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:

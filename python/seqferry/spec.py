@@ -16,6 +16,7 @@ from seqferry.models import (
     AT_ONE_PLACE,
     COPIES,
     MOST_ATTEMPTS,
+    OPERATION_HISTORY,
     OPERATION_PACK,
     OPERATION_TRANSFER,
     DataPath,
@@ -142,6 +143,7 @@ def build_one(
     keys: Sequence[str] | None = None,
     versions: Sequence[str] = (),
     version_id: str | None = None,
+    all_versions: bool = False,
     targets: Sequence[str] = (),
     rename: Sequence[str] | None = None,
     inventory: str | None = None,
@@ -287,6 +289,8 @@ def build_one(
         max_delete=max_delete,
         **carrying.fields(properties),
     )
+    if all_versions:
+        spec = replace(spec, operation=OPERATION_HISTORY)
     return with_attempts(spec, attempts)
 
 
@@ -380,6 +384,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
             checked(part)
         return spec
     _check_attempts(spec)
+    if spec.operation == OPERATION_HISTORY:
+        _check_history(spec)
     if is_same_store(spec) and spec.operation not in AT_ONE_PLACE:
         source, target = spec.source, spec.target
         if spec.operation == OPERATION_PACK and spec.source.key == "" and not spec.single:
@@ -403,6 +409,19 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 "Choose a target outside of it."
             )
     return spec
+
+
+def _check_history(spec: TransferSpec) -> None:
+    """Refuse what makes holes in a history."""
+    if is_local(spec):
+        raise UsageError("--all-versions copies from S3 to S3: files of a disk have no versions.")
+    if spec.keys is not None or spec.ranges or spec.inventory is not None or spec.rename or spec.versions:
+        raise UsageError("--all-versions takes one object, a wildcard or a prefix, and no list or new names.")
+    chosen = (spec.min_size, spec.max_size, spec.newer_than, spec.older_than, spec.settle)
+    if any(one is not None for one in chosen) or spec.delete or spec.restore or spec.if_exists != "same":
+        raise UsageError(
+            "--all-versions copies whole histories; leave out sizes, ages, --delete, --restore and --if-exists."
+        )
 
 
 def _check_attempts(spec: TransferSpec) -> None:

@@ -107,6 +107,8 @@ class TransferRequest(CarriedFields):
     """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
     version_id: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
     """This version of the object that ``source`` names."""
+    all_versions: bool = False
+    """All versions of each object are copied, oldest first. The target's bucket has to keep versions."""
     attempts: Annotated[Whole, Field(ge=1, le=MOST_ATTEMPTS)] | None = None
     """Tries of each request, unless the worker has a number of its own."""
     rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])

@@ -287,6 +287,14 @@ class Versions:
             help="Copy this version of the object SRC; of several objects see --files-from FILE.csv.",
         ),
     ] = None
+    all_versions: Annotated[
+        bool,
+        typer.Option(
+            "--all-versions",
+            envvar="SEQFERRY_ALL_VERSIONS",
+            help="Copy all versions of each object, oldest first, to a bucket that keeps versions.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from seqferry.cli import display, exits, text
-from seqferry.models import OPERATION_TRANSFER, PlannedCopy, TransferSpec
+from seqferry.models import OPERATION_HISTORY, OPERATION_TRANSFER, PlannedCopy, TransferSpec
 from seqferry.spec import data_path, why_streamed
 
 if TYPE_CHECKING:
@@ -129,6 +129,6 @@ def _foretold(spec: TransferSpec, planned: PlannedCopy) -> str:
     target = text.printable(spec.target.at(planned.target_key))
     if planned.action == "skip":
         return f"skip {source}: {planned.because}"
-    verb = "copy" if spec.operation == OPERATION_TRANSFER else spec.operation
+    verb = "copy" if spec.operation in (OPERATION_TRANSFER, OPERATION_HISTORY) else spec.operation
     why = "" if planned.because == "absent" else f" ({planned.because})"
     return f"{verb if planned.action == 'copy' else planned.action} {source} to {target}{why}"

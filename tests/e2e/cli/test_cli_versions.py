@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from cli_process import MIB, Cli, Places
 
+from support.proxy import Proxy
 from support.servers import S3Server
+from support.waiting import eventually
 
 
 @pytest.fixture
@@ -146,3 +148,112 @@ def test_a_version_that_was_submitted_is_copied_by_whoever_goes_on(cli: Cli, ver
 
     assert ran.code == 0, ran.err
     assert versioned.content() == {"a": b"first"}
+
+
+@pytest.fixture
+def histories(cli: Cli, s3server: S3Server, make_bucket: Callable[..., str]) -> Places:
+    """A source and a target with versions, on each server in turn."""
+    cli.server = s3server
+    return Places(s3server, make_bucket(s3server, versioned=True), make_bucket(s3server, versioned=True))
+
+
+def _history(places: Places, bucket: str, prefix: str) -> dict[str, list[bytes]]:
+    """The contents of all versions by key, oldest first, without delete markers."""
+    found: dict[str, list[bytes]] = {}
+    listed = places.s3.list_object_versions(Bucket=bucket, Prefix=prefix)
+    assert not listed["IsTruncated"]
+    for one in listed.get("Versions", []):
+        answer = places.s3.get_object(Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"])
+        found.setdefault(one["Key"].removeprefix(prefix), []).insert(0, answer["Body"].read())
+    return found
+
+
+def test_whole_histories_are_copied_in_their_order_and_go_on(cli: Cli, histories: Places) -> None:
+    contents = {
+        "a": [b"one", b"two", b"two", b"one"],
+        "b": [b"only"],
+        "d/large": [b"l" * (6 * MIB), b"small"],
+        "gone": [b"before"],
+    }
+    for key, bodies in contents.items():
+        _put(histories, key, *bodies)
+    histories.s3.delete_object(Bucket=histories.source, Key="run42/gone")
+    command = ("cp", "--all-versions", *histories.uris, "--part-size", "5MiB", "--copy-threshold", "5MiB", "--json")
+
+    shown = cli.run(*command, "--dry-run")
+    ran = cli.run(*command)
+
+    assert (shown.code, ran.code) == (0, 0), shown.err + ran.err
+    assert _history(histories, histories.target, "archive/") == contents
+    assert (ran.events[-1]["objects_done"], ran.events[-1]["objects_skipped"]) == (8, 1)
+    rows = cli.run("status", ran.events[-1]["id"], "--json").out
+    assert "Traceback" not in rows
+    report = cli.run("report", ran.events[-1]["id"], "--format", "json").out
+    assert "DeleteMarker" in report
+    again = cli.run(*command)
+    assert (again.code, again.events[-1]["objects_done"]) == (0, 0), again.err
+    assert _history(histories, histories.target, "archive/") == contents
+    _put(histories, "a", b"five")
+    more = cli.run(*command)
+    assert (more.code, more.events[-1]["objects_done"]) == (0, 1), more.err
+    assert _history(histories, histories.target, "archive/")["a"] == [*contents["a"], b"five"]
+
+
+def test_a_history_does_not_go_on_top_of_another_one(cli: Cli, histories: Places) -> None:
+    _put(histories, "a", b"one", b"two")
+    histories.s3.put_object(Bucket=histories.target, Key="archive/a", Body=b"of another")
+
+    ran = cli.run("cp", "--all-versions", f"{histories.uris[0]}a", histories.uris[1])
+
+    assert ran.code == 1
+    assert "has versions that are not those of" in ran.err
+    assert _history(histories, histories.target, "archive/") == {"a": [b"of another"]}
+
+
+def test_a_target_without_versions_is_named(cli: Cli, versioned: Places) -> None:
+    _put(versioned, "a", b"one", b"two")
+
+    ran = cli.run("cp", "--all-versions", *versioned.uris)
+
+    assert ran.code == 1
+    assert "keeps no versions" in ran.err
+
+
+def test_a_history_is_the_same_after_kills(
+    cli: Cli, histories: Places, make_proxy: Callable[[S3Server], Proxy]
+) -> None:
+    contents = {name: [f"{name}{number % 3}".encode() for number in range(6)] for name in ("a", "b")}
+    for key, bodies in contents.items():
+        _put(histories, key, *bodies)
+    proxy = make_proxy(histories.server)
+    cli.server = proxy.server
+    command = ("cp", "--all-versions", *histories.uris)
+
+    for copies in (1, 4, 3):
+        proxy.clear_log()
+        running = cli.start(*command)
+        eventually(
+            lambda least=copies: not running.running or len(proxy.log("CopyObject")) >= least,  # noqa: B023
+            what="copies",
+        )
+        running.kill()
+    ran = cli.run(*command)
+
+    assert ran.code == 0, ran.err
+    assert _history(histories, histories.target, "archive/") == contents
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--min-size", "1"), "whole histories"),
+        (("--if-exists", "skip"), "whole histories"),
+        (("--version-id", "v"), "that version of one object"),
+        (("--rename", "s/a/b/"), "no list or new names"),
+    ],
+)
+def test_what_makes_holes_in_a_history_is_refused(cli: Cli, options: tuple[str, ...], said: str) -> None:
+    ran = cli.run("cp", "--all-versions", "s3://b/run/", "s3://c/d/", *options)
+
+    assert ran.code == 2
+    assert said in ran.err

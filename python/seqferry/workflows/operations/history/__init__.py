@@ -1,0 +1,139 @@
+"""The operation ``history``: copies all versions of objects, those of one object in their order.
+
+What must stay true: a version begins when the one before it has ended well, also after a kill, so that the target has
+the same history.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from seqferry import histories
+from seqferry.db import objects
+from seqferry.db.objects import OpenObject, Planned
+from seqferry.engine import Job
+from seqferry.histories import Fate
+from seqferry.listing import KnownObjects
+from seqferry.models import TransferSpec
+from seqferry.workflows import jobs
+from seqferry.workflows.chunks import End
+from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations.history.waves import Waves
+from seqferry.workflows.operations.places import copy_item
+from seqferry.workflows.runtime import Runtime
+
+_BATCH: Final = 1000
+
+
+class History:
+    """See ``workflows.operations.Operation``."""
+
+    pages_are_batches = True
+
+    @property
+    def options(self) -> frozenset[str]:
+        return frozenset()
+
+    def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
+        places.prepare(runtime, spec, known)
+
+    def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
+        del runtime, spec, known
+        return False  # versions below a delete marker are no objects
+
+    def find(
+        self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
+    ) -> Iterator[list[Planned]]:
+        del known, transfer_id, target_absent
+        batch: list[Planned] = []
+        for page in histories.fates(runtime.engine, spec, str(runtime.state_dir)):
+            for versions in page:
+                if batch and len(batch) + len(versions) > _BATCH:
+                    yield batch
+                    batch = []
+                batch += [_planned(one) for one in versions]
+            yield []
+        if batch:
+            yield batch
+
+    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> jobs.Job:
+        # Whether a version is there already is decided by the history as a whole.
+        spec = replace(spec, if_exists="overwrite")
+
+        def start(items: Sequence[OpenObject], epoch: int | None) -> Job:
+            return runtime.engine.start(
+                spec,
+                [copy_item(one) for one in items],
+                transfer=work.transfer_id,
+                resumed=work.resumed,
+                since=work.since,
+                only_clean=work.only_clean,
+                epoch=epoch,
+            )
+
+        if work.only_clean:
+            return start(work.items, work.epoch)
+        written = _written(runtime, spec, work) if work.resumed else []
+        return Waves(work.items, start, epoch=work.epoch, written=written)
+
+    def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None: ...
+
+    def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
+
+
+OPERATION: Final[Operation] = History()
+
+
+def _planned(fate: Fate) -> Planned:
+    version = fate.version
+    return Planned(
+        source_key=version.key,
+        target_key=fate.target_key,
+        size=version.size,
+        etag=version.etag,
+        last_modified=version.last_modified,
+        version_id=version.version_id,
+        storage_class=version.storage_class,
+        refusal=fate.refusal,
+        left_out=fate.left_out,
+        verified="etag" if fate.there and fate.refusal is None else None,
+    )
+
+
+def _written(runtime: Runtime, spec: TransferSpec, work: Work) -> list[End]:
+    """The versions that an earlier run has written without a record of it: of each object at most the next one."""
+    if not work.items:
+        return []
+    with runtime.database.read() as connection:
+        rows = objects.whole_batch(connection, work.transfer_id, work.items[0].id).objects
+    of_key: dict[str, list[OpenObject]] = defaultdict(list)
+    for one in rows:
+        of_key[one.target_key].append(one)
+    found: list[End] = []
+    begun: set[str] = set()
+    for item in work.items:
+        if item.target_key in begun:
+            continue
+        begun.add(item.target_key)
+        there = histories.at_target(runtime.engine, spec, item.target_key)
+        position = [one.id for one in of_key[item.target_key]].index(item.id)
+        if len(there) != position + 1 or not histories.is_same(
+            (item.size, item.etag), (there[-1].size, there[-1].etag)
+        ):
+            continue
+        evidence = "etag" if there[-1].etag == item.etag else "size"
+        found.append(
+            End(
+                item.id,
+                "done",
+                size=item.size,
+                etag=item.etag,
+                method="copy",
+                target_version_id=there[-1].version_id,
+                verified=evidence,
+            )
+        )
+    return found
