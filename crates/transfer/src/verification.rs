@@ -61,6 +61,18 @@ pub fn fits_one_copy(size: u64, part_options: PartOptions, limits: &Limits) -> b
     size <= threshold(part_options, limits)
 }
 
+impl PartsRoute {
+    /// The target is to keep this checksum, which need not be one that the source has.
+    pub fn keep(&mut self, asked: ChecksumAlgorithm) {
+        if self.checksum.is_some_and(|(algorithm, _)| algorithm == asked) {
+            return;
+        }
+        let kind = if asked.spans_parts() { ChecksumKind::FullObject } else { ChecksumKind::Composite };
+        self.checksum = Some((asked, kind));
+        self.whole = None;
+    }
+}
+
 /// Choose the route for a source of which HEAD told `source`; `first_part` is the length of its part 1 where that is known.
 ///
 /// # Errors

@@ -27,7 +27,12 @@ impl<J: Journal> Object<'_, J> {
         let first_part = if part_options.part_size.is_none() { self.first_part(&source).await? } else { None };
         match verification::choose(&source, first_part, part_options, limits).map_err(|error| self.too_large(&error))? {
             Route::Copy(_) => Ok(Route::Copy(kept)),
-            parts @ Route::Parts(_) => Ok(parts),
+            Route::Parts(mut parts) => {
+                if let Some(asked) = self.policy.properties.checksum {
+                    parts.keep(asked);
+                }
+                Ok(Route::Parts(parts))
+            }
         }
     }
 

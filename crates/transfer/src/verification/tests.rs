@@ -225,3 +225,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_checksum_that_was_asked_for_is_kept_of_parts_in_the_form_that_it_can_have() {
+    let source = meta(1024 * MIB, PLAIN, Some((ChecksumAlgorithm::Crc64Nvme, "AAAAAAAAAAA=")));
+    for (asked, kind, whole) in [
+        (ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject, true),
+        (ChecksumAlgorithm::Crc32, ChecksumKind::FullObject, false),
+        (ChecksumAlgorithm::Sha256, ChecksumKind::Composite, false),
+    ] {
+        let Route::Parts(mut parts) = route(&source, None) else { panic!("not in parts") };
+        parts.keep(asked);
+        assert_eq!((parts.checksum, parts.whole.is_some()), (Some((asked, kind)), whole));
+    }
+}

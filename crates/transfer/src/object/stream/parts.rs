@@ -110,7 +110,11 @@ impl<J: Journal> Object<'_, J> {
                 // The one that records of uploads have.
                 route.parts.checksum = Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject));
             }
-            Sums::Any => {}
+            Sums::Any => {
+                if let Some(asked) = self.policy.properties.checksum {
+                    route.parts.keep(asked);
+                }
+            }
             Sums::Crc32C => {
                 route.parts.checksum = Some((ChecksumAlgorithm::Crc32C, ChecksumKind::FullObject));
             }
