@@ -109,7 +109,7 @@ class TransferRequest(CarriedFields):
     """This version of the object that ``source`` names."""
     all_versions: bool = False
     """All versions of each object are copied, oldest first. The target's bucket has to keep versions."""
-    attempts: Annotated[Whole, Field(ge=1, le=MOST_ATTEMPTS)] | None = None
+    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS), WHOLE] | None = None
     """Tries of each request, unless the worker has a number of its own."""
     rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])
     """Rules for the names below the target, as sed has them."""
