@@ -303,7 +303,7 @@ def by_idempotency_key(connection: sa.Connection, key: str, actor: str) -> tuple
     return None if found is None else (found.id, found.spec)
 
 
-def _by_key(connection: sa.Connection, key: str) -> sa.Row[Any] | None:
+def _by_key(connection: sa.Connection, key: str) -> sa.Row[str, str, str] | None:
     went_on = sa.select(submission_key.c.transfer_id).where(submission_key.c.key == key)
     return connection.execute(
         sa.select(transfer.c.id, transfer.c.spec, transfer.c.created_by).where(

@@ -139,7 +139,7 @@ async def _start(
 ) -> Submitted:
     service = context.service
     context.settings.policy.check(spec)
-    transfer_id = await run_in_threadpool(service.submitted, spec, key) if key else None
+    transfer_id = await run_in_threadpool(service.submitted, spec, key, actor=actor) if key else None
     if transfer_id is None:
         await context.checks.check(spec)
         submission = await run_in_threadpool(service.submission, spec, actor=actor, idempotency_key=key, new=new)
