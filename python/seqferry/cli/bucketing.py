@@ -45,6 +45,15 @@ class Object:
 
 
 @dataclass(frozen=True, slots=True)
+class Objects:
+    """Objects."""
+
+    PANEL: ClassVar = "Arguments"
+
+    places: Annotated[list[str], typer.Argument(metavar="URI...", help="s3://bucket/key; several in their order.")]
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """Which version of it."""
 
@@ -118,25 +127,37 @@ def presign(object_: Object, signature: Signature, version: Version, endpoint: O
     return exits.OK
 
 
-def head(object_: Object, version: Version, endpoint: OneEndpoint, printed: Printed) -> int:
-    """Print what is known of an object without reading it: size, time, ETag, checksum, type and metadata.
+def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: Printed) -> int:
+    """Print what is known of objects without reading them: size, time, ETag, checksum, type and metadata.
 
     For its first bytes: seqferry cat --range 0-1023 URI.
     """
-    place = _object(object_, endpoint)
+    if version.version_id is not None and len(objects.places) > 1:
+        raise UsageError("--version-id is that of one object; name one.")
+    places = [_object(Object(uri), endpoint) for uri in objects.places]
+    engine = _engine()
+    for number, place in enumerate(places):
+        if len(places) > 1 and not printed.as_json:
+            if number:
+                print()
+            print(text.printable(place.uri))
+        _print_facts(engine, place, version.version_id, as_json=printed.as_json)
+    return exits.OK
+
+
+def _print_facts(engine: Engine, place: S3Location, version_id: str | None, *, as_json: bool) -> None:
     from seqferry import buckets
 
-    found = buckets.facts(_engine(), place, version.version_id)
+    found = buckets.facts(engine, place, version_id)
     facts = _facts(found)
-    if printed.as_json:
+    if as_json:
         display.emit("head", uri=place.uri, **facts, metadata=dict(found.metadata))
-        return exits.OK
+        return
     facts |= {f"metadata {name}": value for name, value in found.metadata}
     width = max(map(len, facts))
     for name, value in facts.items():
         if value is not None:
             print(f"{name:<{width}}  {text.printable(str(value))}")
-    return exits.OK
 
 
 def _facts(found: ObjectFacts) -> dict[str, Any]:

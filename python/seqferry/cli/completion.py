@@ -11,12 +11,15 @@ import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
 import typer
 
 from seqferry.cli import commands, exits, fingers
 from seqferry.errors import SeqferryError, UsageError
+
+if TYPE_CHECKING:
+    from seqferry.models import S3Location
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -210,26 +213,43 @@ def _places(rest: list[str], last: str) -> Iterator[str]:
     if not slash:
         yield from _buckets(rest, bucket)
         return
-    from seqferry import access
     from seqferry.engine import Engine
+
+    objects, prefixes = next(Engine(max_requests=8).level(_place_named(rest, bucket, key)), ([], []))  # type: ignore[arg-type]
+    found = sorted({*prefixes, *(info.key for info in objects if info.refusal is None)})
+    yield from (f"s3://{bucket}/{name}" for name in found[:_SHOWN_AT_MOST] if "\n" not in name)
+
+
+def _place_named(rest: list[str], bucket: str, key: str = "") -> S3Location:
+    """A place at the endpoint and with the credentials that the line names, of either side."""
+    from seqferry import access
     from seqferry.models import S3Location
 
     sides = ("", "source-", "target-")
     given: dict[str, Any] = {
         name: _value(rest, *(f"--{side}{name.replace('_', '-')}" for side in sides)) for name in _OF_PLACE
     }
-    place = S3Location(bucket, key, anonymous="--no-sign-request" in rest, **given)
-    objects, prefixes = next(Engine(max_requests=8).level(access.resolved_place(place)), ([], []))  # type: ignore[arg-type]
-    found = sorted({*prefixes, *(info.key for info in objects if info.refusal is None)})
-    yield from (f"s3://{bucket}/{name}" for name in found[:_SHOWN_AT_MOST] if "\n" not in name)
+    place = access.resolved_place(S3Location(bucket, key, anonymous="--no-sign-request" in rest, **given))
+    assert isinstance(place, S3Location)
+    return place
 
 
 def _buckets(rest: list[str], start: str) -> Iterator[str]:
-    """Those of earlier transfers: what they were called with is likely to be meant again."""
-    names = {
+    """Those that the credentials may list; without that right, those of earlier transfers."""
+    from seqferry import buckets
+    from seqferry.engine import Engine
+
+    try:
+        found = {name for name, _ in buckets.names(Engine(max_requests=8), _place_named(rest, ""))}
+    except SeqferryError:
+        found = _buckets_of_transfers(rest)
+    yield from (f"s3://{name}/" for name in sorted(found) if name.startswith(start))
+
+
+def _buckets_of_transfers(rest: list[str]) -> set[str]:
+    return {
         place.bucket
         for status in _statuses(rest)
         for place in (status.spec.source, status.spec.target)
         if hasattr(place, "bucket")
     }
-    yield from (f"s3://{name}/" for name in sorted(names) if name.startswith(start))

@@ -59,6 +59,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "du": (("seqferry du s3://vendor/run42/", "count and size by storage class"),),
     "cat": (
         ("seqferry cat s3://ours/run42/SampleSheet.csv", "print an object"),
+        ("seqferry cat s3://ours/run42/L1.gz s3://ours/run42/L2.gz > all.gz", "several, in their order"),
         ("seqferry cat --range 0-1023 s3://ours/run42/a.bam", "print its first bytes"),
     ),
     "head": (("seqferry head s3://ours/run42/a.bam", "size, metadata, checksum"),),

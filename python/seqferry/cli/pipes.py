@@ -77,9 +77,13 @@ def check(places: Places, storage: Storage, start: Start, output: Output) -> Non
         )
     if places.target == "-" and output.as_json:
         raise UsageError("--json prints events on standard output, where the object is to go.")
-    bucket, key = parse_uri(places.target if places.source == "-" else places.source)
-    if key == "" or key.endswith("/"):
-        raise UsageError(f"Standard input and output are one object: name its key, as s3://{bucket}/{key}name.")
+    sources = places.sources or []
+    if len(sources) > 1 and "-" in sources:
+        raise UsageError("Standard input (-) is a source by itself; leave the other sources out.")
+    for uri in [places.target] if places.source == "-" else sources:
+        bucket, key = parse_uri(uri)
+        if key == "" or key.endswith("/"):
+            raise UsageError(f"Standard input and output are one object: name its key, as s3://{bucket}/{key}name.")
 
 
 def _check_open(places: Places) -> None:
@@ -90,10 +94,21 @@ def _check_open(places: Places) -> None:
 
 def copy(session: Session, given: dict[str, Any], streams: Streams) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
+    if not isinstance(given["source"], str):
+        return _concatenate(session, given, streams)
     # What is read twice has to be on the disk.
     if streams.spool or given["md5"] or given["verify"] == "content":
         return _spool(session, given)
     return _store_input(session, given) if given["source"] == "-" else _write_output(session, given)
+
+
+def _concatenate(session: Session, given: dict[str, Any], streams: Streams) -> int:
+    """Objects one after another to standard output, each proven; nothing follows one that is not."""
+    for source in given["source"]:
+        code = copy(session, {**given, "source": source}, streams)
+        if code != exits.OK:
+            return code
+    return exits.OK
 
 
 def _write_output(session: Session, given: dict[str, Any]) -> int:

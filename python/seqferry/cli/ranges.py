@@ -1,4 +1,4 @@
-"""``seqferry cat --range``: some bytes of one object, on standard output."""
+"""``seqferry cat --range``: some bytes of objects, one after another, on standard output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import typer
 
@@ -18,6 +18,9 @@ from seqferry.config import Settings
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
 from seqferry.spec import check_place, parse_uri
+
+if TYPE_CHECKING:
+    from seqferry.buckets import ObjectFacts
 
 _CHUNK: Final = 8 * 1024 * 1024
 """Bytes of one request: the advice of AWS for ranged reads."""
@@ -30,11 +33,11 @@ _RANGE: Final = re.compile(r"(?:bytes=)?(\d*)-(\d*)")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some bytes of one object."""
+    """Some bytes of objects."""
 
     PANEL: ClassVar = "Arguments"
 
-    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key.")]
+    places: Annotated[list[str], typer.Argument(metavar="URI...", help="s3://bucket/key; several in their order.")]
     bytes: Annotated[
         str,
         typer.Option(
@@ -46,22 +49,18 @@ class Part:
     ] = "0-"
     version_id: Annotated[
         str | None,
-        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Of this version."),
+        typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Of this version of one object."),
     ] = None
 
 
 def cat(part: Part, endpoint: OneEndpoint) -> int:
-    """Print bytes of one object on standard output, all of one version of it.
+    """Print bytes of objects on standard output, one after another, each of one version of it.
 
-    Without --range the whole object is printed, as by cp URI -, which proves it first.
+    Without --range whole objects are printed, as by cp URI... -, which proves each first.
     """
-    bucket, key = parse_uri(part.place)
-    if key == "" or key.endswith("/"):
-        raise UsageError(f"cat prints one object: name its key, as s3://{bucket}/{key}name.")
-    place = S3Location(
-        bucket, key, endpoint_url=endpoint.endpoint_url, region=endpoint.region, profile=endpoint.profile
-    )
-    check_place(place)
+    if part.version_id is not None and len(part.places) > 1:
+        raise UsageError("--version-id is that of one object; name one.")
+    places = [_place(uri, endpoint) for uri in part.places]
     wanted = _parsed(part.bytes)
     from seqferry import buckets
     from seqferry.engine import Engine, trace
@@ -69,17 +68,30 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
     settings = Settings.load()
     trace(settings.trace)
     engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
-    found = buckets.facts(engine, place, part.version_id)
-    first, last = _within(wanted, found.size, part.bytes)
-
-    def read(start: int) -> bytes:
-        end = min(start + _CHUNK - 1, last)
-        return buckets.read_range(engine, place, found, start, end, part.version_id)
-
+    # All are looked at before a byte is printed.
+    found = [buckets.facts(engine, place, part.version_id) for place in places]
+    spans = [_within(wanted, one.size, part.bytes) for one in found]
     with ThreadPoolExecutor(_AHEAD, "seqferry-cat") as pool:
-        for piece in _ahead(pool, read, range(first, last + 1, _CHUNK)):
-            _print(piece)
+        for place, facts, (first, last) in zip(places, found, spans, strict=True):
+
+            def read(start: int, place: S3Location = place, facts: ObjectFacts = facts, last: int = last) -> bytes:
+                end = min(start + _CHUNK - 1, last)
+                return buckets.read_range(engine, place, facts, start, end, part.version_id)
+
+            for piece in _ahead(pool, read, range(first, last + 1, _CHUNK)):
+                _print(piece)
     return exits.OK
+
+
+def _place(uri: str, endpoint: OneEndpoint) -> S3Location:
+    bucket, key = parse_uri(uri)
+    if key == "" or key.endswith("/"):
+        raise UsageError(f"cat prints objects: name a key, as s3://{bucket}/{key}name.")
+    place = S3Location(
+        bucket, key, endpoint_url=endpoint.endpoint_url, region=endpoint.region, profile=endpoint.profile
+    )
+    check_place(place)
+    return place
 
 
 def _ahead(pool: ThreadPoolExecutor, read: Callable[[int], bytes], starts: range) -> Iterator[bytes]:

@@ -232,6 +232,53 @@ def test_a_range_is_printed(cli: Cli, places: Places, line: str, expected: bytes
     assert ran.out.encode() == (expected or b"")
 
 
+def test_several_objects_are_printed_in_their_order(cli: Cli, places: Places) -> None:
+    bodies = {"b": b"second\n", "a": b"first\n", "empty": b""}
+    for name, body in bodies.items():
+        places.s3.put_object(Bucket=places.source, Key=f"run42/{name}", Body=body)
+    uris = [f"{places.uris[0]}{name}" for name in bodies]
+
+    whole = cli.run("cat", *uris, uris[0])
+    copied = cli.run("cp", *uris, "-")
+    spooled = cli.run("cp", "--spool", *uris, "-")
+    ranges = cli.run("cat", "--range", "-3", *uris)
+
+    assert whole.code == copied.code == spooled.code == ranges.code == 0, whole.err + ranges.err + spooled.err
+    assert whole.out == "second\nfirst\nsecond\n"
+    assert copied.out == spooled.out == "second\nfirst\n"
+    assert ranges.out == "nd\nst\n"
+
+
+def test_nothing_follows_an_object_that_cannot_be_printed(cli: Cli, places: Places) -> None:
+    places.s3.put_object(Bucket=places.source, Key="run42/a", Body=b"first")
+    uris = [f"{places.uris[0]}{name}" for name in ("a", "missing", "a")]
+
+    whole = cli.run("cat", *uris)
+    ranges = cli.run("cat", "--range", "0-", *uris)
+    prefix = cli.run("cat", uris[0], places.uris[0])
+    version = cli.run("cat", "--version-id", "v", uris[0], uris[2])
+
+    assert whole.out == "first"
+    assert whole.code not in (0, 2)
+    assert "missing" in whole.err
+    assert (ranges.code, ranges.out) == (1, "")
+    assert (prefix.code, prefix.out, version.code, version.out) == (2, "", 2, "")
+    assert "one object" in version.err
+
+
+def test_several_heads_are_told_apart(cli: Cli, places: Places) -> None:
+    uris = [f"{places.uris[0]}{name}" for name in ("b", "a")]
+    for size, name in enumerate(("b", "a"), 1):
+        places.s3.put_object(Bucket=places.source, Key=f"run42/{name}", Body=b"x" * size)
+
+    told = cli.run("head", *uris, "--json")
+    shown = cli.run("head", *uris)
+
+    assert [(event["uri"], event["size"]) for event in told.events] == [(uris[0], 1), (uris[1], 2)]
+    assert [line for line in shown.out.splitlines() if line.startswith("s3://")] == uris
+    assert cli.run("head", *uris, "--version-id", "v").code == 2
+
+
 def test_a_head_tells_what_is_known(cli: Cli, places: Places) -> None:
     places.s3.put_object(
         Bucket=places.source, Key="run42/x", Body=b"abc", ContentType="text/x-fasta", Metadata={"sample": "s1"}
