@@ -9,7 +9,7 @@ mod snapshot;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-pub use names::{Kind, Metric};
+pub use names::{Metric, MetricKind};
 pub use snapshot::{Family, Sample, Value, snapshot};
 
 /// Remarks that are kept; later ones are dropped.

@@ -73,7 +73,12 @@ impl RetryingClient {
     pub async fn look_up(&self, bucket: &str, keys: Vec<String>) -> Result<Vec<(String, Lookup)>, RequestError> {
         let look_up = async |key: String| {
             let found = match self.head(ObjectRef::new(bucket, &key)).await {
-                Ok(meta) => Lookup::Object(Box::new(meta)),
+                Ok(meta) => {
+                    if meta.encryption.is_none() {
+                        self.quirks().note_plain_object(PinnedObject::of(bucket, &key, &meta));
+                    }
+                    Lookup::Object(Box::new(meta))
+                }
                 Err(RequestError::Failed(error)) if error.is_of_no_object() => Lookup::NoObject(Box::new(error)),
                 Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Lookup::Absent,
                 Err(error) => return Err(error),

@@ -1,14 +1,17 @@
 //! Faults and limits of a service, learned from its answers and remembered while the process uses it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore};
+use seqferry_store::{BucketEncryption, ChecksumAlgorithm, ObjectStore, PinnedObject};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// So many buckets that cannot be copied from are remembered; then what was learned is learned anew.
 const UNCOPYABLE: usize = 1000;
+
+/// So many objects without encryption are remembered: those that were looked at just before their copy.
+const PLAIN_OBJECTS: usize = 64;
 
 /// Which checksum may be sent with bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct Quirks {
     uncopyable: std::sync::Mutex<HashSet<(u64, String)>>,
     /// What buckets do with objects that are written without a word of encryption.
     encryption: std::sync::Mutex<HashMap<String, BucketEncryption>>,
+    /// Versions of objects that the latest HEADs showed without encryption.
+    plain_objects: std::sync::Mutex<VecDeque<PinnedObject>>,
     id: UniqueId,
 }
 
@@ -115,6 +120,20 @@ impl Quirks {
             known.clear();
         }
         known.insert(bucket.to_owned(), found.clone());
+    }
+
+    /// Whether one of the latest HEADs showed this version of an object without encryption.
+    pub fn is_plain_object(&self, object: &PinnedObject) -> bool {
+        self.plain_objects.lock().unwrap_or_else(PoisonError::into_inner).contains(object)
+    }
+
+    /// A HEAD has shown this version of an object without encryption.
+    pub fn note_plain_object(&self, object: PinnedObject) {
+        let mut known = self.plain_objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= PLAIN_OBJECTS {
+            known.pop_front();
+        }
+        known.push_back(object);
     }
 
     /// Whether the same part may get two `ETag`s.

@@ -9,9 +9,9 @@ use crate::engine::Engine;
 use crate::values::{PyEndpoint, request_error};
 
 /// Class, code, operation and message of a failure, and whether no other object can fare better.
-type Told = (&'static str, String, &'static str, String, bool);
+type FailureRow = (&'static str, String, &'static str, String, bool);
 
-fn told(error: &StoreError) -> Told {
+fn failure_row(error: &StoreError) -> FailureRow {
     let message = format!("{error}. {}", error.advice());
     (error.class.word(), error.code.clone(), error.operation, message, error.scope == seqferry_store::Scope::Job)
 }
@@ -192,19 +192,19 @@ pub fn remove_each(
     objects: Vec<(String, Option<String>, Option<String>)>,
     careful: bool,
     epoch: Option<u64>,
-) -> PyResult<Vec<(&'static str, Option<String>, Option<Told>)>> {
+) -> PyResult<Vec<(&'static str, Option<String>, Option<FailureRow>)>> {
     let engine = engine.here()?;
     let objects: Vec<Removal> =
         objects.into_iter().map(|(key, version, etag)| Removal { key, version, etag }).collect();
     let ended = py
         .detach(|| engine.remove_each(&endpoint.0, bucket, &objects, careful, epoch))
         .map_err(|error| request_error(&error))?;
-    let told = |outcome| match outcome {
+    let failure_row = |outcome| match outcome {
         RemovalOutcome::Removed(marker) => ("removed", marker, None),
         RemovalOutcome::Left => ("left", None, None),
-        RemovalOutcome::Failed(error) => ("failed", None, Some(told(&error))),
+        RemovalOutcome::Failed(error) => ("failed", None, Some(failure_row(&error))),
     };
-    Ok(ended.into_iter().map(told).collect())
+    Ok(ended.into_iter().map(failure_row).collect())
 }
 
 #[pyfunction]
@@ -243,10 +243,10 @@ pub fn abort_uploads(
     bucket: &str,
     uploads: Vec<(String, String)>,
     epoch: Option<u64>,
-) -> PyResult<Vec<Option<Told>>> {
+) -> PyResult<Vec<Option<FailureRow>>> {
     let engine = engine.here()?;
     let ended = py
         .detach(|| engine.abort_uploads(&endpoint.0, bucket, &uploads, epoch))
         .map_err(|error| request_error(&error))?;
-    Ok(ended.iter().map(|error| error.as_ref().map(told)).collect())
+    Ok(ended.iter().map(|error| error.as_ref().map(failure_row)).collect())
 }

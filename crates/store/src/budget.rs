@@ -179,7 +179,7 @@ type Wake = oneshot::Sender<RequestPermit>;
 #[derive(Debug)]
 pub struct Budget {
     start: Instant,
-    requests: Mutex<Requests>,
+    requests: Mutex<RequestLimits>,
     /// Tells the timer that something is due earlier than it thinks.
     earlier: Notify,
     jobs: AtomicU64,
@@ -190,7 +190,7 @@ pub struct Budget {
 }
 
 #[derive(Debug)]
-struct Requests {
+struct RequestLimits {
     limiters: PrefixLimiters<Wake>,
     /// When the timer task will look again; None: there is no such task.
     timer: Option<Duration>,
@@ -234,7 +234,7 @@ impl Budget {
         let start = Instant::now();
         Arc::new(Self {
             start,
-            requests: Mutex::new(Requests {
+            requests: Mutex::new(RequestLimits {
                 limiters: PrefixLimiters::new(limits.max_requests, Wake::is_closed),
                 timer: None,
                 runtime: None,
@@ -248,7 +248,7 @@ impl Budget {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Requests> {
+    fn lock(&self) -> MutexGuard<'_, RequestLimits> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -307,7 +307,7 @@ impl Budget {
     }
 
     /// Start every waiter that the limits allow now, and have the timer look again when the next one is due.
-    fn start_waiting(self: &Arc<Self>, requests: &mut Requests, now: Duration) {
+    fn start_waiting(self: &Arc<Self>, requests: &mut RequestLimits, now: Duration) {
         let due = self.start_due(requests, now);
         let Some(due) = due else { return };
         match requests.timer {
@@ -326,7 +326,7 @@ impl Budget {
     }
 
     /// Start every waiter that the limits allow now. Returns when the next one is due, if it waits for the time alone.
-    fn start_due(self: &Arc<Self>, requests: &mut Requests, now: Duration) -> Option<Duration> {
+    fn start_due(self: &Arc<Self>, requests: &mut RequestLimits, now: Duration) -> Option<Duration> {
         loop {
             match requests.limiters.next(now) {
                 Next::Wait => return None,

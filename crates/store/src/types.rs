@@ -248,7 +248,7 @@ pub struct ObjectMeta {
 }
 
 /// One version of an object, to read or to copy from: the answer is about that version, or an error.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PinnedObject {
     /// Bucket name.
     pub bucket: String,

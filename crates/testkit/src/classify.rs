@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct RequestInfo {
     pub(crate) operation: &'static str,
     pub(crate) bucket: Option<String>,
     /// Decoded; bytes that are not UTF-8 are shown as U+FFFD.
@@ -116,7 +116,7 @@ impl Query {
 }
 
 /// Reads a request's head; its body plays no part.
-pub(crate) fn classify(parts: &Parts) -> Call {
+pub(crate) fn classify(parts: &Parts) -> RequestInfo {
     let query = Query::parse(parts.uri.query());
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let path = parts.uri.path().strip_prefix('/').unwrap_or(parts.uri.path());
@@ -134,7 +134,7 @@ pub(crate) fn classify(parts: &Parts) -> Call {
     };
     let header =
         |name: &str| parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    Call {
+    RequestInfo {
         operation,
         bucket: Some(bucket).filter(|bucket| !bucket.is_empty()),
         key: Some(key).filter(|key| !key.is_empty()),
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    fn call(method: &str, uri: &str, headers: &[(&str, &str)]) -> Call {
+    fn call(method: &str, uri: &str, headers: &[(&str, &str)]) -> RequestInfo {
         let mut request = Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);

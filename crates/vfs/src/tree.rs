@@ -180,7 +180,7 @@ struct Directory {
     /// More than one page of keys.
     is_large: bool,
     next_cookie: u32,
-    checked: HashMap<Box<str>, Checked>,
+    checked: HashMap<Box<str>, CheckResult>,
     /// A listing under way.
     listing: Option<watch::Receiver<Progress>>,
     used: u64,
@@ -191,7 +191,7 @@ struct Directory {
 }
 
 #[derive(Debug, Clone)]
-struct Checked {
+struct CheckResult {
     entry: Option<Arc<CheckedEntry>>,
     /// When the check began.
     at: Instant,
@@ -348,11 +348,11 @@ impl Tree {
             let name = snapshot.name(entry);
             let attributes = match directory.checked.get(name).filter(|checked| checked.at >= listed) {
                 None => self.attributes_of(&state, entry.inode, &entry.facts(), valid),
-                Some(Checked { entry: Some(newer), at }) => {
+                Some(CheckResult { entry: Some(newer), at }) => {
                     let valid = self.remaining(*at).unwrap_or_default();
                     self.attributes_of(&state, newer.inode, &newer.facts, valid)
                 }
-                Some(Checked { entry: None, .. }) => continue,
+                Some(CheckResult { entry: None, .. }) => continue,
             };
             entries.push(DirectoryEntry { name: name.to_owned(), cookie: u64::from(entry.cookie), attributes });
         }

@@ -6,7 +6,7 @@
 
 /// How the values of a metric are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Grows, or begins anew.
     Counter,
     /// Goes up and down.
@@ -15,7 +15,7 @@ pub enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// Prometheus' word.
     pub fn word(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ pub struct Metric {
     /// Its name.
     pub name: &'static str,
     /// How to read it.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
     /// One sentence.
@@ -46,15 +46,15 @@ const PRIORITY: &[&str] = &["priority"];
 const NONE: &[&str] = &[];
 
 const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Counter, labels, help }
+    Metric { name, kind: MetricKind::Counter, labels, help }
 }
 
 const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Gauge, labels, help }
+    Metric { name, kind: MetricKind::Gauge, labels, help }
 }
 
 const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Histogram, labels, help }
+    Metric { name, kind: MetricKind::Histogram, labels, help }
 }
 
 /// Requests by outcome.

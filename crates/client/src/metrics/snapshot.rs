@@ -170,8 +170,8 @@ mod tests {
         assert_eq!(names.len(), names::ALL.len());
         for metric in names::ALL {
             assert!(metric.name.starts_with("seqferry_"), "{metric:?}");
-            assert_eq!(metric.name.ends_with("_total"), metric.kind == names::Kind::Counter, "{metric:?}");
-            assert!(metric.kind != names::Kind::Histogram || metric.name.ends_with("_seconds"), "{metric:?}");
+            assert_eq!(metric.name.ends_with("_total"), metric.kind == names::MetricKind::Counter, "{metric:?}");
+            assert!(metric.kind != names::MetricKind::Histogram || metric.name.ends_with("_seconds"), "{metric:?}");
         }
     }
 

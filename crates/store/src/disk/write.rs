@@ -168,7 +168,7 @@ struct Reached<'a> {
 }
 
 /// Something whose bytes are written.
-enum Begun<'a> {
+enum OpenWrite<'a> {
     File {
         temporary: Temporary<'a>,
         file: OwnedFd,
@@ -177,11 +177,11 @@ enum Begun<'a> {
     /// An empty folder that got its time and permissions.
     Folder(&'a OwnedFd),
     /// A link, or another folder: there is nothing more to it.
-    Other(Sure<'a>),
+    Other(SyncedWrite<'a>),
 }
 
 /// Something that was made sure of, but for its name.
-struct Sure<'a> {
+struct SyncedWrite<'a> {
     pin: Pin,
     /// What is to get the name, and the file itself, held open for its lock. A folder has its name.
     unnamed: Option<(Temporary<'a>, Option<OwnedFd>, &'a str)>,
@@ -260,7 +260,7 @@ fn begin<'a>(
     folder: &'a Reached<'_>,
     name: Option<&'a str>,
     whole: &Whole,
-) -> Result<Begun<'a>> {
+) -> Result<OpenWrite<'a>> {
     let wanted = Wanted::of(&whole.object.attributes);
     let Some(name) = name else {
         // One that is not empty has times and permissions that were set on purpose.
@@ -268,38 +268,38 @@ fn begin<'a>(
             // Files may be on their way to it.
             let wanted = Wanted { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };
             dress(&folder.handle, &wanted, options).map_err(Fail::of_write)?;
-            return Ok(Begun::Folder(&folder.handle));
+            return Ok(OpenWrite::Folder(&folder.handle));
         }
-        return Ok(Begun::Other(Sure { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
+        return Ok(OpenWrite::Other(SyncedWrite { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
     };
     if wanted.kind == Some(FileType::Symlink) && options.symlinks == Symlinks::Keep {
         let temporary = Unfinished::Whole.name(&fresh_id());
         let (temporary, pin) = make_link(&folder.handle, temporary, &whole.body, &wanted)?;
-        return Ok(Begun::Other(Sure { pin, unnamed: Some((temporary, None, name)) }));
+        return Ok(OpenWrite::Other(SyncedWrite { pin, unnamed: Some((temporary, None, name)) }));
     }
     let (temporary, file) =
         with_fresh_id(|id| create(&folder.handle, Unfinished::Whole.name(id), &wanted, folder.names.is_empty()))?;
     write_whole(&file, &whole.body, folder.past_cache).map_err(Fail::of_write)?;
     dress(&file, &wanted, options).map_err(Fail::of_write)?;
-    Ok(Begun::File { temporary, file, name })
+    Ok(OpenWrite::File { temporary, file, name })
 }
 
-impl<'a> Begun<'a> {
-    fn made_sure_of(self, durable: bool) -> Result<Sure<'a>> {
+impl<'a> OpenWrite<'a> {
+    fn made_sure_of(self, durable: bool) -> Result<SyncedWrite<'a>> {
         match self {
             Self::File { temporary, file, name } => {
                 let pin = make_sure(&file, durable).map_err(Fail::of_write)?;
-                Ok(Sure { pin, unnamed: Some((temporary, Some(file), name)) })
+                Ok(SyncedWrite { pin, unnamed: Some((temporary, Some(file), name)) })
             }
             Self::Folder(handle) => {
-                Ok(Sure { pin: make_sure(handle, durable).map_err(Fail::of_write)?, unnamed: None })
+                Ok(SyncedWrite { pin: make_sure(handle, durable).map_err(Fail::of_write)?, unnamed: None })
             }
             Self::Other(sure) => Ok(sure),
         }
     }
 }
 
-impl Sure<'_> {
+impl SyncedWrite<'_> {
     fn named(self, folders: &Folders, folder: &OwnedFd, if_absent: bool) -> Result<Pin> {
         if let Some((temporary, _locked, name)) = self.unnamed {
             folders.rename(folder, &temporary.name, name, if_absent)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
 use super::rules::{Action, Rule, RuleState};
-use crate::classify::Call;
+use crate::classify::RequestInfo;
 
 /// The log keeps so many ended requests; older ones make room. Far above what a test sends, so that a bench cannot fill memory.
 const LOG_CAPACITY: usize = 1_000_000;
@@ -194,7 +194,7 @@ impl Journal {
     }
 
     /// Takes a request on record and asks the rules; the ticket's end is the request's end.
-    pub(super) fn begin(self: &Arc<Self>, parts: &Parts, call: Call) -> (Ticket, Vec<Order>) {
+    pub(super) fn begin(self: &Arc<Self>, parts: &Parts, call: RequestInfo) -> (Ticket, Vec<Order>) {
         let mut inner = self.lock();
         let mut orders = Vec::new();
         for (state, gate) in &mut inner.rules {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::classify::{Call, OPERATIONS};
+use crate::classify::{OPERATIONS, RequestInfo};
 
 /// One instruction: requests that match it meet its action.
 ///
@@ -255,7 +255,7 @@ impl Rule {
         None
     }
 
-    fn matches(&self, call: &Call) -> bool {
+    fn matches(&self, call: &RequestInfo) -> bool {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         (self.operations.is_empty() || self.operations.iter().any(|name| name == call.operation))
             && self.bucket.as_ref().is_none_or(|pattern| glob(pattern, &text(&call.bucket)))
@@ -283,7 +283,7 @@ impl RuleState {
     }
 
     /// Counts the request if it matches; true when the action is to be taken.
-    pub(super) fn fires_on(&mut self, call: &Call) -> bool {
+    pub(super) fn fires_on(&mut self, call: &RequestInfo) -> bool {
         if !self.rule.matches(call) {
             return false;
         }
@@ -330,8 +330,8 @@ fn glob(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn call(operation: &'static str, key: &str, part_number: Option<u32>) -> Call {
-        Call {
+    fn call(operation: &'static str, key: &str, part_number: Option<u32>) -> RequestInfo {
+        RequestInfo {
             operation,
             bucket: Some("bucket".to_owned()),
             key: Some(key.to_owned()),
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn a_rule_looks_at_operation_bucket_key_part_and_signer() {
         let rule = || Rule::on("UploadPartCopy", Action::Reset);
-        let hits = |rule: Rule, call: &Call| RuleState::new(1, rule).fires_on(call);
+        let hits = |rule: Rule, call: &RequestInfo| RuleState::new(1, rule).fires_on(call);
         let part = call("UploadPartCopy", "a/x.gz", Some(2));
 
         assert!(hits(rule(), &part));

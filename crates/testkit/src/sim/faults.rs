@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::classify::{Call, OPERATIONS};
+use crate::classify::{OPERATIONS, RequestInfo};
 
 /// A fault and whom it meets. All that is given must match.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ impl Faults {
     }
 
     /// The first rule that meets a request, by chance where it is one of chance.
-    pub(super) fn strike(&mut self, call: &Call) -> Option<Fault> {
+    pub(super) fn strike(&mut self, call: &RequestInfo) -> Option<Fault> {
         if self.rules.is_empty() {
             return None;
         }

@@ -136,14 +136,14 @@ fn encoded(text: &str) -> String {
 }
 
 /// The checksum of an object as headers or elements want it: name, value and type.
-struct Told {
+struct ChecksumHeader {
     header: &'static str,
     element: &'static str,
     value: String,
     kind: &'static str,
 }
 
-fn told(object: &Object) -> Result<Option<Told>, Fail> {
+fn told(object: &Object) -> Result<Option<ChecksumHeader>, Fail> {
     let (value, text, kind) = match &object.sum {
         Sum::None => return Ok(None),
         Sum::Full(algorithm) => {
@@ -155,10 +155,10 @@ fn told(object: &Object) -> Result<Option<Told>, Fail> {
         }
     };
     let algorithm = value.algorithm();
-    Ok(Some(Told { header: algorithm.header(), element: algorithm.element(), value: text, kind }))
+    Ok(Some(ChecksumHeader { header: algorithm.header(), element: algorithm.element(), value: text, kind }))
 }
 
-fn set_checksum(reply: &mut Reply, told: Option<Told>) {
+fn set_checksum(reply: &mut Reply, told: Option<ChecksumHeader>) {
     if let Some(told) = told {
         reply.set(told.header, &told.value);
         reply.set("x-amz-checksum-type", told.kind);

@@ -17,11 +17,11 @@ use super::intake::Received;
 use super::model::Model;
 use super::reply::Fail;
 use super::scenario::{BucketSpec, Capability, Scenario, mixed};
-use crate::classify::{Call, Query};
+use crate::classify::{Query, RequestInfo};
 
 /// A request with its body read.
 pub(super) struct Ask {
-    pub(super) call: Call,
+    pub(super) call: RequestInfo,
     pub(super) query: Option<String>,
     pub(super) headers: HeaderMap,
     pub(super) received: Received,

@@ -238,6 +238,8 @@ impl<J: Journal> Object<'_, J> {
             || self.policy.properties.encryption != EncryptionRule::Carry
             || self.source.capabilities().files
             || self.bucket_encryption(true).await? == BucketEncryption::Unsupported
+            // Planning looks at a single object. The copy is pinned to the ETag that it has found.
+            || self.source.quirks().is_plain_object(&self.pinned())
         {
             return Ok(None);
         }

@@ -48,13 +48,13 @@ pub enum NodeKind {
 struct Node {
     parent: u32,
     name: (u32, u16),
-    kind: Kind,
+    kind: MemberKind,
     /// Row of the member; none for folders that only paths imply.
     row: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum MemberKind {
     /// First child, and number of children.
     Directory(u32, u32),
     File,
@@ -147,7 +147,7 @@ impl ContentsBuilder {
             nodes: vec![Node {
                 parent: 0,
                 name: (0, 0),
-                kind: Kind::Directory(0, 0),
+                kind: MemberKind::Directory(0, 0),
                 row: row(&self.tree, self.tree.root()),
             }],
             names: Vec::new(),
@@ -168,7 +168,7 @@ impl ContentsBuilder {
                 }
             }
             let count = index(contents.nodes.len()) - first;
-            contents.nodes[number as usize].kind = Kind::Directory(first, count);
+            contents.nodes[number as usize].kind = MemberKind::Directory(first, count);
         }
         contents.members = self.rows;
         contents
@@ -191,17 +191,17 @@ impl Contents {
             return Err("the name is not UTF-8");
         }
         let (kind, row) = match &tree.node(id).kind {
-            TreeKind::Directory => (Kind::Directory(0, 0), row(tree, id)),
-            TreeKind::File => (Kind::File, row(tree, id)),
-            TreeKind::HardLink(file) => (Kind::File, row(tree, *file)),
+            TreeKind::Directory => (MemberKind::Directory(0, 0), row(tree, id)),
+            TreeKind::File => (MemberKind::File, row(tree, id)),
+            TreeKind::HardLink(file) => (MemberKind::File, row(tree, *file)),
             TreeKind::SymbolicLink(target) => {
                 let (start, len) = self.text(target)?;
-                (Kind::Symlink(start, len), row(tree, id))
+                (MemberKind::Symlink(start, len), row(tree, id))
             }
         };
         let name = self.text(name)?;
         self.nodes.push(Node { parent, name, kind, row });
-        Ok(matches!(kind, Kind::Directory(..)))
+        Ok(matches!(kind, MemberKind::Directory(..)))
     }
 
     fn text(&mut self, text: &[u8]) -> Result<(u32, u16), &'static str> {
@@ -269,16 +269,16 @@ impl<'a> MemberNode<'a> {
     /// What it is.
     pub fn kind(&self) -> NodeKind {
         match self.node.kind {
-            Kind::Directory(..) => NodeKind::Directory,
-            Kind::File => NodeKind::File,
-            Kind::Symlink(..) => NodeKind::Symlink,
+            MemberKind::Directory(..) => NodeKind::Directory,
+            MemberKind::File => NodeKind::File,
+            MemberKind::Symlink(..) => NodeKind::Symlink,
         }
     }
 
     /// Target of a symbolic link; empty for all others.
     pub fn target(&self) -> &'a [u8] {
         match self.node.kind {
-            Kind::Symlink(start, len) => self.contents.bytes((start, len)),
+            MemberKind::Symlink(start, len) => self.contents.bytes((start, len)),
             _ => &[],
         }
     }
@@ -286,7 +286,7 @@ impl<'a> MemberNode<'a> {
     /// Children of a directory from place `from` on, in the order of their names.
     pub fn children(&self, from: u32) -> impl Iterator<Item = MemberNode<'a>> + use<'a> {
         let (first, count) = match self.node.kind {
-            Kind::Directory(first, count) => (first, count),
+            MemberKind::Directory(first, count) => (first, count),
             _ => (0, 0),
         };
         let contents = self.contents;
@@ -295,7 +295,7 @@ impl<'a> MemberNode<'a> {
 
     /// The child with this name.
     pub fn child(&self, name: &str) -> Option<MemberNode<'a>> {
-        let Kind::Directory(first, count) = self.node.kind else { return None };
+        let MemberKind::Directory(first, count) = self.node.kind else { return None };
         let children = self.contents.nodes.get(first as usize..(first + count) as usize)?;
         let found = children.binary_search_by(|node| self.contents.bytes(node.name).cmp(name.as_bytes())).ok()?;
         self.contents.node(first + index(found))
@@ -308,9 +308,9 @@ impl<'a> MemberNode<'a> {
     /// Bytes of a file or of the target of a link; 0 for a directory.
     pub fn size(&self) -> u64 {
         match self.node.kind {
-            Kind::File => self.row().map_or(0, |row| row.size),
-            Kind::Symlink(_, len) => u64::from(len),
-            Kind::Directory(..) => 0,
+            MemberKind::File => self.row().map_or(0, |row| row.size),
+            MemberKind::Symlink(_, len) => u64::from(len),
+            MemberKind::Directory(..) => 0,
         }
     }
 

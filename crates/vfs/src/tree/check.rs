@@ -6,7 +6,7 @@ use seqferry_store::{ErrorClass, ListRequest, ObjectMeta};
 use tokio::time::Instant;
 
 use super::snapshot::is_archive_class;
-use super::{CHECKED_NAMES, Checked, CheckedEntry, Facts, FileKind, Lookup, Tree};
+use super::{CHECKED_NAMES, CheckResult, CheckedEntry, Facts, FileKind, Lookup, Tree};
 use crate::error::{Result, VfsError};
 use crate::source::Priority;
 
@@ -79,7 +79,7 @@ impl Tree {
                 }
             }
             let checked = &mut state.directories[directory as usize].checked;
-            let old = checked.insert(name.into(), Checked { entry: entry.clone(), at });
+            let old = checked.insert(name.into(), CheckResult { entry: entry.clone(), at });
             let old = old.and_then(|old| old.entry).filter(|old| entry.as_ref().is_none_or(|e| e.inode != old.inode));
             if let Some(old) = old {
                 state.forget(old.inode);
