@@ -56,6 +56,11 @@ class Policy:
             f"endpoints: {endpoints}; profiles: {profiles}"
         )
 
+    @property
+    def confines_writes(self) -> bool:
+        """Whether clients may write to a part of what the server could write to only."""
+        return _ANYWHERE not in self.write
+
     def check(self, spec: TransferSpec) -> None:
         """Refuse what a client may not ask for; contacts nothing and resolves no name.
 
@@ -83,7 +88,8 @@ class Policy:
         if spec.operation == OPERATION_MOVE:
             # What has arrived is removed there.
             _check_below("write", self.write, spec.source, [spec.source.key, *named])
-        # Each goes to the target without the start that is stripped; what is listed there is not known here.
+        # Each goes to the target without the start that is stripped. What is listed there is not known here: its worker
+        # refuses names that lead out of what may be written (``confined``).
         targets = [spec.target.key + key.removeprefix(spec.strip) for key in named]
         targets += [spec.target.key + name for name in (*spec.targets, *(one.into for one in spec.ranges))]
         _check_below("write", self.write, spec.target, [spec.target.key, *targets])
@@ -104,6 +110,19 @@ class Policy:
                 f"This server does not contact the endpoint {url}; nothing was sent there. "
                 f"{_ALLOWED.format('endpoints')}"
             )
+
+
+def confined(target: S3Location, key: str) -> tuple[str, str] | None:
+    """Why a client's object may not go to this key where writes are confined, as code and message; None when it may."""
+    if not leads_out(key):
+        return None
+    why = f"{target.at(key)} has '.' or '..' between slashes, which some storages take for folders"
+    return "DotSegment", f"{why}: this server writes no such keys for clients, but below what it allows them only."
+
+
+def leads_out(key: str) -> bool:
+    """Whether a storage that takes keys for paths would store it elsewhere than it says."""
+    return not {".", ".."}.isdisjoint(key.split("/"))
 
 
 def check_addresses(spec: TransferSpec) -> None:
@@ -157,5 +176,5 @@ def _check_below(act: str, allowed: tuple[str, ...], place: Location, keys: list
     if not fitting:
         raise PolicyError(f"This server does not {act} {place.uri} for clients. {_ALLOWED.format(act)}")
     # A storage that takes keys for paths would lead out of an allowed prefix, and of an allowed bucket as well.
-    if _ANYWHERE not in allowed and any({".", ".."} & set(key.split("/")) for key in keys):
+    if _ANYWHERE not in allowed and any(map(leads_out, keys)):
         raise PolicyError(f"This server does not {act} keys with '.' or '..' between slashes below {fitting[0]}.")

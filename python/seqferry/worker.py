@@ -98,6 +98,7 @@ class Worker:
             on_end,
             self._lease,
             service.settings.notices,
+            confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = Notifier(service, service.settings.notices) if service.settings.notices.channels else None
         self._anchorer = None if service.settings.audit_anchor is None else Anchorer(service)

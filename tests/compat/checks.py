@@ -84,6 +84,8 @@ class Bench:
     rng: random.Random
     learned: list[str] = field(default_factory=list[str])
     evidence: list[str] = field(default_factory=list[str])
+    odd: list[str] = field(default_factory=list[str])
+    """Keys that may be there and be listed under other names."""
 
     def __post_init__(self) -> None:
         self.client = self.endpoint.client(max_pool_connections=16)
@@ -207,7 +209,7 @@ def look(endpoint: Endpoint, check: Check, bucket: str, seed: int) -> Finding:
 def clean(bench: Bench) -> None:
     """Best effort: removes objects and uploads of a bench."""
     with contextlib.suppress(*_REFUSED):
-        for key in bench.listed():
+        for key in {*bench.listed(), *bench.odd}:
             with contextlib.suppress(*_REFUSED):
                 bench.client.delete_object(Bucket=bench.bucket, Key=bench.prefix + key)
     with contextlib.suppress(*_REFUSED):
@@ -298,6 +300,7 @@ def _sync_delete(bench: Bench) -> Finding:
 
 def _odd_keys(bench: Bench) -> Finding:
     wanted = odd_keys(None)
+    bench.odd += [f"{below}/{key}" for below in ("from", "probe", "to") for key in wanted]
     for key in wanted:
         with contextlib.suppress(*_REFUSED):
             bench.put(f"from/{key}", 20)

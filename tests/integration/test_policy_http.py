@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from control import until_ended
 from http_client import http, http_of
 from starlette.types import Receive, Scope, Send
 
@@ -21,7 +22,9 @@ from seqferry.api.checks import StorageChecks
 from seqferry.config import Settings
 from seqferry.policy import Policy
 from seqferry.service import Service
+from seqferry.spec import build_spec
 from seqferry.worker import Worker
+from support.sim import Simulator
 from support.waiting import eventually
 
 
@@ -69,6 +72,33 @@ def test_the_routes_of_s3mirror_keep_to_the_policy_as_well(own: Service) -> None
 
     assert (response.status_code, response.json()["code"]) == (403, "not_allowed")
     assert "s3://vendor/secret/" in response.json()["detail"]
+
+
+def test_names_that_are_listed_lead_no_client_out_of_what_may_be_written(
+    sqlite_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Simulator() as sim:
+        for name, value in sim.environment().items():
+            monkeypatch.setenv(name, value)
+        storage = sim.client()
+        for bucket in ("from", "to"):
+            storage.create_bucket(Bucket=bucket)
+        for key in ("run/a", "run/../../b", "run/x/./c"):
+            storage.put_object(Bucket="from", Key=key, Body=b"a")
+        settings = replace(sqlite_settings, policy=Policy(write=("s3://to/in/",)))
+        with Service.open(settings) as own, Worker.start(settings, own) as _, http_of(own) as client:
+            body = {"source": "s3://from/run/", "target": "s3://to/in/"}
+            transfer_id = client.post("/api/v1/transfers", json=body).json()["id"]
+            ended = until_ended(own, transfer_id)
+            failures = own.failures(transfer_id)
+            # A command of the server's own user.
+            commanded = own.submit(build_spec("s3://from/run/", "s3://to/own/"), actor="ada")
+            until_ended(own, commanded)
+        there = [found["Key"] for found in storage.list_objects_v2(Bucket="to")["Contents"]]
+
+    assert (ended.totals.done, ended.totals.failed) == (1, 2)
+    assert [(group.error_code, group.count) for group in failures] == [("DotSegment", 2)]
+    assert sorted(there) == ["in/a", "own/../../b", "own/a", "own/x/./c"]
 
 
 def test_storage_that_does_not_answer_is_given_up_with_its_name_and_holds_up_nothing_else(

@@ -149,15 +149,16 @@ def _goes_on(row: sa.Row[Any], spec: TransferSpec, actor: str) -> bool:
     if _client(row.created_by) == _client(actor):
         return True
     stored, unsupported = stored_spec.shown(row.spec)
-    return not _is_http(actor) and unsupported is None and access.proofs(stored) == access.proofs(spec)
+    return not is_http(actor) and unsupported is None and access.proofs(stored) == access.proofs(spec)
 
 
 def _client(actor: str) -> str:
     """An actor; over HTTP the name of its token, wherever it is."""
-    return actor.rpartition(" from ")[0] if _is_http(actor) and " from " in actor else actor
+    return actor.rpartition(" from ")[0] if is_http(actor) and " from " in actor else actor
 
 
-def _is_http(actor: str) -> bool:
+def is_http(actor: str) -> bool:
+    """Whether an actor is a client over HTTP."""
     return actor.partition(" ")[0] == "http"
 
 
@@ -314,7 +315,7 @@ def _by_key(connection: sa.Connection, key: str) -> sa.Row[str, str, str] | None
 
 def _key_of(actor: str, key: str) -> str:
     """An idempotency key as it is kept: with the client over HTTP, so that none meets those of another one."""
-    return f"{_client(actor)}: {key}" if _is_http(actor) else key
+    return f"{_client(actor)}: {key}" if is_http(actor) else key
 
 
 def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> list[str]:

@@ -144,7 +144,7 @@ class Runtime:
     """One per worker. ``attendant`` names this start of it, ``executor_id`` its place in the queue.
 
     ``on_end`` is called whenever a transfer was brought to its end here, in any thread. ``lease`` is there where other
-    workers may take over what this one has.
+    workers may take over what this one has. With ``confines_writes`` the policy lets clients write to some places only.
     """
 
     def __init__(
@@ -158,6 +158,8 @@ class Runtime:
         on_end: Callable[[], None] | None = None,
         lease: Lease | None = None,
         told: Notices = _NO_NOTICES,
+        *,
+        confines_writes: bool = False,
     ) -> None:
         self.database: Final = database
         self.recorder: Final = Recorder(database)
@@ -168,6 +170,7 @@ class Runtime:
         self.attendant: Final = attendant
         self.actor: Final = f"worker {attendant}"
         self.lease: Final = lease
+        self.confines_writes: Final = confines_writes
         self._ends_told: Final = [one.name for one in told.channels if "finished" in one.events]
         self._on_end = on_end
         self._stopping = threading.Event()

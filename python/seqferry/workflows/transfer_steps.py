@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from seqferry import access, batching, names, stored_spec
+from seqferry import access, batching, names, policy, stored_spec
 from seqferry.db import objects, receipts, transfers
 from seqferry.db.objects import Planned
 from seqferry.db.queue import place_of
 from seqferry.engine import traced_as
 from seqferry.errors import StorageError
-from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
+from seqferry.models import COPIES, ENDED_TRANSFER_STATES, S3Location, TransferSpec
 from seqferry.workflows import restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import batch_limit, operation_of
@@ -158,6 +158,8 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
     if retries.takes_rows(spec):
         pages = retries.find(runtime, spec)
+    if runtime.confines_writes and transfers.is_http(row.created_by):
+        pages = _confined(spec, pages)
     for page in pages:
         runtime.check()
         if not planner.add(page):
@@ -166,6 +168,16 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
         return
     with runtime.database.write() as connection:
         transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
+
+
+def _confined(spec: TransferSpec, pages: Iterable[list[Planned]]) -> Iterator[list[Planned]]:
+    """The pages, of which objects whose names lead elsewhere at some storages are refused."""
+    target = spec.target
+    for page in pages:
+        if isinstance(target, S3Location) and spec.operation in COPIES:
+            for one in page:
+                one.refusal = one.refusal or policy.confined(target, one.target_key)
+        yield page
 
 
 class Planner:
