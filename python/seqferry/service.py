@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from types import TracebackType
 from typing import Any, Final, Self, get_args
@@ -36,6 +36,7 @@ from seqferry.config import Settings
 from seqferry.db import (
     events,
     evidence,
+    feed,
     gauges,
     object_pages,
     objects,
@@ -354,6 +355,18 @@ class Service:
         """The number of the newest event of each of these transfers (whole ids)."""
         with self.database.read() as connection:
             return events.newest(connection, transfer_ids)
+
+    def feed_position(self) -> feed.Position:
+        """The position behind all events of all transfers, now."""
+        with self.database.read() as connection:
+            return feed.now(connection)
+
+    def feed_events(
+        self, before: feed.Position, until: feed.Position, wanted: Collection[str] | None = None, limit: int = 200
+    ) -> tuple[list[feed.FeedEvent], feed.Position]:
+        """Events of all transfers from one position on, and the position reached: ``until`` when that is all."""
+        with self.database.read() as connection:
+            return feed.between(connection, before, until, wanted, limit)
 
     def statuses(self, transfer_ids: Sequence[str]) -> list[Status]:
         """Those of these transfers (whole ids) that there are."""

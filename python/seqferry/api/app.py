@@ -68,6 +68,7 @@ def create_app(
     app.include_router(control.actions, dependencies=[DOCUMENTED])
     app.include_router(health.metrics_router, dependencies=[DOCUMENTED])
     app.include_router(transfers.router, dependencies=[DOCUMENTED])
+    app.include_router(transfers.feed, dependencies=[DOCUMENTED])
     app.include_router(previews.router, dependencies=[DOCUMENTED])
     app.include_router(proof.router, dependencies=[DOCUMENTED])
     app.include_router(verbs.router, dependencies=[DOCUMENTED])

@@ -7,19 +7,18 @@ more are read from the database. Nothing is started before the first stream, and
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from seqferry.api.feed import PING_SECONDS, RETRY_MS, Feed, frame
 from seqferry.api.schemas import TransferOut
 from seqferry.db import changes
 from seqferry.models import Event
@@ -27,12 +26,8 @@ from seqferry.service import Service
 
 log: Final = logging.getLogger("seqferry.api")
 
-RETRY_MS: Final = 2000
-PING_SECONDS: Final = 15.0
 _PROGRESS_SECONDS: Final = 1.0
 _KEPT_EVENTS: Final = 200
-_MOST_DATA: Final = 64 * 1024
-"""Characters of the data of an event: those of a submission or a removal may name 100,000 keys."""
 
 
 class EventStream(StreamingResponse):
@@ -94,10 +89,12 @@ class Hub:
         self._lock = threading.Lock()
         self._looking = False
         self.closing = False
+        self.all = Feed(service)
 
     def close(self) -> None:
         """End all streams. From any thread."""
         self.closing = True
+        self.all.close()
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._announce)
@@ -108,14 +105,14 @@ class Hub:
         with self._watching(transfer_id) as channel:
             events = await asyncio.to_thread(self._service.events, transfer_id, after)
             told = channel.progress or await asyncio.to_thread(self._progress, transfer_id)
-            yield b"".join([*map(_frame, events), told])
+            yield b"".join([*map(frame, events), told])
             after = events[-1].number if events else after
             while not self.closing:
                 changed = channel.changed  # before the look, so that nothing is missed
                 found = channel.after(after)
                 events = await asyncio.to_thread(self._service.events, transfer_id, after) if found is None else found
                 after = events[-1].number if events else after
-                pieces = [_frame(event) for event in events]
+                pieces = [frame(event) for event in events]
                 if channel.progress not in (b"", told):
                     told = channel.progress
                     pieces.append(told)
@@ -214,22 +211,6 @@ class Hub:
 
     def _progress(self, transfer_id: str) -> bytes:
         return _progress_frame(TransferOut.of(self._service.status(transfer_id)))
-
-
-def _frame(event: Event) -> bytes:
-    data: dict[str, Any] = event.data
-    text = json.dumps(data)
-    if len(text) > _MOST_DATA:
-        text = json.dumps({"left_out": len(text)})
-    facts = {
-        "number": event.number,
-        "at": datetime.fromtimestamp(event.at, UTC).isoformat().replace("+00:00", "Z"),
-        "kind": event.kind,
-        "actor": event.actor,
-        "hash": event.hash,
-    }
-    body = f'{json.dumps(facts)[:-1]}, "data": {text}}}'
-    return f"id: {event.number}\nevent: {event.kind}\ndata: {body}\n\n".encode()
 
 
 def _progress_frame(transfer: TransferOut) -> bytes:

@@ -27,11 +27,13 @@ from seqferry.api.schemas import (
     seconds,
 )
 from seqferry.api.streams import EventStream
+from seqferry.db.feed import POSITION, Position
 from seqferry.models import ObjectState, TransferState
 from seqferry.paging import OBJECT_CURSOR, TRANSFER_CURSOR, Cursor, ObjectFilter, TransferFilter
 from seqferry.unpacking import build_operation_spec
 
 router = APIRouter(prefix="/api/v1/transfers", tags=["transfers"])
+feed = APIRouter(prefix="/api/v1", tags=["transfers"])
 
 MAX_TEXT: Final = 1024
 """Characters of a filter: a key has no more."""
@@ -212,6 +214,35 @@ async def stream_events(
     """
     found = await run_in_threadpool(context.service.status, transfer_id)
     return EventStream(context.hub.frames(found.id, int(last_event_id or 0)))
+
+
+@feed.get(
+    "/events",
+    summary="Events of all transfers as they happen",
+    response_class=EventStream,
+    responses=answers(404) | {status.HTTP_200_OK: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def stream_all_events(
+    context: ContextDep,
+    transfer: Annotated[
+        list[Annotated[str, Field(max_length=64)]],
+        Query(max_length=100, description="Only of these transfers. Give the same ones when the stream goes on."),
+    ] = [],  # noqa: B006
+    last_event_id: Annotated[
+        Annotated[str, Field(pattern=POSITION)] | SkipJsonSchema[None],
+        Header(description="The `id` of the last event that was received; `0` for all that there have been."),
+    ] = None,
+) -> EventStream:
+    """Server-sent events of all transfers, those of each in their order, each with its ``transfer_id``.
+
+    Without ``Last-Event-ID`` the stream begins now, with an event named ``position`` whose ``id`` can be resumed from.
+    A comment is sent each 15 seconds when there is nothing else.
+    """
+    wanted: frozenset[str] | None = None
+    if transfer:
+        wanted = frozenset([(await run_in_threadpool(context.service.status, one)).id for one in transfer])
+    after = None if last_event_id is None else Position.parse(last_event_id)
+    return EventStream(context.hub.all.frames(wanted, after))
 
 
 @router.post(

@@ -1,0 +1,187 @@
+"""The stream of events of all transfers, and the form of events in streams.
+
+One thread looks for new events for all streams of the process. A stream that is in step takes what the thread has
+found; one that resumes, or whose client is slow, reads the difference between its position and the thread's from the
+database. Nothing is started before the first stream, and nothing stays after the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from seqferry.db import changes
+from seqferry.db.feed import FeedEvent, Position
+from seqferry.models import Event
+from seqferry.service import Service
+
+log: Final = logging.getLogger("seqferry.api")
+
+RETRY_MS: Final = 2000
+PING_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 5.0
+"""Between looks when nothing tells of changes: a notification may be lost with its connection."""
+_RETRY_SECONDS: Final = 1.0
+_KEPT_EVENTS: Final = 200
+_MOST_DATA: Final = 64 * 1024
+"""Characters of the data of an event: those of a submission or a removal may name 100,000 keys."""
+
+
+class Feed:
+    """The streams over all transfers of one process. Used in the event loop, but for what says so."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+        self._streams = 0
+        self._looking = False
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed: asyncio.Future[None] | None = None
+        # The thread's position, the number of events behind it, and the last of them.
+        self._position: Position | None = None
+        self._count = 0
+        self._kept = deque[FeedEvent](maxlen=_KEPT_EVENTS)
+
+    def close(self) -> None:
+        """End all streams. From any thread."""
+        self._closing = True
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._announce)
+
+    async def frames(self, wanted: frozenset[str] | None, after: Position | None) -> AsyncGenerator[bytes]:
+        """The stream of the events of these transfers (None: all) behind a position (None: from now on)."""
+        yield f"retry: {RETRY_MS}\n\n".encode()
+        with self._watching():
+            while self._position is None and not self._closing:
+                if not await self._wait(self._future()):
+                    yield b": ping\n\n"
+            mine = after
+            count = None if after is not None else self._count  # None: behind what is kept
+            if mine is None and self._position is not None:
+                mine = self._position
+                yield _position_frame(mine)
+            while mine is not None and not self._closing:
+                changed = self._future()  # before the look, so that nothing is missed
+                found: list[FeedEvent] = []
+                if count is not None and self._count - count <= len(self._kept):
+                    fresh = self._count - count
+                    found = list(self._kept)[len(self._kept) - fresh :]
+                    mine, count = (found[-1].position if found else mine), self._count
+                else:
+                    until, there = self._position, self._count
+                    if until is not None:
+                        found, mine = await asyncio.to_thread(self._service.feed_events, mine, until, wanted)
+                        count = there if mine is until else None
+                pieces = [_feed_frame(one) for one in found if wanted is None or one.transfer_id in wanted]
+                if pieces:
+                    yield b"".join(pieces)
+                elif count is not None and not await self._wait(changed):
+                    yield b": ping\n\n"
+
+    async def _wait(self, changed: asyncio.Future[None]) -> bool:
+        done, _ = await asyncio.wait({changed}, timeout=PING_SECONDS)
+        return bool(done)
+
+    def _future(self) -> asyncio.Future[None]:
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        return self._changed
+
+    def _announce(self) -> None:
+        before, self._changed = self._changed, None
+        if before is not None and not before.done():
+            before.set_result(None)
+
+    def _begin(self, position: Position) -> None:
+        """Take over the position of a thread that has just started: all streams are out of step."""
+        self._kept.clear()
+        self._count += 1
+        self._position = position
+        self._announce()
+
+    def _publish(self, events: list[FeedEvent], position: Position) -> None:
+        self._kept.extend(events)
+        self._count += len(events)
+        self._position = position
+        self._announce()
+
+    @contextmanager
+    def _watching(self) -> Generator[None]:
+        loop = self._loop = asyncio.get_running_loop()
+        with self._lock:
+            self._streams += 1
+            if not self._looking:
+                self._looking = True
+                self._position = None  # of a thread that ended some time ago
+                threading.Thread(target=self._look, args=(loop,), name="seqferry-feed", daemon=True).start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._streams -= 1
+
+    # --- in the thread that looks ---
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        waiting = changes.of(self._service.database)
+        position: Position | None = None
+        try:
+            while True:
+                with self._lock:
+                    if self._streams == 0 or self._closing:
+                        self._looking = False
+                        return
+                try:
+                    until = self._service.feed_position()
+                    position = self._tell(loop, position, until)
+                except Exception as why:  # noqa: BLE001 - the streams go on when the database is back
+                    log.warning("events cannot be read: %s", why)
+                    time.sleep(_RETRY_SECONDS)
+                waiting.wait(_LOOK_SECONDS)
+        finally:
+            waiting.close()
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, position: Position | None, until: Position) -> Position:
+        if position is None:
+            loop.call_soon_threadsafe(self._begin, until)
+            return until
+        while position != until:
+            events, position = self._service.feed_events(position, until)
+            loop.call_soon_threadsafe(self._publish, events, position)
+        return position
+
+
+def frame(event: Event, identity: str | None = None, **facts: str) -> bytes:
+    """A message of a stream: its ``id`` is the number of the event unless another one is given."""
+    text = json.dumps(event.data)
+    if len(text) > _MOST_DATA:
+        text = json.dumps({"left_out": len(text)})
+    known: dict[str, Any] = {
+        **facts,
+        "number": event.number,
+        "at": datetime.fromtimestamp(event.at, UTC).isoformat().replace("+00:00", "Z"),
+        "kind": event.kind,
+        "actor": event.actor,
+        "hash": event.hash,
+    }
+    body = f'{json.dumps(known)[:-1]}, "data": {text}}}'
+    return f"id: {identity or event.number}\nevent: {event.kind}\ndata: {body}\n\n".encode()
+
+
+def _feed_frame(one: FeedEvent) -> bytes:
+    return frame(one.event, str(one.position), transfer_id=one.transfer_id)
+
+
+def _position_frame(position: Position) -> bytes:
+    """Where the stream begins, so that a client which is cut off before the first event can resume."""
+    return f"id: {position}\nevent: position\ndata: {{}}\n\n".encode()
