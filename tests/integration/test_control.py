@@ -68,6 +68,7 @@ def test_a_paused_transfer_is_left_with_its_uploads_and_goes_on_with_their_parts
     with held(proxy, "UploadPartCopy", part=3):
         transfer_id = ferry.submit()
         proxy.wait_held()
+        eventually(lambda: first_parts(proxy), what="a part that was copied")
 
         status = control.pause(ferry.service, transfer_id, actor="ada")
 

@@ -386,6 +386,7 @@ def test_an_ordinary_user_mounts_through_fusermount(
         **used.environment,
         "SEQFERRY_STATE_DIR": str(folder / "state"),
         "HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder / "config"),
         "SEQFERRY": str(seqferry()),
         "BUCKET": bucket,
         "MNT": str(mnt),
