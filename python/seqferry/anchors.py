@@ -1,4 +1,4 @@
-"""Anchors: heads of the ledger as objects of a bucket, where whoever may write to the database may not.
+"""Anchors: heads of the ledger as objects of a bucket, out of reach of those who write to the database.
 
 The key ``<prefix>/<instance>/<count>-<hash>`` says all that is compared. The object is written with
 ``If-None-Match: *``: doing it twice changes nothing, so a process may be killed at any point and the next one goes on.

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from seqferry.db import changes
-from seqferry.db.feed import FeedEvent, Position
+from seqferry.db.feed import MOST_DATA, FeedEvent, Position
 from seqferry.models import Event
 from seqferry.service import Service
 
@@ -31,8 +31,6 @@ _LOOK_SECONDS: Final = 5.0
 """Between looks when nothing tells of changes: a notification may be lost with its connection."""
 _RETRY_SECONDS: Final = 1.0
 _KEPT_EVENTS: Final = 200
-_MOST_DATA: Final = 64 * 1024
-"""Characters of the data of an event: those of a submission or a removal may name 100,000 keys."""
 
 
 class Feed:
@@ -164,7 +162,7 @@ class Feed:
 def frame(event: Event, identity: str | None = None, **facts: str) -> bytes:
     """A message of a stream: its ``id`` is the number of the event unless another one is given."""
     text = json.dumps(event.data)
-    if len(text) > _MOST_DATA:
+    if len(text) > MOST_DATA:
         text = json.dumps({"left_out": len(text)})
     known: dict[str, Any] = {
         **facts,

@@ -26,7 +26,7 @@ POSITION: Final = r"^[0-9]{1,15}(~[A-Za-z0-9_-]{22}\.[0-9]{1,9}){0,150}$"
 _MOST_NUMBERS: Final = 150
 """In a text. Of more unfinished transfers those with the fewest events are left out, and these events come again."""
 
-_MOST_DATA: Final = 64 * 1024
+MOST_DATA: Final = 64 * 1024
 """Characters of the data of an event: those of a submission or a removal may name 100,000 keys."""
 
 _ENTRIES: Final = 1000
@@ -143,7 +143,7 @@ def _read(connection: sa.Connection, transfer_id: str, after: int, until: int, l
     size = sa.func.length(event.c.data)
     columns = (event.c.number, event.c.at, event.c.kind, event.c.actor, event.c.hash, size.label("size"))
     query = (
-        sa.select(*columns, sa.case((size <= _MOST_DATA, event.c.data)).label("data"))
+        sa.select(*columns, sa.case((size <= MOST_DATA, event.c.data)).label("data"))
         .where(event.c.transfer_id == transfer_id, event.c.number > after, event.c.number <= until)
         .order_by(event.c.number)
         .limit(limit)
