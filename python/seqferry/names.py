@@ -13,6 +13,8 @@ WORKFLOW_SHAPE: Final = "1"
 
 QUEUE_TRANSFERS: Final = "transfers"
 QUEUE_BATCHES: Final = "batches"
+QUEUE_SCHEDULES: Final = "schedules"
+"""Ticks of schedules: only ``serve`` and ``worker`` take from it."""
 
 
 def queue_of(queue: str, lane: str | None) -> str:
@@ -26,6 +28,7 @@ PAUSED_LANE: Final = "paused"
 
 WORKFLOW_TRANSFER: Final = "transfer"
 WORKFLOW_BATCH: Final = "batch"
+WORKFLOW_SCHEDULE: Final = "schedule"
 
 
 REVIVALS: Final = 3

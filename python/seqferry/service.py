@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from types import TracebackType
 from typing import Any, Final, Self, get_args
@@ -157,6 +157,7 @@ class Service:
         queued: bool = True,
         new: bool = False,
         priority: int = 0,
+        also: Callable[[sa.Connection, Submission], None] | None = None,
     ) -> Submission:
         """Record a transfer and put it on the queue, both or none; or go on with an unfinished one that is the same.
 
@@ -166,7 +167,7 @@ class Service:
         another transfer is recorded though the same is unfinished; so it is where that was submitted by another client
         over HTTP. One that writes to the same keys as an unfinished one waits for its end. ``priority`` is that of a
         new transfer (``Adjustment``). Not ``queued`` is for the worker of a state folder that does it at once; the next
-        worker queues what is left.
+        worker queues what is left. ``also`` is done in the same transaction, and not where the key was used before.
 
         Raises:
             UsageError: the spec makes no sense, or needs this machine's disk while any machine may do the work, or the
@@ -174,16 +175,7 @@ class Service:
             ConflictError: the key was used for another spec.
             UnsupportedError: there is no such operation.
         """
-        operations.require(spec)
-        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
-            raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
-        spec = checked(access.resolved(spec))
-        local = runs.is_local(spec) if spec.operation == OPERATION_RUN else is_local(spec)
-        if local and not self.database.is_sqlite:
-            raise UsageError(
-                "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
-                "of its own. Unset SEQFERRY_DATABASE_URL for this command."
-            )
+        spec = self.submittable(spec, priority=priority)
         if idempotency_key is not None and not 0 < len(idempotency_key.encode()) <= _IDEMPOTENCY_KEY_BYTES:
             raise UsageError(f"An idempotency key has 1 to {_IDEMPOTENCY_KEY_BYTES} bytes.")
         with self.database.write() as connection:
@@ -195,7 +187,10 @@ class Service:
             if not new and (unfinished := transfers.same(connection, spec, actor)) is not None:
                 transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
-                return Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
+                joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
+                if also is not None:
+                    also(connection, joined)
+                return joined
             transfer_id = str(uuid.uuid4())
             blocked_by = transfers.insert(
                 connection,
@@ -209,7 +204,29 @@ class Service:
             if queued and blocked_by is None:
                 lane = access.lane(access.needs(spec))
                 self.queue.enqueue_transfer(connection, transfer_id, lane, priority=priority)
-        return Submission(transfer_id, blocked=blocked_by is not None)
+            submission = Submission(transfer_id, blocked=blocked_by is not None)
+            if also is not None:
+                also(connection, submission)
+        return submission
+
+    def submittable(self, spec: TransferSpec, *, priority: int = 0) -> TransferSpec:
+        """The spec as it would be recorded: with what the environment of this process says of both places.
+
+        Raises:
+            UsageError: it makes no sense, or needs this machine's disk while any machine may do the work.
+            UnsupportedError: there is no such operation.
+        """
+        operations.require(spec)
+        if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
+            raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
+        spec = checked(access.resolved(spec))
+        local = runs.is_local(spec) if spec.operation == OPERATION_RUN else is_local(spec)
+        if local and not self.database.is_sqlite:
+            raise UsageError(
+                "Local files cannot be moved with PostgreSQL: any worker may take the work, and each machine has disks "
+                "of its own. Unset SEQFERRY_DATABASE_URL for this command."
+            )
+        return spec
 
     def _renew(self, connection: sa.Connection, row: sa.Row[Any], spec: TransferSpec, actor: str) -> None:
         """Let an unfinished transfer go on with the key that its submission has now, where that is a newer one.

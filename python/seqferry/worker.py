@@ -45,6 +45,7 @@ from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
 from seqferry.workflows.notifier import Notifier
 from seqferry.workflows.runtime import Runtime, Suspended, install
+from seqferry.workflows.ticks import Ticks
 
 if TYPE_CHECKING:
     from dbos import DBOS
@@ -65,6 +66,9 @@ _FIRST_THINNED: Final = 5  # reports: a worker for small transfers alone does so
 _BEAT_SECONDS: Final = 1.0
 _NOTIFY_SECONDS: Final = 1.0
 _ANCHOR_SECONDS: Final = 1.0
+_SCHEDULE_SECONDS: Final = 1.0
+_SCHEDULER_SECONDS: Final = 2.0  # until DBOS sees a schedule that was changed; each look is a query
+_RUNS_AT_ONCE: Final = 4  # runs of schedules: each only submits
 _POLL_SECONDS: Final = 0.25  # each poll of each queue takes 2 ms of CPU; a worker begins 32 batches a second at most
 _LISTEN_SECONDS: Final = 0.1  # DBOS's listener on SQLite sleeps so long, and leaving waits for it; nothing is sent
 _TRANSFERS_AT_ONCE: Final = 64  # each waits in a thread, most of the time asleep
@@ -102,6 +106,8 @@ class Worker:
         )
         self._notifier = Notifier(service, service.settings.notices) if service.settings.notices.channels else None
         self._anchorer = None if service.settings.audit_anchor is None else Anchorer(service)
+        self._runtime.service = service
+        self._ticks = Ticks(service)
         self._lanes = Lanes(service)
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -245,6 +251,8 @@ class Worker:
             self._thread("notifier", _NOTIFY_SECONDS, self._notifier.turn)
         if self._anchorer is not None:
             self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn)
+        if not self._own_work:
+            self._thread("schedules", _SCHEDULE_SECONDS, self._ticks.turn)
 
     def _take_queue(self) -> None:
         """Bring the queue up, if it is not, with all on it that no process is at."""
@@ -264,6 +272,9 @@ class Worker:
 
         # Before the launch, which looks for queues at its start and then only each second.
         listened = [queue for lane in self._lanes.open for queue in self._register(lane)]
+        if not self._own_work:
+            self._runtime.queue.register(names.QUEUE_SCHEDULES, _RUNS_AT_ONCE, _POLL_SECONDS)
+            listened.append(names.QUEUE_SCHEDULES)
         quieten_dbos()
         engine = self._held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
         self._dbos = DBOS(
@@ -276,6 +287,7 @@ class Worker:
                 "serializer": DBOSPortableJSONSerializer(),
                 "log_level": "WARNING",
                 "notification_listener_polling_interval_sec": _LISTEN_SECONDS,
+                "scheduler_polling_interval_sec": _SCHEDULER_SECONDS,
             }
         )
         quieten_dbos()

@@ -13,7 +13,7 @@ from seqferry.api.checks import StorageChecks
 from seqferry.api.deps import DOCUMENTED, Context, require_admin
 from seqferry.api.guard import Guard
 from seqferry.api.readiness import Readiness
-from seqferry.api.routes import control, health, mirror, previews, proof, transfers, verbs
+from seqferry.api.routes import control, health, mirror, previews, proof, schedules, transfers, verbs
 from seqferry.api.streams import Hub
 from seqferry.config import Settings
 from seqferry.engine import version
@@ -72,6 +72,7 @@ def create_app(
     app.include_router(previews.router, dependencies=[DOCUMENTED])
     app.include_router(proof.router, dependencies=[DOCUMENTED])
     app.include_router(verbs.router, dependencies=[DOCUMENTED])
+    app.include_router(schedules.router, dependencies=[DOCUMENTED])
     app.include_router(mirror.router, dependencies=[DOCUMENTED])
     if allow_crash:
         app.include_router(mirror.crash_router, dependencies=[DOCUMENTED, Depends(require_admin)])

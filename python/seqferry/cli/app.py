@@ -51,6 +51,7 @@ _COMMANDS: Final = {
     "retry": "seqferry.cli.control",
     "cancel": "seqferry.cli.control",
     "set": "seqferry.cli.control:adjust",
+    "schedule": "seqferry.cli.scheduling",
     "report": "seqferry.cli.reporting",
     "verify": "seqferry.cli.verifying",
     "audit": "seqferry.cli.audit",

@@ -50,6 +50,18 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "pause": (("seqferry pause 3f2a", "stop for a while"),),
     "retry": (("seqferry retry 3f2a", "copy again what failed"),),
     "set": (("seqferry set 3f2a --max-bandwidth 50MB", "change limits under way"),),
+    "schedule": (),
+    "schedule add": (
+        ("seqferry schedule add '0 2 * * *' sync s3://vendor/run42/ s3://ours/run42/", "each night"),
+        ("seqferry schedule add '*/15 6-18 * * mon-fri' cp s3://v/in/ s3://ours/ --timezone Europe/Berlin", "by day"),
+    ),
+    "schedule list": (("seqferry schedule list", "what runs when, and how the last run went"),),
+    "schedule show": (("seqferry schedule show nightly", "its latest runs, and who changed it"),),
+    "schedule edit": (("seqferry schedule edit nightly --cron '30 3 * * *'", "another time"),),
+    "schedule pause": (("seqferry schedule pause nightly", "not until it is resumed"),),
+    "schedule resume": (("seqferry schedule resume nightly", "from the next time on"),),
+    "schedule run": (("seqferry schedule run nightly", "its transfer, at once"),),
+    "schedule rm": (("seqferry schedule rm nightly", "its transfers stay"),),
     "report": (("seqferry report 3f2a", "what arrived, and how it was verified"),),
     "audit": (("seqferry audit", "check the records"),),
     "ls": (

@@ -16,12 +16,11 @@ import sqlalchemy as sa
 
 from seqferry.audit_key import AuditKey
 from seqferry.db import signing
+from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.tables import ledger
 
 FIRST: Final = "0" * 64
 """What the first entry holds in place of a hash before it."""
-
-_LOCK: Final = 7703
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,7 @@ def append(
     at: float,
 ) -> None:
     """Add an entry for an event, in the transaction that adds the event."""
-    if connection.dialect.name != "sqlite":  # there, each transaction has the write lock
-        connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    take(connection, AdvisoryLock.LEDGER)
     last = head(connection)
     entry = last.count + 1
     connection.execute(

@@ -17,15 +17,15 @@ import sqlalchemy as sa
 
 from seqferry import private
 from seqferry.config import Settings
+from seqferry.db.advisory import AdvisoryLock
 from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.errors import ConfigError
 
-HEAD: Final = "0011"
+HEAD: Final = "0012"
 """The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
 
 VERSION_TABLE: Final = "seqferry_schema"
-_LOCK: Final = 7700  # any number that only we use as an advisory lock
 _LOCK_POLL_SECONDS: Final = 0.1
 
 
@@ -119,9 +119,11 @@ def _lock(settings: Settings, database: Database) -> Generator[None]:
         with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             # Asked for again and again, not waited for: a waiting statement would hold up the concurrent making of
             # indexes by the one who has the lock, for ever.
-            while not connection.execute(sa.text("select pg_try_advisory_lock(:key)"), {"key": _LOCK}).scalar():
+            while not connection.execute(
+                sa.text("select pg_try_advisory_lock(:key)"), {"key": int(AdvisoryLock.MIGRATION)}
+            ).scalar():
                 time.sleep(_LOCK_POLL_SECONDS)
             try:
                 yield
             finally:
-                connection.execute(sa.text("select pg_advisory_unlock(:key)"), {"key": _LOCK})
+                connection.execute(sa.text("select pg_advisory_unlock(:key)"), {"key": int(AdvisoryLock.MIGRATION)})

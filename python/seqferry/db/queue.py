@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -16,7 +17,10 @@ from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.models import MOST_PRIORITY
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dbos import DBOSClient
+    from dbos._sys_db import WorkflowSchedule
 
 DEAD_STATES: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 """States in which DBOS will not run a workflow any more, though it has not come to its end."""
@@ -134,6 +138,42 @@ class Queue:
     def forget(self, workflow_ids: list[str]) -> None:
         """Remove workflows that have ended, with their steps."""
         self._client().delete_workflows(workflow_ids)
+
+    def schedules(self) -> dict[str, WorkflowSchedule]:
+        """What DBOS fires, by name."""
+        return {one["schedule_name"]: one for one in self._client().list_schedules()}
+
+    def apply_schedule(self, name: str, cron: str, timezone: str, context: Mapping[str, Any]) -> None:
+        """Have DBOS fire a schedule, or change when it does."""
+        self._client().apply_schedules(
+            [
+                {
+                    "schedule_name": name,
+                    "workflow_name": names.WORKFLOW_SCHEDULE,
+                    "schedule": cron,
+                    "context": dict(context),
+                    "automatic_backfill": False,
+                    "cron_timezone": timezone,
+                    "queue_name": names.QUEUE_SCHEDULES,
+                }
+            ]
+        )
+
+    def set_schedule_active(self, name: str, *, active: bool) -> None:
+        """Have DBOS fire a schedule that is there, or not."""
+        if active:
+            self._client().resume_schedule(name)
+        else:
+            self._client().pause_schedule(name)
+
+    def remove_schedule(self, name: str) -> None:
+        """Have DBOS forget a schedule. Ticks that are on the queue stay there."""
+        self._client().delete_schedule(name)
+
+    def fire(self, name: str, at: datetime) -> None:
+        """Put the tick of a schedule on the queue, unless it is, or was, there."""
+        second = timedelta(seconds=1)
+        self._client().backfill_schedule(name, at - second, at + timedelta(milliseconds=1))
 
     def known(self, workflow_ids: list[str]) -> set[str]:
         """Those of the workflows that are, or were, on the queue."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
+from seqferry.db.advisory import AdvisoryLock, try_take
 from seqferry.db.tables import engine_sample, sample
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ MOST_POINTS: Final = 2000
 """Points of one reading: more than a chart has pixels."""
 
 _DELETED_AT_ONCE: Final = 5000  # keeps the transaction short: other writers of SQLite wait for it
-_THINNING_LOCK: Final = 7702
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def thin(connection: sa.Connection, database: Database) -> int:
 
     A row stays when it is the last of its interval, or the last one before the counters of a worker begin anew.
     """
-    if not database.is_sqlite and not connection.scalar(sa.select(sa.func.pg_try_advisory_xact_lock(_THINNING_LOCK))):
+    if not try_take(connection, AdvisoryLock.THINNING):
         return 0  # another worker is at it
     now = database.now(connection)
     removed = 0

@@ -239,6 +239,59 @@ notice: Final = sa.Table(
     sa.Index("ix_notice_due", "state", "next_at"),
 )
 
+# What is submitted again and again (``schedules``). DBOS has a row of its own for each, which workers make of this one.
+schedule: Final = sa.Table(
+    "schedule",
+    metadata,
+    sa.Column("id", KEY, primary_key=True),
+    sa.Column("name", KEY, nullable=False, unique=True),
+    sa.Column("cron", sa.Text, nullable=False),
+    sa.Column("timezone", sa.Text, nullable=False),
+    sa.Column("spec", sa.Text, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    # active | paused
+    sa.Column("state", sa.Text, nullable=False),
+    # Times before this one are not caught up: it was made, edited or resumed then.
+    sa.Column("active_since", sa.Double, nullable=False),
+    # Raised by each change of what fires when.
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+)
+
+# The latest runs of a schedule. Each is written in the transaction of its transfer.
+schedule_run: Final = sa.Table(
+    "schedule_run",
+    metadata,
+    # The id of its workflow, which is the idempotency key of its transfer as well.
+    sa.Column("id", KEY, primary_key=True),
+    sa.Column("schedule_id", KEY, nullable=False),
+    sa.Column("due_at", sa.Double, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    # submitted | waiting | joined | superseded | skipped | failed
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("transfer_id", KEY),
+    sa.Column("message", sa.Text),
+    sa.Index("ix_schedule_run", "schedule_id", "at"),
+)
+
+# What people did to schedules; kept when a schedule is removed. Each holds the hash of the one before, as ``event``.
+schedule_event: Final = sa.Table(
+    "schedule_event",
+    metadata,
+    sa.Column("schedule_id", KEY, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("name", KEY, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("key_id", sa.Text),
+    sa.Index("ix_schedule_event_name", "name"),
+)
+
 sample: Final = sa.Table(
     "sample",
     metadata,

@@ -30,6 +30,7 @@ import sqlalchemy as sa
 
 from seqferry import access, keyspace, operations, stored_spec
 from seqferry.db import events, receipts
+from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.database import Database, clock
 from seqferry.db.tables import batch, event, submission_key, tally, transfer, worker_live
 from seqferry.errors import UnsupportedError
@@ -63,7 +64,6 @@ _NOTHING: Final[dict[str, int]] = dict.fromkeys(_TOTALS, 0)
 
 _UNADJUSTED: Final = Adjustment()
 
-_SUBMISSIONS_LOCK: Final = 7702
 
 _LAST_CHARACTER: Final = "\U0010ffff"
 
@@ -78,8 +78,7 @@ class Lane:
 
 def lock_submissions(connection: sa.Connection) -> None:
     """Let no other process submit until the transaction ends, so that what it looks up stays true."""
-    if connection.dialect.name != "sqlite":  # there, each transaction has the write lock
-        connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": _SUBMISSIONS_LOCK})
+    take(connection, AdvisoryLock.SUBMISSION)
 
 
 def insert(

@@ -10,13 +10,12 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry import names
+from seqferry.db.advisory import AdvisoryLock, take, try_take
 from seqferry.db.database import Database
 from seqferry.db.tables import executor_beat, worker_live
 
 Sign = tuple[int, Any]
 """What a worker's last beat has left: a counter, and the time by the database's clock (of old versions only that)."""
-
-_REAPER_LOCK: Final = 7701
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def reap(connection: sa.Connection, dead: Mapping[str, Sign | None]) -> list[str
     DBOS itself recovers work only when a process starts again under the same executor id, which ours never do. The
     statement does what its recovery does, for workers of any version, and only for rows that the dead one still holds.
     """
-    if not dead or not connection.execute(sa.text("select pg_try_advisory_xact_lock(:key)"), _LOCK).scalar():
+    if not dead or not try_take(connection, AdvisoryLock.REAPING):
         return []
     beats = connection.execute(sa.select(executor_beat).where(executor_beat.c.executor_id.in_(dead)).with_for_update())
     now = {row.executor_id: (row.counter, row.beat_at) for row in beats}
@@ -96,7 +95,7 @@ def give_back(connection: sa.Connection, executor_ids: Sequence[str]) -> list[st
 
 def exclude_reapers(connection: sa.Connection) -> None:
     """Until the end of the transaction no worker is taken for dead; waits for a reaper that is at it."""
-    connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), _LOCK)
+    take(connection, AdvisoryLock.REAPING)
 
 
 def held(connection: sa.Connection, executor_id: str, workflow_ids: Sequence[str]) -> set[str]:
@@ -109,7 +108,6 @@ _HELD: Final = sa.text("""
     where workflow_uuid = any(:ids) and status = 'PENDING' and executor_id = :me
 """)
 
-_LOCK: Final = {"key": _REAPER_LOCK}
 
 _SIGNS: Final = sa.text("""
     select coalesce(b.executor_id, w.executor_id) as executor_id, b.counter, b.beat_at

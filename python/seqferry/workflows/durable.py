@@ -6,12 +6,13 @@ What the steps do is in ``transfer`` and ``batch``. Their names are stored in ro
 from __future__ import annotations
 
 import logging
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from dbos import DBOS
 
 from seqferry import names
-from seqferry.workflows import batch_steps, transfer_steps
+from seqferry.workflows import batch_steps, ticks, transfer_steps
 from seqferry.workflows.runtime import current
 
 log: Final = logging.getLogger("seqferry.workflows")
@@ -82,3 +83,15 @@ def run_batch(transfer_id: str, number: int) -> None:
 def fail_batch(transfer_id: str, number: int, cause: str) -> None:
     runtime = current()
     runtime.patiently(lambda: batch_steps.end_failed(runtime, transfer_id, number, cause))
+
+
+@DBOS.workflow(name=names.WORKFLOW_SCHEDULE, max_recovery_attempts=1000)
+def schedule(due: Any, context: Mapping[str, Any]) -> None:
+    """A tick. The library gives the time that it was due, and what ``ticks.Ticks`` has left there."""
+    run_due(ticks.time_of(due), context, DBOS.workflow_id or "")
+
+
+@DBOS.step(name="run_due", retries_allowed=True, max_attempts=10)
+def run_due(due_at: float, context: Mapping[str, Any], run_id: str) -> None:
+    runtime = current()
+    runtime.patiently(lambda: ticks.run_due(runtime, due_at, context, run_id))

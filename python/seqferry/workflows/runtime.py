@@ -28,6 +28,7 @@ from seqferry.engine import Engine
 from seqferry.errors import AccessError, ConfigError, UnsupportedError
 from seqferry.listing import KnownObjects
 from seqferry.models import ActiveObject
+from seqferry.service import Service
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.recorder import Recorder
@@ -171,6 +172,8 @@ class Runtime:
         self.actor: Final = f"worker {attendant}"
         self.lease: Final = lease
         self.confines_writes: Final = confines_writes
+        self.service: Service | None = None
+        """What submits the runs of schedules; set by the worker."""
         self._ends_told: Final = [one.name for one in told.channels if "finished" in one.events]
         self._on_end = on_end
         self._stopping = threading.Event()

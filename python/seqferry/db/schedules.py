@@ -1,0 +1,142 @@
+"""Schedules, their runs and the record of what people did to them, in the caller's transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from seqferry.db import changes, events, signing
+from seqferry.db.tables import schedule, schedule_event, schedule_run
+from seqferry.models import Event
+
+ACTIVE: Final = "active"
+PAUSED: Final = "paused"
+
+KEPT_RUNS: Final = 1000
+"""Of each schedule; older ones are forgotten. Their transfers stay."""
+
+
+def insert(connection: sa.Connection, **values: Any) -> None:
+    connection.execute(schedule.insert().values(**values))
+
+
+def update(connection: sa.Connection, schedule_id: str, **values: Any) -> None:
+    connection.execute(schedule.update().where(schedule.c.id == schedule_id).values(**values))
+
+
+def delete(connection: sa.Connection, schedule_id: str) -> None:
+    """Remove a schedule and its runs. The record of events stays."""
+    connection.execute(schedule_run.delete().where(schedule_run.c.schedule_id == schedule_id))
+    connection.execute(schedule.delete().where(schedule.c.id == schedule_id))
+
+
+def rows(connection: sa.Connection) -> list[sa.Row[Any]]:
+    """All schedules, by name."""
+    return list(connection.execute(sa.select(schedule).order_by(schedule.c.name)))
+
+
+def by_name(connection: sa.Connection, name: str, *, lock: bool = False) -> sa.Row[Any] | None:
+    query = sa.select(schedule).where(schedule.c.name == name)
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def by_id(connection: sa.Connection, schedule_id: str, *, lock: bool = False) -> sa.Row[Any] | None:
+    query = sa.select(schedule).where(schedule.c.id == schedule_id)
+    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def add_run(connection: sa.Connection, **values: Any) -> None:
+    connection.execute(schedule_run.insert().values(**values))
+
+
+def has_run(connection: sa.Connection, run_id: str) -> bool:
+    return connection.execute(sa.select(schedule_run.c.id).where(schedule_run.c.id == run_id)).first() is not None
+
+
+def runs(connection: sa.Connection, schedule_id: str, limit: int) -> list[sa.Row[Any]]:
+    """The latest runs, newest first."""
+    query = sa.select(schedule_run).where(schedule_run.c.schedule_id == schedule_id)
+    newest = (schedule_run.c.at.desc(), schedule_run.c.due_at.desc(), schedule_run.c.id)
+    return list(connection.execute(query.order_by(*newest).limit(limit)))
+
+
+def forget_runs(connection: sa.Connection, schedule_id: str) -> list[str]:
+    """Remove runs beyond those that are kept; returns their ids."""
+    query = sa.select(schedule_run.c.id).where(schedule_run.c.schedule_id == schedule_id)
+    old = list(
+        connection.execute(query.order_by(schedule_run.c.at.desc()).offset(KEPT_RUNS).limit(KEPT_RUNS)).scalars()
+    )
+    if old:
+        connection.execute(schedule_run.delete().where(schedule_run.c.id.in_(old)))
+    return old
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+
+def record(
+    connection: sa.Connection, schedule_id: str, name: str, at: float, kind: str, actor: str, data: dict[str, Any]
+) -> None:
+    """Add an event. The caller holds the lock of the schedule's row, or has just made it.
+
+    Raises:
+        ConfigError: the record in this database is kept with an audit key that this process has not.
+    """
+    last = connection.execute(
+        sa.select(schedule_event.c.number, schedule_event.c.hash)
+        .where(schedule_event.c.schedule_id == schedule_id)
+        .order_by(schedule_event.c.number.desc())
+        .limit(1)
+    ).one_or_none()
+    number, previous = (last.number + 1, last.hash) if last is not None else (1, events.FIRST)
+    text = json.dumps({"name": name, **data}, ensure_ascii=False, sort_keys=True)
+    key = signing.current(connection)
+    found = events.event_hash(schedule_id, number, at, kind, actor, text, previous, key)
+    connection.execute(
+        schedule_event.insert().values(
+            schedule_id=schedule_id,
+            number=number,
+            name=name,
+            at=at,
+            kind=kind,
+            actor=actor,
+            data=text,
+            previous=previous,
+            hash=found,
+            key_id=None if key is None else key.id,
+        )
+    )
+    changes.notify(connection)
+
+
+def recorded(connection: sa.Connection, name: str) -> list[Event]:
+    """Events of all schedules that had this name, removed ones among them, oldest first."""
+    found = connection.execute(
+        sa.select(schedule_event)
+        .where(schedule_event.c.name == name)
+        .order_by(schedule_event.c.at, schedule_event.c.schedule_id, schedule_event.c.number)
+    )
+    return [
+        Event(number=row.number, at=row.at, kind=row.kind, actor=row.actor, data=json.loads(row.data), hash=row.hash)
+        for row in found
+    ]
+
+
+def first_broken(connection: sa.Connection) -> tuple[str, int] | None:
+    """Schedule and number of the first event that does not fit the one before it or its own hash; None: all fit."""
+    ring = signing.ring(connection)
+    expected: dict[str, tuple[int, str]] = {}
+    query = sa.select(schedule_event).order_by(schedule_event.c.schedule_id, schedule_event.c.number)
+    for row in connection.execute(query):
+        number, previous = expected.get(row.schedule_id, (1, events.FIRST))
+        key = signing.key_of(ring, row)
+        own = events.event_hash(row.schedule_id, row.number, row.at, row.kind, row.actor, row.data, row.previous, key)
+        if (row.number, row.previous, row.hash) != (number, previous, own):
+            return row.schedule_id, number
+        expected[row.schedule_id] = number + 1, row.hash
+    return None

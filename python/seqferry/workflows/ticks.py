@@ -1,0 +1,118 @@
+"""Makes DBOS fire the schedules of the table ``schedule``, catches up what was missed, and runs what has fired.
+
+In ``serve`` and ``worker`` only: a passing ``cp`` listens to no queue of schedules. DBOS fires in each process that it
+runs in, also in a ``cp``; what is fired there waits on the queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from seqferry import schedules
+from seqferry.cron import Cron
+from seqferry.db import schedules as stored
+from seqferry.service import Service
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from seqferry.workflows.runtime import Runtime
+
+log: Final = logging.getLogger("seqferry.schedules")
+
+_LOOK_SECONDS: Final = 5.0
+"""Between two looks at what was missed, and at what another worker or version has left with DBOS."""
+
+_LATE_SECONDS: Final = 15.0
+"""DBOS fires up to 10 s late, so that workers do not all fire at once. What is later was missed."""
+
+
+def time_of(due: Any) -> float:
+    """The time that DBOS hands to the workflow of a tick: text, once it was stored."""
+    found = due if isinstance(due, datetime) else datetime.fromisoformat(str(due))
+    return found.timestamp()
+
+
+def run_due(runtime: Runtime, due_at: float, context: Mapping[str, Any], run_id: str) -> None:
+    """The step of a tick."""
+    assert runtime.service is not None, "a worker has one"
+    run = schedules.run_due(runtime.service, str(context["schedule"]), run_id, due_at, int(context["revision"]))
+    if run is None or run.outcome == "submitted":
+        return
+    level = logging.WARNING if run.outcome == "failed" else logging.INFO
+    log.log(level, "schedule %s: a run is %s: %s", context["name"], run.outcome, run.message)
+
+
+class Ticks:
+    """One per worker, used by one thread."""
+
+    def __init__(self, service: Service) -> None:
+        self._service: Final = service
+        self._applied: dict[str, tuple[Any, ...]] | None = None
+        self._caught_up: dict[str, float] = {}
+        self._looked_at = float("-inf")
+
+    def turn(self) -> None:
+        """Carry changes to DBOS; each few seconds, look at what was missed as well."""
+        with self._service.database.read() as connection:
+            rows = stored.rows(connection)
+        wanted = {row.id: (row.cron, row.timezone, row.revision, row.state) for row in rows}
+        is_first = self._applied is None
+        is_due = time.monotonic() - self._looked_at >= _LOOK_SECONDS
+        if wanted != self._applied or is_due:
+            self._apply(rows)
+            self._applied = wanted
+        if is_due:
+            self._looked_at = time.monotonic()
+            self._catch_up(rows, late=0.0 if is_first else _LATE_SECONDS)
+            self._forget(rows)
+
+    def _apply(self, rows: list[sa.Row[Any]]) -> None:
+        queue = self._service.queue
+        there = queue.schedules()
+        for row in rows:
+            context = {"schedule": row.id, "name": row.name, "revision": row.revision}
+            known = there.pop(row.id, None)
+            was = None if known is None else (known["schedule"], known["cron_timezone"], known["context"])
+            if was != (row.cron, row.timezone, context):
+                queue.apply_schedule(row.id, row.cron, row.timezone, context)
+            is_active = known is None or known["status"] == "ACTIVE"
+            if is_active != (row.state == stored.ACTIVE):
+                queue.set_schedule_active(row.id, active=not is_active)
+        for name in there:
+            queue.remove_schedule(name)
+
+    def _catch_up(self, rows: list[sa.Row[Any]], *, late: float) -> None:
+        """Fire the last tick of each schedule, if it was missed. DBOS knows by its id whether it was fired."""
+        now = time.time()
+        active = [row for row in rows if row.state == stored.ACTIVE]
+        fired = self._service.queue.schedules() if active else {}
+        for row in active:
+            fires = Cron(row.cron, row.timezone)
+            due_at = fires.last(now)
+            known = fired.get(row.id)
+            if known is None or due_at > now - late or self._caught_up.get(row.id) == due_at:
+                continue
+            last = known["last_fired_at"]
+            since = max(row.active_since, 0.0 if last is None else datetime.fromisoformat(last).timestamp())
+            if due_at > since:
+                log.info("schedule %s: the run of %s was missed and is caught up", row.name, _shown(due_at))
+                self._service.queue.fire(row.id, datetime.fromtimestamp(due_at, fires.zone))
+            self._caught_up[row.id] = due_at
+
+    def _forget(self, rows: list[sa.Row[Any]]) -> None:
+        for row in rows:
+            with self._service.database.read() as connection:
+                many = len(stored.runs(connection, row.id, stored.KEPT_RUNS + 1)) > stored.KEPT_RUNS
+            if many:
+                with self._service.database.write(durable=False) as connection:
+                    old = stored.forget_runs(connection, row.id)
+                self._service.queue.forget(old)
+
+
+def _shown(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
