@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -206,6 +207,7 @@ def _measure(service: Service, url: str, transfer_id: str, count: int, repetitio
         "failed objects": (f"{base}/objects", {"state": "failed", "limit": 100}),
         "causes of failures": (f"{base}/failures", {}),
         "page in the middle": (f"{base}/objects", {"cursor": f"a{middle}", "limit": 100}),
+        "page of 500": (f"{base}/objects", {"cursor": f"a{middle}", "limit": 500}),
         "search by prefix": (f"{base}/objects", {"prefix": f"run/{count // 3000:04}/", "limit": 100}),
         "pending objects": (f"{base}/objects", {"state": "pending", "limit": 100}),
         "skipped objects (none)": (f"{base}/objects", {"state": "skipped", "limit": 100}),
@@ -218,7 +220,8 @@ def _measure(service: Service, url: str, transfer_id: str, count: int, repetitio
         for name, (path, params) in questions.items():
             client.get(path, params=params).raise_for_status()
             found[name] = [_milliseconds(lambda p=path, q=params: client.get(p, params=q)) for _ in range(repetitions)]
-        found["event, commit to client"] = _events(service, client, transfer_id, repetitions)
+        for name, path in (("event of the transfer", f"{base}/events"), ("event of any transfer", "/api/v1/events")):
+            found[f"{name} to a client"] = _events(service, client, path, transfer_id, repetitions)
     return found
 
 
@@ -228,33 +231,36 @@ def _milliseconds(act: Callable[[], object]) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def _events(service: Service, client: httpx.Client, transfer_id: str, repetitions: int) -> list[float]:
-    arrived: dict[int, float] = {}
+def _events(service: Service, client: httpx.Client, path: str, transfer_id: str, repetitions: int) -> list[float]:
+    """From the commit of an event until a client that follows ``path`` has it."""
+    arrived: dict[str, float] = {}
     there = threading.Condition()
 
     def read() -> None:
         with (
             suppress(httpx.TransportError),  # at the end, when the client is closed
-            client.stream("GET", f"/api/v1/transfers/{transfer_id}/events") as response,
+            client.stream("GET", path) as response,
         ):
             for line in response.iter_lines():
-                if line.startswith("id: "):
-                    with there:
-                        arrived[int(line[4:])] = time.perf_counter()
-                        there.notify_all()
+                if not line.startswith(("id: ", "data: ")):
+                    continue
+                probe = re.search(r'"probe": ?"(\w+)"', line)
+                with there:
+                    arrived[probe[1] if probe else ""] = time.perf_counter()
+                    there.notify_all()
 
     threading.Thread(target=read, daemon=True).start()
     taken: list[float] = []
     with there:
-        there.wait_for(lambda: arrived, 30)
+        there.wait_for(lambda: arrived, 30)  # both streams begin with an id, of an event or of a position
     for _ in range(repetitions):
+        probe = uuid.uuid4().hex
         with service.database.write() as connection:
-            events.append(connection, transfer_id, time.time(), "note", "ada@lab")
+            events.append(connection, transfer_id, time.time(), "note", "ada@lab", {"probe": probe})
         committed = time.perf_counter()
-        number = service.newest_events([transfer_id])[transfer_id]
         with there:
-            there.wait_for(lambda n=number: n in arrived, 30)
-        taken.append(max(0.0, 1000 * (arrived[number] - committed)))
+            there.wait_for(lambda one=probe: one in arrived, 30)
+        taken.append(max(0.0, 1000 * (arrived[probe] - committed)))
     return taken
 
 
