@@ -1,4 +1,4 @@
-"""Endpoint and identity of requests: resolved at the submission, recorded without a secret, found again by the worker.
+"""Endpoint and identity of a transfer: resolved at submission, recorded without a secret, resolved again by the worker.
 
 The settings that decide where (endpoint, region, certificates, variants of AWS endpoints) are taken as they were. The
 identity is compared: ``Identity.proof`` is computed alike by the process that submits and by the one that works, from

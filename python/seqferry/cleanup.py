@@ -1,4 +1,4 @@
-"""Uploads that were never completed: the spec of ``cleanup``, and which uploads it means. Decided here.
+"""The spec of ``cleanup``, and the selection of the unfinished multipart uploads to abort.
 
 What must stay true: an upload of a transfer that is unfinished in our records is never aborted, however old it is.
 """

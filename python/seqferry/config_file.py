@@ -1,4 +1,4 @@
-"""The configuration file (TOML): its form, and what is wrong with one. Read by ``config`` alone."""
+"""The configuration file (TOML): its keys, and errors in a file. Only ``config`` reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cron expressions and time zones: whether they can be used, and when they fire.
+"""Cron expressions and time zones: validation, and the times at which they fire.
 
 DBOS computes its ticks with the same library, so that both name the same times.
 """

@@ -1,4 +1,4 @@
-"""Digests of contents as receipts hold them: checksums of S3, and ETags that are MD5. In bounded memory.
+"""Digests of contents for receipts: checksums of S3, and ETags that are MD5, computed in bounded memory.
 
 ``expected`` chooses what a recorded object can be compared with; ``Digest`` takes its bytes in order.
 """

@@ -1,4 +1,4 @@
-"""``seqferry doctor``: what this machine, its database and the storage are like, and what to do about each trouble.
+"""Checks of ``seqferry doctor``: this machine, its database and the storage, each finding with its next step.
 
 Changes nothing, and asks the storage for no more than a few requests for each place.
 """

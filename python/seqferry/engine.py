@@ -1,4 +1,4 @@
-"""The Rust engine as typed Python: with ``buckets`` the only importer of ``_native``.
+"""Typed Python interface of the Rust engine; only this module and ``buckets`` import ``_native``.
 
 Adds nothing but the translation of places (``Location``) and failures (``StorageError``). ``buckets`` has the calls
 about buckets as a whole and single objects.

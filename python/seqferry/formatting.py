@@ -1,4 +1,4 @@
-"""Amounts as a person reads them, and names that cannot harm what shows them."""
+"""Amounts formatted for people, and names with control characters escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole histories of objects: which versions a copy of all versions makes, and in which order. Decided here.
+"""Selection and order of the versions that ``--all-versions`` copies.
 
 What must stay true: the versions of an object are copied oldest first, none after one that has failed, and none that is
 there already: what the target has of an object must be the start of what the source has, or nothing of it is copied.

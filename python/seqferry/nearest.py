@@ -1,4 +1,4 @@
-"""The objects whose names are nearest to what was asked for and is not there: for a person who has mistyped it.
+"""Names of existing objects that are nearest to a mistyped one.
 
 A few requests at most: one page of the folder that was meant, or of the nearest one above it that holds something.
 """

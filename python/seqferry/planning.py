@@ -1,4 +1,4 @@
-"""The fate of one object: where it goes, whether it is copied, skipped, left out or refused, and why. Decided here.
+"""Decisions for one object: its target, and whether it is copied, skipped, left out or refused, with the reason.
 
 The transfer, its dry run, the removal of a sync and the doors for Nextflow ask here; so will the mount, the gateway and
 manifests. Which keys can be paths, and what proves two objects equal, is asked of the engine.

@@ -1,4 +1,4 @@
-"""Files of the AWS tools: what they say of a profile. Read again when they have changed."""
+"""Profiles in the files of the AWS tools; the files are read again after a change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing objects: the spec of ``rm``, and which objects and versions it means. Decided here.
+"""The spec of ``rm``, and the selection of the objects and versions to remove.
 
 The operation, its dry run, the question before it and the HTTP API ask here.
 

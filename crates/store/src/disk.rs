@@ -1,4 +1,4 @@
-//! A disk as an object store: what a service offers, a file system offers here.
+//! A file system as an object store.
 //!
 //! A bucket is the absolute path of a folder, a key the path of a file below it. Objects are pinned by size, time of the last
 //! change and inode. Whatever is written appears under its name whole or not at all: it is written beside its place under a

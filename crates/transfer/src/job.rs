@@ -1,4 +1,4 @@
-//! Many objects at once, and the line to the control plane.
+//! Jobs: many objects at once, with commands from and results to the control plane.
 //!
 //! A job runs on the engine's runtime and talks through a queue of [`Event`]s, drained in bulk by [`Job::wait`] from any
 //! thread. The queue is bounded by the job: two events per item at most (and one more for an item that starts over).

@@ -1,4 +1,4 @@
-//! The way of one object: look, choose, copy, verify.
+//! The steps of one object: inspect, choose a route, copy, verify.
 //!
 //! 1. **Look** at the target when the policy or an earlier, cut-off run makes it matter ([`target`]). What is there already and
 //!    proven equal is not copied again.

@@ -1,4 +1,4 @@
-"""Several values of one quantity: the middle one, and how far they lie apart."""
+"""Median and range of several values of one quantity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``seqferry cache``: what is in a disk cache of mounts, and filling it ahead of time."""
+"""``seqferry cache``: lists, fills, verifies and empties the disk cache of mounts."""
 
 from __future__ import annotations
 

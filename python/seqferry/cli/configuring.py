@@ -1,4 +1,4 @@
-"""``seqferry config``: what holds for a command here, where it comes from, and whether it can be used."""
+"""``seqferry config``: shows the settings in effect with their origin, and checks them."""
 
 from __future__ import annotations
 

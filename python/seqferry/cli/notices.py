@@ -1,4 +1,4 @@
-"""``seqferry notify``: the channels of notices, and whether they work."""
+"""``seqferry notify``: lists and tests the channels of notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dry run: what would become of each object and why, totals, and what the transfer would ask, take and cost."""
+"""Output of ``--dry-run``: the action for each object with its reason, totals, requests, time and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``seqferry tar``: what is in an archive, and whether it is sound."""
+"""``seqferry tar``: lists, indexes and verifies archives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep the queue library's log to what a person running Seqferry can use."""
+"""Filters for the log of DBOS: only messages that help the operator of Seqferry."""
 
 from __future__ import annotations
 

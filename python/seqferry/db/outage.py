@@ -1,4 +1,4 @@
-"""A database that is away, and will be back: told from one that is not ours to use."""
+"""Classification of database errors: passing outages, and errors that waiting does not cure."""
 
 from __future__ import annotations
 

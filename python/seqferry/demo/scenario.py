@@ -1,4 +1,4 @@
-"""The story that ``seqferry demo`` tells, from an empty folder to a verified mirror, with a killed worker in between.
+"""Steps of ``seqferry demo``: a delivery, its mirror, a killed worker, the restart, and the verification.
 
 Everything runs in processes and a folder of its own, and all of it is gone at the end, however it ends.
 """

@@ -1,4 +1,4 @@
-//! Writing past the system's cache.
+//! Writing with `O_DIRECT`, past the page cache.
 //!
 //! A byte that is written is copied into the cache, page by page, and from there to the disk. For files that come from the network
 //! by the gigabyte that is the dearest part of their way (`docs/performance.md`), and it pushes out of the cache what others were

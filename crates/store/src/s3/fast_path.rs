@@ -1,4 +1,4 @@
-//! Copies, GETs and PUTs as requests of our own making: what a process sends thousands of times a second.
+//! The fast path: copies, GETs and PUTs built and signed without the SDK, because they are the most frequent requests.
 //!
 //! The SDK assembles each request out of some sixty plug-ins, which costs several times what the request itself does
 //! (`docs/performance.md`). Here it is built and signed by hand, and everything else is what the SDK's requests use: the

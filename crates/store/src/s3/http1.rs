@@ -1,4 +1,4 @@
-//! GET and PUT over HTTP/1.1, with bodies where they are wanted.
+//! GET and PUT over HTTP/1.1; the bodies of replies are read straight to their destination.
 //!
 //! hyper reads bodies into memory of its own. To have them anywhere else costs a copy of every byte, and a download is little but such
 //! copies. Here a request is written, the head of its answer read, and the rest left on the connection for whoever wants the bytes to read

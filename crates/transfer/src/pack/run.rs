@@ -1,4 +1,4 @@
-//! The way of one archive: look at the target, open the upload, send, complete, verify, write the index.
+//! The steps of one archive: inspect the target, open the upload, send, complete, verify, write the index.
 //!
 //! Killed before Complete, a later run finds the recorded upload and sends what it lacks. Killed after it, the archive itself
 //! says what it was made of (metadata [`MADE_OF`]), so that it is not made again; only the index is written then.

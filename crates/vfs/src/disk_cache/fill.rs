@@ -1,4 +1,4 @@
-//! Keeping a block: whether it is worth it, room for it, and what became of it.
+//! Admission of blocks to the cache: the decision to keep a block, the reservation of space, and the result.
 
 use super::folder::FileName;
 use super::side_file::{Queue, crc32c};
