@@ -895,6 +895,35 @@ def read_range(
 ) -> bytes:
     """The bytes from ``first`` to ``last``, both included, while the object has this ETag."""
 
+@final
+class DigestRequest:
+    """An object, and the digest to compute over it."""
+
+    def __new__(cls, key: str, *, etag: str, size: int, algorithm: str, part_sizes: Sequence[int]) -> DigestRequest:
+        """Make a request.
+
+        Args:
+            etag: the ETag that the object has now; empty: none is known.
+            algorithm: a checksum by its name in S3 headers, or ``MD5``.
+            part_sizes: sizes that its parts may have, for digests over the digests of parts; empty: over all bytes.
+        """
+
+@final
+class ContentDigests:
+    """Digests that are being computed."""
+
+    def next(self, timeout: float) -> list[tuple[list[str], tuple[str, str, str, str, bool] | None]] | None:
+        """Wait for results, in the order of the requests; an empty list when none came in time, None after the last.
+
+        A result has one value for each part size, or one: base64 of a checksum, hexadecimal digits of an MD5, with the
+        number of parts at the end of those over parts; or why the object cannot be read.
+        """
+    def close(self) -> None:
+        """Stop reading."""
+
+def digest_objects(engine: Engine, endpoint: Endpoint, bucket: str, requests: list[DigestRequest]) -> ContentDigests:
+    """Begin to read objects or files, many at a time, and to compute their digests."""
+
 def remove_each(
     engine: Engine,
     endpoint: Endpoint,

@@ -1,19 +1,19 @@
-"""The engine's calls about buckets as a whole, single objects, removals and open uploads."""
+"""The engine's calls about buckets as a whole, single objects and their digests, removals and open uploads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, cast
 
 from seqferry import _native
-from seqferry._native import ObjectFacts, ObjectVersion
+from seqferry._native import DigestRequest, ObjectFacts, ObjectVersion
 from seqferry.engine import Engine, native, native_endpoint, translated
 from seqferry.errors import StorageError
 from seqferry.models import Location
 
-__all__ = ["ObjectFacts", "ObjectVersion"]
+__all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion"]
 
 AT_ONCE: Final = 1000
 """Objects that are removed by one call: as many as S3 takes in one request."""
@@ -166,6 +166,24 @@ def read_range(
             first=first,
             last=last,
         )
+
+
+def digests(
+    engine: Engine, place: Location, requests: Sequence[DigestRequest]
+) -> Generator[list[list[str] | StorageError]]:
+    """Pages of the digests of objects of a bucket, or files of a folder, in the order of the requests.
+
+    Of each object its values, one for each part size that was asked for, or why it cannot be read. Yields an empty page
+    now and then while waiting, so that the caller can look around. The engine reads many at a time; to close the
+    iterator stops it.
+    """
+    with translated():
+        run = _native.digest_objects(native(engine), native_endpoint(place), place.container, list(requests))
+        try:
+            while (page := run.next(0.5)) is not None:
+                yield [values if told is None else _failure(told) for values, told in page]
+        finally:
+            run.close()
 
 
 def remove(

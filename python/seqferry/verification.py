@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from seqferry import access, buckets, digests
@@ -18,11 +16,7 @@ from seqferry.errors import ConflictError, StorageError
 from seqferry.models import OPERATION_PACK, LocalFolder, Status
 
 AT_ONCE: Final = 1000
-"""Keys that are looked up in one call of the engine, which sends their requests in parallel."""
-
-_READ_AT_ONCE: Final = 8
-_RANGE: Final = 8 * 1024 * 1024
-"""Bytes that are read at a time: with all objects that are read at once, 64 MiB in memory."""
+"""Keys that are looked up, and then read, in one call of the engine, which sends their requests in parallel."""
 
 Outcome = Literal["same", "missing", "changed", "unreadable"]
 
@@ -80,24 +74,25 @@ def verify(
         raise ConflictError(f"Transfer {status.id} has not ended; there is nothing to verify yet.")
     access.require(status.spec)
     arrived = _arrived(database, status)
-    with ThreadPoolExecutor(_READ_AT_ONCE, "seqferry-verify") as pool:
-        while found := list(islice(arrived, AT_ONCE)):
-            if check is not None:
-                check()
-            keys = list(dict.fromkeys(row["target_key"] for row in found))
-            there = dict(zip(keys, engine.head(status.spec.target, keys), strict=True))
+    check = check or _no_check
+    while found := list(islice(arrived, AT_ONCE)):
+        check()
+        keys = list(dict.fromkeys(row["target_key"] for row in found))
+        there = dict(zip(keys, engine.head(status.spec.target, keys), strict=True))
+        compared = [_Compared.of(status, row, there[row["target_key"]]) for row in found]
+        for one in _read(engine, status, compared, check) if content else compared:
+            looked.objects += 1
+            outcome = one.difference.outcome
+            setattr(looked, outcome, getattr(looked, outcome) + 1)
+            if outcome != "same":
+                yield one.difference
+                continue
+            looked.size_only += one.seen == "size"
+            looked.content += one.seen == "content"
 
-            def compare(row: dict[str, Any], there: dict[str, ObjectInfo | None] = there) -> tuple[_Seen, Difference]:
-                return _compared(engine, status, row, there[row["target_key"]], content=content)
 
-            for seen, difference in pool.map(compare, found) if content else map(compare, found):
-                looked.objects += 1
-                setattr(looked, difference.outcome, getattr(looked, difference.outcome) + 1)
-                if difference.outcome != "same":
-                    yield difference
-                    continue
-                looked.size_only += seen == "size"
-                looked.content += seen == "content"
+def _no_check() -> None:
+    """The caller never leaves."""
 
 
 def record(database: Database, status: Status, looked: Looked, *, at: float, actor: str, content: bool = False) -> None:
@@ -137,35 +132,80 @@ _Seen = Literal["size", "etag", "content"]
 """What was compared of an object that is the same."""
 
 
-def _compared(
-    engine: Engine, status: Status, row: dict[str, Any], there: ObjectInfo | None, *, content: bool
-) -> tuple[_Seen, Difference]:
-    key = row["target_key"]
-    size = None if status.spec.operation == OPERATION_PACK else row["size"]
-    etag = None if isinstance(status.spec.target, LocalFolder) else row["target_etag"]
-    recorded = _shown(size, etag)
-    if there is None:
-        return "size", Difference(key, "missing", recorded, "nothing")
-    found = _shown(there.size, there.etag if etag else None)
-    if (size is not None and there.size != size) or (etag and there.etag and there.etag != etag):
-        return "size", Difference(key, "changed", recorded, found)
-    seen: _Seen = "etag" if etag and there.etag else "size"
-    wanted = _wanted(status, row, there.size) if content else None
-    if wanted is None:
-        return seen, Difference(key, "same", recorded, found)
-    digest = digests.Digest(wanted)
-    try:
-        for piece in _content(engine, status, key):
-            digest.update(piece)
-    except StorageError as why:
-        if why.job_wide:
-            raise
-        return seen, Difference(key, "unreadable", recorded, why.message)
-    except OSError as why:
-        return seen, Difference(key, "unreadable", recorded, why.strerror or str(why))
-    if digest.fits():
-        return "content", Difference(key, "same", recorded, found)
-    return seen, Difference(key, "changed", f"{recorded}, {wanted.name} {wanted.value}", digest.shown())
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """An object of the receipt and the one at the target.
+
+    Attributes:
+        wanted: the digest that its bytes should have; None: they need not be read, or nothing on record covers them.
+    """
+
+    seen: _Seen
+    difference: Difference
+    there: ObjectInfo | None = None
+    wanted: digests.Expected | None = None
+
+    @classmethod
+    def of(cls, status: Status, row: dict[str, Any], there: ObjectInfo | None) -> _Compared:
+        """Compare what a HEAD tells."""
+        key = row["target_key"]
+        size = None if status.spec.operation == OPERATION_PACK else row["size"]
+        etag = None if isinstance(status.spec.target, LocalFolder) else row["target_etag"]
+        recorded = _shown(size, etag)
+        if there is None:
+            return cls("size", Difference(key, "missing", recorded, "nothing"))
+        found = _shown(there.size, there.etag if etag else None)
+        if (size is not None and there.size != size) or (etag and there.etag and there.etag != etag):
+            return cls("size", Difference(key, "changed", recorded, found))
+        same = Difference(key, "same", recorded, found)
+        return cls("etag" if etag and there.etag else "size", same, there, _wanted(status, row, there.size))
+
+    def read(self, found: list[str] | StorageError) -> _Compared:
+        """Compare the digests of its bytes.
+
+        Raises:
+            StorageError: no other object can be read either.
+        """
+        same, wanted = self.difference, self.wanted
+        if isinstance(found, StorageError):
+            if found.job_wide:
+                raise found
+            return _Compared(self.seen, Difference(same.key, "unreadable", same.recorded, found.message))
+        if wanted is None or wanted.value in found:
+            return _Compared("content", same)
+        recorded = f"{same.recorded}, {wanted.name} {wanted.value}"
+        return _Compared(self.seen, Difference(same.key, "changed", recorded, f"{wanted.name} {found[0]}"))
+
+
+def _read(
+    engine: Engine, status: Status, compared: Sequence[_Compared], check: Callable[[], None]
+) -> Generator[_Compared]:
+    """Each of them in their order, after the bytes of those were read of which a digest is on record."""
+    requests = [
+        buckets.DigestRequest(
+            one.difference.key,
+            etag=one.there.etag,
+            size=one.there.size,
+            algorithm=one.wanted.algorithm,
+            part_sizes=one.wanted.part_sizes,
+        )
+        for one in compared
+        if one.there is not None and one.wanted is not None
+    ]
+    with closing(_digests(engine, status, requests, check)) as found:
+        for one in compared:
+            yield one if one.wanted is None else one.read(next(found))
+
+
+def _digests(
+    engine: Engine, status: Status, requests: Sequence[buckets.DigestRequest], check: Callable[[], None]
+) -> Generator[list[str] | StorageError]:
+    if not requests:
+        return
+    with closing(buckets.digests(engine, status.spec.target, requests)) as pages:
+        for page in pages:
+            check()
+            yield from page
 
 
 def _wanted(status: Status, row: dict[str, Any], size: int) -> digests.Expected | None:
@@ -180,24 +220,6 @@ def _wanted(status: Status, row: dict[str, Any], size: int) -> digests.Expected 
         etag=recorded or (row["etag"] if same_bytes else None),
         part_size=None if is_file else row["part_size"],
     )
-
-
-def _content(engine: Engine, status: Status, key: str) -> Iterator[bytes]:
-    """The bytes of an object at the target, in order.
-
-    Raises:
-        StorageError, OSError: they cannot be read.
-    """
-    target = status.spec.target
-    if isinstance(target, LocalFolder):
-        with Path(os.path.join(target.container, key)).open("rb") as file:  # noqa: PTH118 - keys may begin with dots
-            while piece := file.read(_RANGE):
-                yield piece
-        return
-    place = replace(target, key=key)
-    found = buckets.facts(engine, place)
-    for first in range(0, found.size, _RANGE):
-        yield buckets.read_range(engine, place, found, first, min(first + _RANGE, found.size) - 1)
 
 
 def _shown(size: int | None, etag: str | None) -> str:

@@ -1,81 +1,73 @@
-"""Digests of contents: known values, any cuts of the bytes, and digests over parts."""
+"""Digests that receipts hold: which of them covers the bytes of an object, and how it is computed."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import random
-import zlib
-
 import pytest
 
-from seqferry import digests
-from seqferry.digests import Crc, Digest
+from seqferry.digests import Expected, expected
 
 MIB = 1024 * 1024
-CRCS = {"CRC64NVME": (64, 0x9A6C9329AC4BC9B5), "CRC32C": (32, 0x82F63B78), "CRC32": (32, 0xEDB88320)}
+MD5 = "0123456789abcdef0123456789abcdef"
 
 
-def _bitwise(width: int, polynomial: int, data: bytes) -> bytes:
-    state = (1 << width) - 1
-    for byte in data:
-        state ^= byte
-        for _ in range(8):
-            state = (state >> 1) ^ (polynomial if state & 1 else 0)
-    return (state ^ ((1 << width) - 1)).to_bytes(width // 8, "big")
+def _expected(
+    size: int,
+    *,
+    checksum_algorithm: str | None = None,
+    checksum: str | None = None,
+    etag: str | None = None,
+    part_size: int | None = None,
+) -> Expected | None:
+    return expected(size, checksum_algorithm=checksum_algorithm, checksum=checksum, etag=etag, part_size=part_size)
+
+
+@pytest.mark.parametrize("algorithm", ["CRC64NVME", "CRC32C", "CRC32", "SHA1", "SHA256"])
+def test_a_checksum_on_record_goes_before_the_etag(algorithm: str) -> None:
+    found = _expected(7, checksum_algorithm=algorithm.lower(), checksum="AAAA", etag=MD5)
+    assert found == Expected(algorithm, "AAAA", algorithm)
+
+
+def test_an_unknown_checksum_leaves_the_etag() -> None:
+    found = _expected(7, checksum_algorithm="XXHASH", checksum="AAAA", etag=f'"{MD5.upper()}"')
+    assert found == Expected("ETag", MD5, "MD5")
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("CRC64NVME", "ae8b14860a799888"), ("CRC32C", "e3069283"), ("CRC32", "cbf43926")]
+    ("size", "part_size", "tried"),
+    [
+        (11 * MIB, 5 * MIB, 5 * MIB),
+        (12 * MIB, 4 * MIB, 4 * MIB),
+        (11 * MIB, None, 5 * MIB),
+        (11 * MIB, 6 * MIB, 5 * MIB),
+    ],
 )
-def test_a_crc_has_the_check_value_of_its_catalogue(name: str, value: str) -> None:
-    crc = Crc(*CRCS[name])
-    crc.update(b"123456789")
-    assert crc.digest().hex() == value
+def test_an_etag_of_parts_has_the_size_on_record_or_one_that_clients_use(
+    size: int, part_size: int | None, tried: int
+) -> None:
+    assert _expected(size, etag=f"{MD5}-3", part_size=part_size) == Expected("ETag", f"{MD5}-3", "MD5", (tried,))
 
 
-@pytest.mark.parametrize("name", CRCS)
-@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 127, 128, 129, 1000, 4099])
-def test_a_crc_is_that_of_its_definition_however_the_bytes_are_cut(name: str, length: int, rng: random.Random) -> None:
-    data, cut = rng.randbytes(length), rng.randrange(length + 1)
-    crc = Crc(*CRCS[name])
-    crc.update(data[:cut])
-    crc.update(data[cut:])
-    assert crc.digest() == _bitwise(*CRCS[name], data)
+def test_a_checksum_of_parts_is_compared_over_parts_of_the_recorded_size() -> None:
+    found = _expected(5 * MIB + 1, checksum_algorithm="SHA256", checksum="AAAA-2", etag="x", part_size=5 * MIB)
+    assert found == Expected("SHA256", "AAAA-2", "SHA256", (5 * MIB,))
 
 
-def test_a_long_crc_is_that_of_the_library(rng: random.Random) -> None:
-    data = rng.randbytes(MIB + 5)
-    crc = Crc(*CRCS["CRC32"])
-    crc.update(data)
-    assert crc.digest() == zlib.crc32(data).to_bytes(4, "big")
+def test_all_sizes_that_fit_are_tried() -> None:
+    found = _expected(9 * MIB, etag=f"{MD5}-2")
+    assert found is not None
+    assert found.part_sizes == (5 * MIB, 8 * MIB)
 
 
-@pytest.mark.parametrize("recorded", [5 * MIB, None])
-def test_an_etag_of_parts_is_compared(recorded: int | None, rng: random.Random) -> None:
-    data = rng.randbytes(11 * MIB)
-    parts = [hashlib.md5(data[at : at + 5 * MIB]).digest() for at in range(0, len(data), 5 * MIB)]
-    etag = f"{hashlib.md5(b''.join(parts)).hexdigest()}-3"
-    wanted = digests.expected(len(data), checksum_algorithm=None, checksum=None, etag=etag, part_size=recorded)
-    assert wanted is not None
-    for content, fits in ((data, True), (data[:-1] + b"?", False)):
-        digest = Digest(wanted)
-        for at in range(0, len(content), 3 * MIB):
-            digest.update(content[at : at + 3 * MIB])
-        assert digest.fits() is fits
+@pytest.mark.parametrize("size", [0, 1, 7 * MIB])
+def test_one_part_is_the_whole_object(size: int) -> None:
+    assert _expected(size, etag=f"{MD5}-1") == Expected("ETag", f"{MD5}-1", "MD5", (max(size, 1),))
 
 
-def test_a_checksum_of_parts_is_compared() -> None:
-    parts = [hashlib.sha256(each).digest() for each in (b"a" * 5 * MIB, b"b")]
-    value = base64.b64encode(hashlib.sha256(b"".join(parts)).digest()).decode()
-    wanted = digests.expected(
-        5 * MIB + 1, checksum_algorithm="SHA256", checksum=f"{value}-2", etag="x", part_size=5 * MIB
-    )
-    assert wanted is not None
-    digest = Digest(wanted)
-    digest.update(b"a" * 5 * MIB + b"b")
-    assert digest.fits()
+def test_a_digest_over_parts_of_no_size_that_fits_is_not_compared() -> None:
+    assert _expected(11 * MIB, etag=f"{MD5}-7") is None
+    assert _expected(11 * MIB, checksum_algorithm="SHA256", checksum="AAAA-7", etag=MD5) == Expected("ETag", MD5, "MD5")
 
 
-def test_an_etag_that_is_no_digest_is_not_compared() -> None:
-    assert digests.expected(1, checksum_algorithm=None, checksum=None, etag="0xABC", part_size=None) is None
+@pytest.mark.parametrize("etag", ["0xABC", "", None, f"{MD5}-0", f"{MD5}0"])
+def test_an_etag_that_is_no_digest_is_not_compared(etag: str | None) -> None:
+    assert _expected(1, etag=etag) is None

@@ -1,6 +1,6 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`buckets`] (buckets, single objects, removals), [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`properties`] (what objects carry), [`stats`] (metrics),
+//! One file per group: [`buckets`] (buckets, single objects, removals), [`digests`] (digests of contents), [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`properties`] (what objects carry), [`stats`] (metrics),
 //! [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
 //! `python/seqferry/_native.pyi`.
 
@@ -9,6 +9,7 @@
 
 mod buckets;
 mod cache;
+mod digests;
 mod engine;
 mod job;
 mod listing;
@@ -52,6 +53,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(buckets::upload_sizes, module)?)?;
     module.add_class::<cache::CacheWarming>()?;
     module.add_class::<cache::DiskCache>()?;
+    module.add_class::<digests::ContentDigests>()?;
+    module.add_class::<digests::DigestRequest>()?;
+    module.add_function(wrap_pyfunction!(digests::digest_objects, module)?)?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;

@@ -22,6 +22,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use crate::content_digest::{ContentDigests, DigestRequest};
 use crate::job::{Job, JobSpec};
 use crate::object::{Item, Policy};
 use crate::pack::PackOptions;
@@ -293,6 +294,12 @@ impl Engine {
                 ended => ended,
             }
         })
+    }
+
+    /// Begins to read these objects and to compute a digest over each.
+    pub fn digests(&self, endpoint: &EndpointSpec, requests: Vec<DigestRequest>) -> ContentDigests {
+        let (client, _cancel) = self.cancellable(endpoint);
+        ContentDigests::start(&self.runtime, client, requests)
     }
 
     /// Begins to check an archive against its index.

@@ -6,6 +6,7 @@
 //! the budget and retries by error class. Nothing here outlives a call: what must be remembered is handed to the caller as an
 //! [`Event`] before it matters.
 
+pub mod content_digest;
 pub mod engine;
 pub mod job;
 pub mod limits;
@@ -22,6 +23,7 @@ pub mod schedule;
 pub mod unpack;
 pub mod verification;
 
+pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
 pub use engine::{Engine, EngineStats, Listing};
 pub use job::{Event, Failure, Job, JobSpec, Stop};
 pub use limits::Limits;

@@ -203,7 +203,11 @@ pub struct SegmentedDigest {
 impl SegmentedDigest {
     /// Before the first byte.
     pub fn new(reference: &ExpectedDigest) -> Self {
-        let (algorithm, cut) = (reference.algorithm, reference.cut);
+        Self::of(reference.algorithm, reference.cut)
+    }
+
+    /// A digest over all bytes, or with `cut` over the digests of parts of so many bytes.
+    pub fn of(algorithm: DigestAlgorithm, cut: Option<u64>) -> Self {
         Self { algorithm, cut, digester: Digester::new(algorithm), seen: 0, ended: Vec::new() }
     }
 

@@ -1,0 +1,233 @@
+//! Digests of the contents of objects: what their bytes are now, for a caller that knows what they should be.
+//!
+//! Many objects are read at a time, and some ranges of each side by side. Ranges are hashed in order while later ones are
+//! read, so that every kind of digest takes one way. Where ranges are ignored an object is read as one stream. Objects are
+//! pinned; one that was replaced since it was looked at is read as it is now.
+//!
+//! Memory: each range is reserved before it is requested, ranges of one object in their order. The range that is hashed
+//! next therefore never waits for memory that later ranges of its object hold.
+
+use std::num::NonZeroU64;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt as _};
+use seqferry_client::reading::{PinnedReader, check_pin};
+use seqferry_client::{RequestError, RequestSpec, RetryContext, RetryingClient};
+use seqferry_store::budget::MemoryPermit;
+use seqferry_store::error::classify::code::RANGE_IGNORED;
+use seqferry_store::{DigestAlgorithm, ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::verification::SegmentedDigest;
+
+/// What is read at a time: AWS's advice for ranged reads.
+const RANGE: u64 = 8 << 20;
+/// Ranges of one object that are under way or wait to be hashed.
+const SIDE_BY_SIDE: usize = 4;
+/// Objects that are read at a time. The budget decides how many requests and bytes are under way.
+const AT_ONCE: usize = 32;
+/// Bytes of a stream that are hashed at a time: about 2 ms of a thread of the engine.
+const PIECE: u64 = 1 << 20;
+/// Results of one page at most.
+const PAGE: usize = 1000;
+/// The longest wait for a page, so that a caller that must stop is heard.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+/// An object, and the digest to compute over it.
+#[derive(Debug, Clone)]
+pub struct DigestRequest {
+    /// The object as it was when it was looked at.
+    pub object: PinnedObject,
+    /// What to compute.
+    pub algorithm: DigestAlgorithm,
+    /// Sizes that the parts of the object may have: one digest over the digests of parts for each. Empty: one over all bytes.
+    pub part_sizes: Vec<NonZeroU64>,
+}
+
+impl DigestRequest {
+    fn begin(&self) -> Vec<SegmentedDigest> {
+        if self.part_sizes.is_empty() {
+            return vec![SegmentedDigest::of(self.algorithm, None)];
+        }
+        self.part_sizes.iter().map(|size| SegmentedDigest::of(self.algorithm, Some(size.get()))).collect()
+    }
+}
+
+/// The digests of one object as headers have them, one for each part size that was asked for.
+pub type ObjectDigest = Result<Vec<String>, StoreError>;
+
+/// Digests that are being computed. Dropped, it is cancelled.
+#[derive(Debug)]
+pub struct ContentDigests {
+    runtime: Handle,
+    /// None once closed.
+    found: Mutex<Option<mpsc::Receiver<ObjectDigest>>>,
+    cancel: CancellationToken,
+    _cancelled_on_drop: DropGuard,
+}
+
+impl ContentDigests {
+    /// Begins to read these objects. The token of `client` is cancelled in the end.
+    pub fn start(runtime: &Handle, client: RetryingClient, requests: Vec<DigestRequest>) -> Self {
+        let (sender, found) = mpsc::channel(AT_ONCE);
+        let cancel = client.cancel().clone();
+        runtime.spawn(run(client, requests, sender));
+        Self {
+            runtime: runtime.clone(),
+            found: Mutex::new(Some(found)),
+            _cancelled_on_drop: cancel.clone().drop_guard(),
+            cancel,
+        }
+    }
+
+    /// The next results, in the order of the requests: no results when none came in time, None after the last. A minute is
+    /// the longest wait.
+    pub fn next(&self, timeout: Duration) -> Option<Vec<ObjectDigest>> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = found.as_mut()?;
+        let mut page = Vec::new();
+        let timeout = timeout.min(LONGEST_WAIT);
+        let received =
+            self.runtime.block_on(async { tokio::time::timeout(timeout, receiver.recv_many(&mut page, PAGE)).await });
+        (received != Ok(0)).then_some(page)
+    }
+
+    /// Stops reading.
+    pub fn close(&self) {
+        self.cancel.cancel();
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+async fn run(client: RetryingClient, requests: Vec<DigestRequest>, sender: mpsc::Sender<ObjectDigest>) {
+    let digests = stream::iter(requests)
+        .map(|request| {
+            let (bucket, key) = (request.object.bucket.clone(), request.object.key.clone());
+            let reading = Reading { client: client.clone().within(&key), request };
+            let digest = AbortOnDropHandle::new(tokio::spawn(async move { reading.digest().await }));
+            async move {
+                let stopped = |_| Err(StoreError::new("GetObject", &bucket, Some(&key), "Cancelled", None).into());
+                digest.await.unwrap_or_else(stopped)
+            }
+        })
+        .buffered(AT_ONCE);
+    let mut digests = pin!(digests);
+    while let Some(digest) = digests.next().await {
+        let found = match digest {
+            Ok(values) => Ok(values),
+            Err(RequestError::Failed(error)) => Err(error),
+            Err(RequestError::Cancelled) => return,
+        };
+        if sender.send(found).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One object that is read.
+struct Reading {
+    client: RetryingClient,
+    request: DigestRequest,
+}
+
+impl Reading {
+    async fn digest(&self) -> Result<Vec<String>, RequestError> {
+        let object = &self.request.object;
+        match self.read(object).await {
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::Precondition => {
+                let meta = self.client.head(ObjectRef::new(&object.bucket, &object.key)).await?;
+                self.read(&PinnedObject::of(&object.bucket, &object.key, &meta)).await
+            }
+            read => read,
+        }
+    }
+
+    async fn read(&self, object: &PinnedObject) -> Result<Vec<String>, RequestError> {
+        if object.size > RANGE && self.client.quirks().ignores_ranges() {
+            return self.read_as_one_stream(object).await;
+        }
+        match self.read_ranges(object).await {
+            Err(RequestError::Failed(error)) if error.code == RANGE_IGNORED => self.read_as_one_stream(object).await,
+            read => read,
+        }
+    }
+
+    async fn read_ranges(&self, object: &PinnedObject) -> Result<Vec<String>, RequestError> {
+        let pieces = stream::iter(ranges(object.size, RANGE))
+            .then(|range| {
+                let client = self.client.clone();
+                async move { client.reserve_memory(range.len()).await.map(|memory| (range, memory)) }
+            })
+            .map(|reserved| {
+                let (client, object) = (self.client.clone(), object.clone());
+                async move {
+                    let (range, memory) = reserved?;
+                    let read = tokio::spawn(async move { client.read_range(&object, range).await });
+                    let read = AbortOnDropHandle::new(read).await.map_err(|_| RequestError::Cancelled)??;
+                    Ok::<_, RequestError>((read.bytes, memory))
+                }
+            })
+            .buffered(SIDE_BY_SIDE);
+        let mut pieces = pin!(pieces);
+        let mut digests = self.request.begin();
+        while let Some(piece) = pieces.next().await {
+            let (bytes, memory) = piece?;
+            digests = updated(digests, bytes, memory).await?;
+        }
+        Ok(finished(digests))
+    }
+
+    /// The same with one request, which is made again from the first byte when its body breaks.
+    async fn read_as_one_stream(&self, object: &PinnedObject) -> Result<Vec<String>, RequestError> {
+        let client = &self.client;
+        let _memory = client.reserve_memory(PIECE).await?;
+        let call = RequestSpec::read("GetObject", &object.bucket).bytes(object.size).once();
+        client
+            .call(call, &RetryContext::default(), async |store| {
+                let fetched = store.fetch(object, None).await?;
+                check_pin(object, &fetched.meta)?;
+                let mut reader = PinnedReader::new(fetched.body, object);
+                let mut digests = self.request.begin();
+                for range in ranges(object.size, PIECE) {
+                    let cancelled = |_| StoreError::new("GetObject", &object.bucket, None, "Cancelled", None);
+                    client.reserve_bandwidth(range.len()).await.map_err(cancelled)?;
+                    let piece = reader.take(range.len(), &[]).await?;
+                    digests.iter_mut().for_each(|digest| digest.update(&piece.bytes));
+                }
+                reader.end().await?;
+                Ok(finished(digests))
+            })
+            .await
+    }
+}
+
+/// Hashing takes milliseconds: too long to keep others from a thread of the engine.
+async fn updated(
+    mut digests: Vec<SegmentedDigest>,
+    bytes: Bytes,
+    memory: Option<MemoryPermit>,
+) -> Result<Vec<SegmentedDigest>, RequestError> {
+    let hashing = tokio::task::spawn_blocking(move || {
+        // Given back after the bytes are gone.
+        let _memory = memory;
+        let bytes = bytes;
+        digests.iter_mut().for_each(|digest| digest.update(&bytes));
+        digests
+    });
+    // It fails only when the runtime is being torn down.
+    hashing.await.map_err(|_| RequestError::Cancelled)
+}
+
+fn finished(digests: Vec<SegmentedDigest>) -> Vec<String> {
+    digests.into_iter().map(SegmentedDigest::finish).collect()
+}
+
+fn ranges(size: u64, length: u64) -> impl Iterator<Item = Range> {
+    (0..size.div_ceil(length)).map(move |n| Range { first: n * length, last: ((n + 1) * length).min(size) - 1 })
+}
