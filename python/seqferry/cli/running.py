@@ -90,7 +90,8 @@ def _read(file: str, name: str) -> str:
 def _specs(text: str, name: str, endpoints: Endpoints, *, yes: bool) -> list[tuple[int, TransferSpec]]:
     parser = _Parser(endpoints, yes=yes)
     found: list[tuple[int, TransferSpec]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    # Not splitlines(): a key may hold what Unicode takes for the end of a line.
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:
