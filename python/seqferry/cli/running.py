@@ -76,7 +76,9 @@ def _read(file: str, name: str) -> str:
         with sys.stdin.buffer if file == "-" else open(file, "rb") as opened:  # noqa: PTH123
             data = opened.read(_MAX_BYTES + 1)
     except OSError as why:
-        raise UsageError(f"Cannot read the list '{name}': {why.strerror or why}.") from None
+        raise UsageError(
+            f"Cannot read the list '{name}': {why.strerror or why}. Give a file, or - for standard input."
+        ) from None
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{name} has more than {_MAX_BYTES // 1024**2} MiB; split it.")
     try:

@@ -126,7 +126,9 @@ def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
         with sys.stdin.buffer if name == "-" else open(name, "rb") as file:  # noqa: PTH123
             data = file.read(key_lists.MAX_BYTES + 1)
     except OSError as why:
-        raise UsageError(f"Cannot read the list '{shown}': {why.strerror or why}.") from None
+        raise UsageError(
+            f"Cannot read the list '{shown}': {why.strerror or why}. Give a file, or - for standard input."
+        ) from None
     rows = key_lists.read(data, shown, form)
     return {
         "keys": [row.key for row in rows],

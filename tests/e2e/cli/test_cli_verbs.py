@@ -138,6 +138,16 @@ def test_two_places_are_compared_and_nothing_is_changed(cli: Cli, places: Places
     assert sorted(one_way.out.splitlines()) == ["* a.txt", "+ only"]
 
 
+def test_a_folder_that_is_not_there_is_not_compared(cli: Cli, places: Places, tmp_path: Path) -> None:
+    places.fill(KEYS)
+
+    for line in (f"check SRC {tmp_path}/none", f"check SRCa.txt {tmp_path}/none/a.txt"):
+        ran = cli.run(*_typed(line, places))
+
+        assert (ran.code, ran.out) == (2, ""), ran.err
+        assert f"There is no folder '{tmp_path}/none'" in ran.err
+
+
 def test_a_folder_is_compared_with_a_bucket(cli: Cli, places: Places, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/a").write_bytes(b"same")
