@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, cast
 
@@ -18,6 +19,25 @@ __all__ = ["DigestRequest", "ObjectFacts", "ObjectVersion"]
 AT_ONCE: Final = 1000
 """Objects that are removed by one call: as many as S3 takes in one request."""
 
+
+_OTHER_NAME: Final = "choose another name: this one may belong to another account"
+_ADVICE: Final = {
+    ("CreateBucket", "AccessDenied"): f"Give these credentials s3:CreateBucket, or {_OTHER_NAME}.",
+    ("CreateBucket", "BucketAlreadyExists"): "The name is taken, perhaps by another account: choose another name.",
+    ("CreateBucket", "BucketAlreadyOwnedByYou"): "The bucket is there and yours: use it, or choose another name.",
+    ("CreateBucket", "InvalidBucketName"): (
+        "A name has 3 to 63 lower-case letters, digits, dots and hyphens, a letter or a digit first and last."
+    ),
+    ("DeleteBucket", "AccessDenied"): "Give these credentials s3:DeleteBucket on the bucket.",
+    ("DeleteBucket", "NoSuchBucket"): "Check the bucket's name and the endpoint.",
+    ("DeleteBucket", "BucketNotEmpty"): (
+        "It holds objects, earlier versions or open uploads. To remove it with all of them: seqferry rb --force {uri}"
+    ),
+    ("ListBuckets", "AccessDenied"): (
+        "Give these credentials s3:ListAllMyBuckets, or name a bucket: seqferry ls s3://bucket"
+    ),
+}
+"""Next steps after refusals of requests about a whole bucket, by operation and code."""
 
 _LOOKED_AT_ONCE: Final = 32
 _MARKER_CODES: Final = ("MethodNotAllowed", "405")
@@ -60,19 +80,19 @@ def names(engine: Engine, place: Location) -> list[tuple[str, float]]:
     Raises:
         StorageError: they cannot be listed.
     """
-    with translated():
+    with _advised(place):
         return _native.list_buckets(native(engine), native_endpoint(place))
 
 
 def create(engine: Engine, place: Location) -> None:
     """Make the bucket of this place; raises StorageError when it cannot be."""
-    with translated():
+    with _advised(place):
         _native.create_bucket(native(engine), native_endpoint(place), place.container)
 
 
 def delete(engine: Engine, place: Location) -> None:
     """Remove the bucket of this place, which must be empty; raises StorageError when it cannot be."""
-    with translated():
+    with _advised(place):
         _native.delete_bucket(native(engine), native_endpoint(place), place.container)
 
 
@@ -234,6 +254,22 @@ def abort(
     with translated():
         ended = _native.abort_uploads(native(engine), native_endpoint(place), place.container, list(found), epoch=epoch)
     return [None if told is None else _failure(told) for told in ended]
+
+
+@contextmanager
+def _advised(place: Location) -> Generator[None]:
+    """Errors of requests about a whole bucket, with the next step that fits them."""
+    try:
+        with translated():
+            yield
+    except StorageError as why:
+        code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code
+        advice = _ADVICE.get((why.operation, code))
+        if advice is None:
+            raise
+        uri = f"s3://{place.container}"
+        message = f"{why.operation} {uri}: {code}. {advice.format(uri=uri)}"
+        raise StorageError(message, why.error_class, why.error_code, why.operation, why.job_wide) from None
 
 
 def _failure(told: tuple[str, str, str, str, bool]) -> StorageError:

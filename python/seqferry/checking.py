@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any, Final
 
-from seqferry.models import OPERATION_CHECK, TransferSpec
+from seqferry.errors import UsageError
+from seqferry.models import OPERATION_CHECK, LocalFolder, TransferSpec
 from seqferry.spec import build_spec, checked
 
 ONE_WAY: Final = "one_way"
@@ -29,6 +31,10 @@ def build_check_spec(
         UsageError: what is asked makes no sense.
     """
     spec = build_spec(source, target, verify=verify, **given)
+    if isinstance(spec.target, LocalFolder) and not os.path.isdir(spec.target.path):  # noqa: PTH112
+        raise UsageError(
+            f"There is no folder '{spec.target.path}' to compare with; correct the path, or copy first: seqferry cp."
+        )
     options = {ONE_WAY: True} if one_way else {}
     return checked(replace(spec, operation=OPERATION_CHECK, options=options))
 

@@ -4,6 +4,7 @@
     ├── UsageError            what was asked, or a setting, makes no sense; nothing done    exit code 2
     ├── ConfigError           the state folder, the database or an address is not usable    exit code 1
     ├── NotFoundError         no such transfer                                              exit code 1
+    ├── NoMatchError          a wildcard selects no object                                  exit code 4
     ├── ConflictError         the transfer is in a state that does not allow the act        exit code 1
     ├── AccessError           this process is not the identity that a transfer needs        exit code 1
     ├── UnsupportedError      a transfer asks for what this version does not know           exit code 1
@@ -45,6 +46,11 @@ class ConfigError(SeqferryError):
 
 class NotFoundError(SeqferryError):
     code = "not_found"
+
+
+class NoMatchError(SeqferryError):
+    code = "no_match"
+    exit_code = 4
 
 
 class ConflictError(SeqferryError):

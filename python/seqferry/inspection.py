@@ -135,16 +135,20 @@ def _look(engine: Engine, spec: TransferSpec, info: ObjectInfo) -> tuple[str, st
 
 def lines(report: Report, spec: TransferSpec, *, keys: int | None = None) -> Iterator[str]:
     """The report as text that can be sent to whoever owns the source."""
-    seen = f"{report.objects:,} objects" + ("" if report.whole else " (the first ones; --preflight looks at all)")
+    seen = _objects(report.objects) + ("" if report.whole else " (the first ones; --preflight looks at all)")
     yield f"Preflight of {spec.source.uri}: {seen} looked at, {report.troubled:,} would fail."
     for cause in report.causes:
         yield ""
-        yield f"{cause.count:,} objects: {cause.code} ({cause.operation}), {cause.bytes:,} bytes"
+        yield f"{_objects(cause.count)}: {cause.code} ({cause.operation}), {cause.bytes:,} bytes"
         yield f"  {cause.message}"
         shown = cause.keys if keys is None else cause.keys[:keys]
         yield from (f"    {key}" for key in shown)
         if cause.count > len(shown):
             yield f"    and {cause.count - len(shown):,} more"
+
+
+def _objects(count: int) -> str:
+    return f"{count:,} object{'' if count == 1 else 's'}"
 
 
 def facts(report: Report) -> dict[str, object]:

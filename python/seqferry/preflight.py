@@ -135,11 +135,8 @@ def _check_bucket(engine: Engine, place: Location, *, is_listed: bool) -> None:
 def missing_error(engine: Engine, spec: TransferSpec, missing: list[str]) -> UsageError:
     """The error for named objects that are not there."""
     if spec.versions and spec.single:
-        return UsageError(
-            f"There is no version {spec.versions[0]} of {spec.source.uri}. See its versions with: "
-            f"seqferry rm --all-versions --dry-run {spec.source.uri}"
-        )
-    return UsageError(_missing_single(engine, spec.source) if _is_of_one(spec) else _missing_keys(spec, missing))
+        return UsageError(missing_version(spec.source, spec.versions[0]))
+    return UsageError(missing_object(engine, spec.source) if _is_of_one(spec) else _missing_keys(spec, missing))
 
 
 def _missing_keys(spec: TransferSpec, missing: list[str], listed: str = "the list of keys") -> str:
@@ -148,7 +145,16 @@ def _missing_keys(spec: TransferSpec, missing: list[str], listed: str = "the lis
     return f"Not found under {spec.source.uri}: {named}{more}. Correct {listed}; nothing was started."
 
 
-def _missing_single(engine: Engine, source: Location) -> str:
+def missing_version(source: Location, version_id: str) -> str:
+    """The text for a version of an object that is not there."""
+    return (
+        f"There is no version {version_id} of {source.uri}. See its versions with: "
+        f"seqferry rm --all-versions --dry-run {source.uri}"
+    )
+
+
+def missing_object(engine: Engine, source: Location) -> str:
+    """The text for an object that is not there, with what may be meant."""
     if isinstance(source, LocalFolder):
         return f"There is no file {source.uri} any more."
     below = replace(source, key=source.key + "/")

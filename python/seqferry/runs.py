@@ -90,7 +90,7 @@ def build_run_spec(commands: Sequence[Command], name: str) -> TransferSpec:
         UsageError: the list is empty or too long, or two lines write to one object.
     """
     if not commands:
-        raise UsageError(f"{name} holds no command.")
+        raise UsageError(f"{name} holds no command; write one on each line, as cp s3://bucket/key s3://other/")
     if len(commands) > MAX_LINES:
         raise UsageError(f"{name} holds {len(commands):,} commands; split it into lists of {MAX_LINES:,}.")
     parts = list(_parts(commands, name))

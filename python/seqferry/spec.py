@@ -393,10 +393,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 f"The archive {target.uri} would lie in what is packed, {source.uri}. Choose another bucket for it, or "
                 "pack a prefix beside it."
             )
-        is_itself = source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key)
-        # An earlier version of an object may become its current one.
-        if is_itself and not (spec.versions and all(spec.versions)):
-            raise UsageError(f"Source and target are the same: {source.uri}. Choose another target.")
+        if (same := _copied_onto_itself(spec)) is not None:
+            raise UsageError(f"Source and target are the same: {same}. Choose another target.")
         if spec.delete and source.key.startswith(target.key):
             raise UsageError(
                 f"The source {source.uri} lies inside the target {target.uri}, so that --delete would remove it. "
@@ -409,6 +407,20 @@ def checked(spec: TransferSpec) -> TransferSpec:
                 "Choose a target outside of it."
             )
     return spec
+
+
+def _copied_onto_itself(spec: TransferSpec) -> str | None:
+    """The address of what source and target both are, of a transfer within one storage; None: they differ."""
+    source, target = spec.source, spec.target
+    if spec.targets and spec.keys is not None and not spec.single:
+        # Each object has a target of its own, also within the prefix of its source.
+        for key, version in zip(spec.keys, spec.versions or ("",) * len(spec.keys), strict=True):
+            if not version and naming.target_key(spec, source.key + key) == source.key + key:
+                return source.at(source.key + key)
+        return None
+    is_itself = source.key == target.key and (spec.single or spec.keys is None or spec.strip == source.key)
+    # An earlier version of an object may become its current one.
+    return source.uri if is_itself and not (spec.versions and all(spec.versions)) else None
 
 
 def _check_history(spec: TransferSpec) -> None:

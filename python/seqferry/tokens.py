@@ -317,7 +317,9 @@ def _locked(state_dir: Path) -> Generator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as why:
-        raise ConfigError(f"Cannot lock the tokens in {state_dir}: {why.strerror or why}.") from None
+        raise ConfigError(
+            f"Cannot lock the tokens in {state_dir}: {why.strerror or why}. Check --state-dir and its permissions."
+        ) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

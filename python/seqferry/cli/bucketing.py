@@ -146,9 +146,9 @@ def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: Pri
 
 
 def _print_facts(engine: Engine, place: S3Location, version_id: str | None, *, as_json: bool) -> None:
-    from seqferry import buckets
+    from seqferry import reading
 
-    found = buckets.facts(engine, place, version_id)
+    found = reading.facts(engine, place, version_id)
     facts = _facts(found)
     if as_json:
         display.emit("head", uri=place.uri, **facts, metadata=dict(found.metadata))

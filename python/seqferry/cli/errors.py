@@ -68,7 +68,7 @@ def _usage(error: TyperException) -> str:
         typed = str(getattr(error, "option_name", ""))
         kept = [one for one in guesses if one not in _HIDDEN and _is_typo(typed, one)]
         setattr(error, "possibilities", kept)  # noqa: B010 - of one subclass
-    message = _VERB_GUESS.sub(_likely_verbs, error.format_message().rstrip("."))
+    message = _VERB_GUESS.sub(_likely_verbs, error.format_message().rstrip(".")).replace(": Value error, ", ": ")
     return f"{_sentence(message)} See `{where} --help`."
 
 

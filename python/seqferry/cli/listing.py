@@ -125,7 +125,7 @@ def _matching(entries: Iterable[ObjectInfo | str], name: str | None, pattern: st
 
 
 def du(
-    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket or s3://bucket/prefix.")],
+    place: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket, s3://bucket/prefix or s3://bucket/*.gz.")],
     human_readable: HumanReadable = False,
     endpoint_url: options.EndpointUrl = None,
     profile: options.Profile = None,
@@ -134,23 +134,27 @@ def du(
     as_json: options.Json = False,
 ) -> int:
     """Print how many objects are below a prefix, and their size in bytes, by storage class."""
+    written = place
+    place, pattern = _pattern(place)
     bucket, key = parse_uri(place)
     location = S3Location(
         bucket=bucket, key=key, endpoint_url=endpoint_url, region=region, profile=profile, anonymous=no_sign_request
     )
+    uri = location.uri if pattern is None else written
     classes: dict[str, tuple[int, int]] = {}
-    for entry in _all(_engine(location), location):
+    for entry in _matching(_all(_engine(location), location), None, pattern):
+        if isinstance(entry, str):
+            continue
         objects, total = classes.get(entry.storage_class or "STANDARD", (0, 0))
         classes[entry.storage_class or "STANDARD"] = objects + 1, total + entry.size
     objects, total = (sum(one[at] for one in classes.values()) for at in (0, 1))
     if as_json:
         of_classes = {name: {"objects": one[0], "bytes": one[1]} for name, one in sorted(classes.items())}
-        display.emit("usage", uri=location.uri, objects=objects, bytes=total, storage_classes=of_classes)
+        display.emit("usage", uri=uri, objects=objects, bytes=total, storage_classes=of_classes)
     else:
         for name, (count, size) in sorted(classes.items()) if len(classes) > 1 else ():
             print(f"{_size(size, human=human_readable):>12}  {text.count(count, 'object')}  {text.printable(name)}")
-        uri = text.printable(location.uri)
-        print(f"{_size(total, human=human_readable):>12}  {text.count(objects, 'object')}  {uri}")
+        print(f"{_size(total, human=human_readable):>12}  {text.count(objects, 'object')}  {text.printable(uri)}")
     return exits.OK if objects else exits.NOTHING
 
 

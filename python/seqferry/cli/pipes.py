@@ -27,8 +27,9 @@ from seqferry import access, paths, stored_spec
 from seqferry.cli import display, exits, follow, text
 from seqferry.cli.groups import Output, Places, Start, Storage, Streams
 from seqferry.cli.session import Session
-from seqferry.errors import ConfigError, SeqferryError, UsageError
-from seqferry.models import S3Location
+from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
+from seqferry.models import S3Location, TransferSpec
+from seqferry.selection import has_wildcard
 from seqferry.spec import build_spec, parse_uri
 
 if TYPE_CHECKING:
@@ -94,12 +95,35 @@ def _check_open(places: Places) -> None:
 
 def copy(session: Session, given: dict[str, Any], streams: Streams) -> int:
     """Carry a checked transfer from standard input, or to standard output; returns the exit code."""
+    given = _expanded(session, given)
     if not isinstance(given["source"], str):
         return _concatenate(session, given, streams)
     # What is read twice has to be on the disk.
     if streams.spool or given["md5"] or given["verify"] == "content":
         return _spool(session, given)
     return _store_input(session, given) if given["source"] == "-" else _write_output(session, given)
+
+
+def _expanded(session: Session, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the objects that wildcards select, in the order of their keys, in place of the wildcards."""
+    written: list[str] = [given["source"]] if isinstance(given["source"], str) else given["source"]
+    if given["raw"] or not any(map(has_wildcard, written)):
+        return given
+    from seqferry import reading  # it brings the engine
+
+    found: list[str] = []
+    for source in written:
+        if has_wildcard(source):
+            spec = _readable(session, {**given, "source": source})
+            found += [spec.source.at(key) for key in reading.selected(session.service.engine, spec)]
+        else:
+            found.append(source)
+    return {**given, "source": found, "raw": True, "rules": None}
+
+
+def _readable(session: Session, given: dict[str, Any]) -> TransferSpec:
+    # The target is only for the checks: nothing is written there.
+    return access.resolved(build_spec(**{**given, "target": str(session.settings.state_dir)}, allow_local=True))
 
 
 def _concatenate(session: Session, given: dict[str, Any], streams: Streams) -> int:
@@ -113,15 +137,21 @@ def _concatenate(session: Session, given: dict[str, Any], streams: Streams) -> i
 
 def _write_output(session: Session, given: dict[str, Any]) -> int:
     """The object to standard output, in order, each range checked before it is written."""
-    # The target is only for the checks: nothing is written there.
-    spec = access.resolved(build_spec(**{**given, "target": str(session.settings.state_dir)}, allow_local=True))
+    spec = _readable(session, given)
     assert isinstance(spec.source, S3Location)
     sys.stdout.flush()
     with suppress(OSError, AttributeError):  # a file, or a system without this
         fcntl.fcntl(sys.stdout.buffer.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     version_id = spec.versions[0] if spec.versions else None
     pipe = session.service.engine.write_output(spec.source, version_id=version_id)
-    return _through(session, pipe, spec.source.uri)
+    try:
+        return _through(session, pipe, spec.source.uri)
+    except StorageError as why:
+        from seqferry import reading
+
+        if pipe.bytes or not reading.is_missing(why):
+            raise
+        raise reading.missing(session.service.engine, spec.source, version_id) from None
 
 
 def _store_input(session: Session, given: dict[str, Any]) -> int:

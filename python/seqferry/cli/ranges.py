@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import typer
@@ -17,10 +17,12 @@ from seqferry.cli.groups import OneEndpoint
 from seqferry.config import Settings
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
-from seqferry.spec import check_place, parse_uri
+from seqferry.selection import has_wildcard
+from seqferry.spec import build_spec, check_place, parse_uri
 
 if TYPE_CHECKING:
     from seqferry.buckets import ObjectFacts
+    from seqferry.engine import Engine
 
 _CHUNK: Final = 8 * 1024 * 1024
 """Bytes of one request: the advice of AWS for ranged reads."""
@@ -37,7 +39,12 @@ class Part:
 
     PANEL: ClassVar = "Arguments"
 
-    places: Annotated[list[str], typer.Argument(metavar="URI...", help="s3://bucket/key; several in their order.")]
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="URI...", help="s3://bucket/key; several in their order; those that * and ? select, by key."
+        ),
+    ]
     bytes: Annotated[
         str,
         typer.Option(
@@ -51,6 +58,9 @@ class Part:
         str | None,
         typer.Option("--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="Of this version of one object."),
     ] = None
+    raw: Annotated[
+        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in URI as they are, not as wildcards.")
+    ] = False
 
 
 def cat(part: Part, endpoint: OneEndpoint) -> int:
@@ -58,18 +68,19 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
 
     Without --range whole objects are printed, as by cp URI... -, which proves each first.
     """
-    if part.version_id is not None and len(part.places) > 1:
+    if part.version_id is not None and (len(part.places) > 1 or (has_wildcard(part.places[0]) and not part.raw)):
         raise UsageError("--version-id is that of one object; name one.")
     places = [_place(uri, endpoint) for uri in part.places]
     wanted = _parsed(part.bytes)
-    from seqferry import buckets
+    from seqferry import buckets, reading
     from seqferry.engine import Engine, trace
 
     settings = Settings.load()
     trace(settings.trace)
     engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
     # All are looked at before a byte is printed.
-    found = [buckets.facts(engine, place, part.version_id) for place in places]
+    places = [each for place in places for each in (_selected(engine, place) if not part.raw else [place])]
+    found = [reading.facts(engine, place, part.version_id) for place in places]
     spans = [_within(wanted, one.size, part.bytes) for one in found]
     with ThreadPoolExecutor(_AHEAD, "seqferry-cat") as pool:
         for place, facts, (first, last) in zip(places, found, spans, strict=True):
@@ -92,6 +103,17 @@ def _place(uri: str, endpoint: OneEndpoint) -> S3Location:
     )
     check_place(place)
     return place
+
+
+def _selected(engine: Engine, place: S3Location) -> list[S3Location]:
+    """The object itself, or those that the wildcard selects."""
+    if not has_wildcard(place.key):
+        return [place]
+    from seqferry import reading
+
+    # Another target stands in, in a bucket whose name no bucket has.
+    spec = build_spec(place.uri, "s3://-/", endpoint_url=place.endpoint_url, region=place.region, profile=place.profile)
+    return [replace(place, key=key) for key in reading.selected(engine, spec)]
 
 
 def _ahead(pool: ThreadPoolExecutor, read: Callable[[int], bytes], starts: range) -> Iterator[bytes]:

@@ -76,7 +76,9 @@ def _read(file: str, name: str) -> str:
         with sys.stdin.buffer if file == "-" else open(file, "rb") as opened:  # noqa: PTH123
             data = opened.read(_MAX_BYTES + 1)
     except OSError as why:
-        raise UsageError(f"Cannot read the list '{name}': {why.strerror or why}.") from None
+        raise UsageError(
+            f"Cannot read the list '{name}': {why.strerror or why}. Give a file, or - for standard input."
+        ) from None
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{name} has more than {_MAX_BYTES // 1024**2} MiB; split it.")
     try:
@@ -90,7 +92,8 @@ def _read(file: str, name: str) -> str:
 def _specs(text: str, name: str, endpoints: Endpoints, *, yes: bool) -> list[tuple[int, TransferSpec]]:
     parser = _Parser(endpoints, yes=yes)
     found: list[tuple[int, TransferSpec]] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    # Not splitlines(): a key may hold what Unicode takes for the end of a line.
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         try:

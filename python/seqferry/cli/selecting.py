@@ -100,7 +100,7 @@ def _together(sources: list[str]) -> tuple[str, list[str]]:
         return f"{folder}/", names
     for source in sources:
         if not os.path.lexists(source):
-            raise UsageError(f"There is no file '{source}'.")
+            raise UsageError(f"There is no file '{source}'; check its path, or write s3://bucket/key.")
     return f"{folder}/" if folder or sources[0].startswith("/") else "./", names
 
 
@@ -109,7 +109,7 @@ def _check_several(sources: list[str]) -> None:
         raise UsageError("- is standard input, and goes alone; give the other sources with a command of their own.")
     for source in sources:
         if not is_s3_uri(source) and "://" not in source and not os.path.lexists(source) and not has_wildcard(source):
-            raise UsageError(f"There is no file '{source}'.")
+            raise UsageError(f"There is no file '{source}'; check its path, or write s3://bucket/key.")
 
 
 def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
@@ -126,7 +126,9 @@ def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
         with sys.stdin.buffer if name == "-" else open(name, "rb") as file:  # noqa: PTH123
             data = file.read(key_lists.MAX_BYTES + 1)
     except OSError as why:
-        raise UsageError(f"Cannot read the list '{shown}': {why.strerror or why}.") from None
+        raise UsageError(
+            f"Cannot read the list '{shown}': {why.strerror or why}. Give a file, or - for standard input."
+        ) from None
     rows = key_lists.read(data, shown, form)
     return {
         "keys": [row.key for row in rows],

@@ -134,7 +134,7 @@ class Session:
             for line in self.summary_lines(result):
                 display.say(line)
             if status.totals.failed and status.retried_by is None:
-                display.say(f"Copy what has failed, and nothing else: {self.command('retry', status.id)}")
+                display.say(summary.retry_line(status.spec.operation, self.command("retry", status.id)))
         return code
 
     def result(self, status: Status) -> summary.Result:

@@ -28,7 +28,8 @@ from seqferry.spec import selection_of, why_streamed
 KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""
 
-_AGAIN: Final = "run the same cp again: objects that are already there are skipped"
+_SKIPPED: Final = ": objects that are already there are skipped"
+_AGAIN: Final = f"run the same cp again{_SKIPPED}"
 
 _NEXT_STEP: Final[dict[str, str]] = {
     "retry": f"The storage kept failing for longer than the retries last: {_AGAIN}.",
@@ -65,8 +66,20 @@ _COMMAND: Final = {
     OPERATION_REMOVE: "rm",
     OPERATION_CLEANUP: "cleanup",
     OPERATION_RUN: "run",
+    OPERATION_CHECK: "check",
 }
 """Commands whose failures are not those of ``cp``."""
+
+_NOT_SKIPPING: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_CHECK, OPERATION_PACK})
+"""Operations that find nothing there already when they are run again."""
+
+_RETRIED: Final = {
+    OPERATION_REMOVE: "Remove",
+    OPERATION_CLEANUP: "Abort",
+    OPERATION_MOVE: "Move",
+    OPERATION_CHECK: "Compare again",
+}
+"""What a retry does, by operations that do not copy."""
 
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
@@ -75,7 +88,14 @@ def next_step(error_class: str, error_code: str, operation: str = OPERATION_TRAN
     """What to do about a failure of this kind, in the words of the command that has failed."""
     found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class) or f"Look at the message and {_AGAIN}."
     command = _COMMAND.get(operation)
+    if operation in _NOT_SKIPPING:
+        found = found.replace(_SKIPPED, "").replace("cannot be copied as asked", "were refused")
     return found.replace("the same cp", f"the same {command}") if command else found
+
+
+def retry_line(operation: str, command: str) -> str:
+    """What to do about failures: the command that takes up these alone."""
+    return f"{_RETRIED.get(operation, 'Copy')} what has failed, and nothing else: {command}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,6 +244,8 @@ ANSWERS: Final = {
     "--retries": "requests are tried again by themselves; --attempts N sets how often.",
     "--retry-count": "requests are tried again by themselves; --attempts N sets how often.",
     "--low-level-retries": "requests are tried again by themselves; --attempts N sets how often.",
+    "--tpslimit": "requests per second follow what the service takes; --max-requests N limits those at once.",
+    "--tpslimit-burst": "requests per second follow what the service takes; --max-requests N limits those at once.",
     "--flatten": "several sources of one folder, or a wildcard, name objects by what follows the last slash.",
     "--force-glacier-transfer": "--restore asks for readable copies of archived objects, waits for them and copies.",
     "--debug": "SEQFERRY_TRACE=stderr shows each request, SEQFERRY_DEBUG=1 where an error comes from.",

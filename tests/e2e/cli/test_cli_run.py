@@ -53,6 +53,29 @@ def test_commands_of_all_kinds_are_one_transfer(cli: Cli, places: Places, tmp_pa
     assert f"7 {places.uris[0]}c" in keys
 
 
+def test_lines_copy_and_move_within_one_bucket(cli: Cli, places: Places, tmp_path: Path) -> None:
+    content = places.fill(["a", "b", "c"])
+
+    ran = cli.run("run", _listed(tmp_path, places, "cp SRCa SRCa.copy", "mv SRCb SRCd/b", "cp SRCa SRCc --dry-run"))
+    assert (ran.code, _left(places)) == (2, ["a", "b", "c"])
+    ran = cli.run("run", _listed(tmp_path, places, "cp SRCa SRCa.copy", "mv SRCb SRCd/b"))
+
+    assert ran.code == 0, ran.err
+    assert _left(places) == ["a", "a.copy", "c", "d/b"]
+    copied = places.s3.get_object(Bucket=places.source, Key="run42/d/b")["Body"].read()
+    assert copied == content["b"]
+
+
+def test_a_key_may_hold_what_ends_lines_elsewhere(cli: Cli, seaweedfs_places: Places, tmp_path: Path) -> None:
+    places = seaweedfs_places
+    places.fill(["a"])
+
+    ran = cli.run("run", _listed(tmp_path, places, "cp SRCa 'DSTone\u2028two'", "cp SRCa 'DSTthree\x85four'\r"))
+
+    assert ran.code == 0, ran.err
+    assert sorted(places.content()) == ["one\u2028two", "three\x85four"]
+
+
 def test_a_line_that_cannot_be_done_fails_by_itself(cli: Cli, places: Places, tmp_path: Path) -> None:
     places.fill(["a"])
     commands = _listed(tmp_path, places, "cp s3://no-such-bucket-at-all/x DSTx", "cp SRCa DSTa", "cp SRCnothing DSTn")
@@ -74,6 +97,7 @@ def test_a_line_that_cannot_be_done_fails_by_itself(cli: Cli, places: Places, tm
         (["cp SRCa DSTa --nonsense"], "line 1: No such option: --nonsense"),
         (["cp SRCa DSTa --backup-dir x"], "line 1: --backup-dir:"),
         (["rm SRC"], "line 1: "),
+        (["cp SRCa DSTa", "cp SRCb SRCb"], "line 2: Source and target are the same"),
         (["# nothing"], "holds no command"),
     ],
 )

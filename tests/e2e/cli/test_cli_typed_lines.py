@@ -150,6 +150,13 @@ COPIED: list[tuple[str, dict[str, bytes], Check]] = [
     ("cp TMP/plain TMP/list DST", {**OLD, "plain": b"plain", "list": b"b.log\n"}, _nothing_more),
     ("cp SRCa.txt TMP/down", UNTOUCHED, _is_at("down", NEW["a.txt"])),
     ("lsl SRC", UNTOUCHED, _prints("d/c.txt")),
+    ("cat SRC*.txt", UNTOUCHED, _prints("content of 'a.txt'content of 'd/c.txt'")),
+    ("cat --head 7 SRC*.txt", UNTOUCHED, _prints("contentcontent")),
+    ("du SRC*.txt", UNTOUCHED, _prints("2 objects")),
+    ("ls SRC*.log", UNTOUCHED, _prints("b.log")),
+    ("s3 cp SRC DST --recursive", ALL, _nothing_more),
+    ("--quiet cp SRC DST", ALL, lambda seen: seen.ran.err == ""),
+    ("--numworkers 2 cp SRC DST", ALL, _nothing_more),
 ]
 
 
@@ -185,6 +192,15 @@ ANSWERED = [
     ("cp SRC*.gz DST", 4, ""),
     ("cp TMP/plain SRCa.txt DST", 2, "one command for each"),
     ("frobnicate SRC DST", 2, "frobnicate"),
+    ("copy --tpslimit 5 SRC DST", 2, "--max-requests"),
+    ("--no-sign-request cp SRC DST", 1, "AccessDenied"),
+    ("cpy SRC DST", 2, "Did you mean 'cp'?"),
+    ("cp --checksum-algorithm crc32 SRC DST", 2, "'crc32' is not one of"),
+    ("cp missing.bam other.bam DST", 2, "write s3://bucket/key"),
+    ("cat SRC*.gz", 4, "nearest: "),
+    ("rm SRC", 2, "--recursive"),
+    ("cp --dry-rnu SRC DST", 2, "--dry-run"),
+    ("head SRCmissing", 1, "seqferry ls"),
 ]
 
 
@@ -199,6 +215,7 @@ def test_a_line_that_cannot_be_meant_is_answered_and_changes_nothing(
     assert ran.code == code, ran.err
     assert said in ran.err
     assert "Traceback" not in ran.err
+    assert "Value error" not in ran.err
     assert ".." not in ran.err.replace("...", "")
     assert places.content() == UNTOUCHED
     assert Seen(places, ran, tmp_path).source() == set(NEW)

@@ -138,6 +138,16 @@ def test_two_places_are_compared_and_nothing_is_changed(cli: Cli, places: Places
     assert sorted(one_way.out.splitlines()) == ["* a.txt", "+ only"]
 
 
+def test_a_folder_that_is_not_there_is_not_compared(cli: Cli, places: Places, tmp_path: Path) -> None:
+    places.fill(KEYS)
+
+    for line in (f"check SRC {tmp_path}/none", f"check SRCa.txt {tmp_path}/none/a.txt"):
+        ran = cli.run(*_typed(line, places))
+
+        assert (ran.code, ran.out) == (2, ""), ran.err
+        assert f"There is no folder '{tmp_path}/none'" in ran.err
+
+
 def test_a_folder_is_compared_with_a_bucket(cli: Cli, places: Places, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/a").write_bytes(b"same")
@@ -247,6 +257,78 @@ def test_several_objects_are_printed_in_their_order(cli: Cli, places: Places) ->
     assert whole.out == "second\nfirst\nsecond\n"
     assert copied.out == spooled.out == "second\nfirst\n"
     assert ranges.out == "nd\nst\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cat SRC*.gz", "two.one.sub."),
+        ("cp SRC*.gz -", "two.one.sub."),
+        ("cat SRC?.gz SRCx", "two.one.x"),
+        ("cat --range 0-1 SRC*.gz", "twonsu"),
+        ("cat --tail 1 SRCd/*.gz SRCx", ".x"),
+        ("cat --raw SRCs*r", "star"),
+        ("cat --raw --range 1-2 SRCs*r", "ta"),
+        ("cp SRC* - --exclude *.gz --exclude s*", "x"),
+        ("cp --spool SRC*.gz -", "two.one.sub."),
+    ],
+)
+def test_objects_that_a_wildcard_selects_are_printed_by_key(cli: Cli, places: Places, line: str, expected: str) -> None:
+    bodies = {"b.gz": "one.", "a.gz": "two.", "d/c.gz": "sub.", "x": "x", "s*r": "star", "sour": "sour"}
+    for name, body in bodies.items():
+        places.s3.put_object(Bucket=places.source, Key=f"run42/{name}", Body=body.encode())
+    places.s3.put_object(Bucket=places.source, Key="run42/empty.gz/", Body=b"")  # what some tools write for a folder
+
+    ran = cli.run(*_typed(line, places))
+
+    assert ran.code == 0, ran.err
+    assert ran.out == expected
+
+
+@pytest.mark.parametrize("line", ["cat SRC*.gx", "cat --range 0-1 SRC*.gx", "cp SRC*.gx -", "cat SRCa.gz SRC*.gx"])
+def test_a_wildcard_that_selects_nothing_prints_nothing_and_says_what_is_nearest(
+    cli: Cli, places: Places, line: str
+) -> None:
+    places.fill(["a.gz", "b.gz"])
+
+    ran = cli.run(*_typed(line, places))
+
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err.startswith(f"seqferry: Nothing matches {places.uris[0]}*.gx; nearest: {places.uris[0]}")
+
+
+def test_a_wildcard_takes_no_version(cli: Cli, places: Places) -> None:
+    for line in ("cat --version-id v SRC*", "cp --version-id v SRC* -"):
+        ran = cli.run(*_typed(line, places))
+
+        assert (ran.code, ran.out) == (2, "")
+        assert "--version-id" in ran.err
+
+
+def test_the_use_of_what_a_wildcard_selects_is_counted(cli: Cli, places: Places) -> None:
+    places.fill(KEYS)
+
+    ran = cli.run("du", f"{places.uris[0]}*.txt", "--json")
+
+    assert ran.code == 0, ran.err
+    [event] = ran.events
+    assert (event["objects"], event["uri"]) == (2, f"{places.uris[0]}*.txt")
+    assert cli.run("du", f"{places.uris[0]}*.bam").code == 4
+
+
+@pytest.mark.parametrize("verb", ["head", "cat", "cat --range 0-1"])
+def test_what_is_not_there_is_told_with_what_is(cli: Cli, places: Places, verb: str) -> None:
+    places.fill(["sample.bam", "d/c"])
+
+    near = cli.run(*verb.split(), f"{places.uris[0]}samples.bam")
+    prefix = cli.run(*verb.split(), f"{places.uris[0]}d")
+    bucket = cli.run(*verb.split(), "s3://no-such-bucket-at-all/x")
+
+    assert (near.code, prefix.code, bucket.code) == (1, 1, 1)
+    assert f"nearest: {places.uris[0]}sample.bam." in near.err
+    assert f"did you mean {places.uris[0]}d/ (everything below it)?" in prefix.err
+    assert "NoSuchBucket" in bucket.err
+    assert near.out == prefix.out == bucket.out == ""
 
 
 def test_nothing_follows_an_object_that_cannot_be_printed(cli: Cli, places: Places) -> None:
