@@ -10,7 +10,7 @@ import logging
 import os
 import resource
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -597,6 +597,19 @@ def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = Fal
 def cached_place(place: S3Location) -> tuple[str, str, str]:
     """A prefix as a disk cache names it: endpoint, bucket, start of the keys."""
     return endpoints.of(place) or "aws", place.bucket, place.key
+
+
+def inventory_rows(path: Path, at_once: int, needed: Collection[str]) -> Iterator[_native.InventoryRow]:
+    """The rows of a file of S3 Inventory in Parquet; ``at_once`` of them are in memory.
+
+    Raises:
+        ValueError: the file, or a row of it, cannot be read, or it lacks a needed column; says which and why.
+    """
+    rows = _native.InventoryRows(str(path))
+    if missing := sorted(set(needed) - set(rows.columns)):
+        raise ValueError(f"it has no column '{missing[0]}', and the manifest names one")
+    while page := rows.next_rows(at_once):
+        yield from page
 
 
 def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> _native.CacheWarming:

@@ -1,7 +1,8 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`buckets`] (buckets, single objects, removals), [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`properties`] (what objects carry), [`stats`] (metrics),
-//! [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
+//! One file per group: [`buckets`] (buckets, single objects, removals), [`engine`] (the process-wide engine),
+//! [`inventory`] (S3 Inventory in Parquet), [`job`] (a running job), [`listing`], [`properties`] (what objects carry),
+//! [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
 //! `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
@@ -10,6 +11,7 @@
 mod buckets;
 mod cache;
 mod engine;
+mod inventory;
 mod job;
 mod listing;
 #[cfg(target_os = "linux")]
@@ -53,6 +55,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cache::CacheWarming>()?;
     module.add_class::<cache::DiskCache>()?;
     module.add_class::<engine::Engine>()?;
+    module.add_class::<inventory::InventoryRows>()?;
     module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<listing::Listing>()?;

@@ -116,7 +116,7 @@ class TransferRequest(CarriedFields):
     inventory: str | None = Field(
         default=None, examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"]
     )
-    """The manifest of an S3 Inventory (CSV) that lists the source."""
+    """The manifest of an S3 Inventory (CSV or Parquet) that lists the source."""
     min_size: Whole | None = None
     max_size: Whole | None = None
     newer_than: str | None = None
