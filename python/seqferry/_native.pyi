@@ -654,6 +654,8 @@ class Engine:
         """
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
+    def limit_starts(self, per_second: int | None) -> None:
+        """Limit the requests started per second from now on; None lifts the limit."""
     def stats(self) -> EngineStats:
         """Everything that was counted, in one call."""
     # Last, since it hides the type of the same name from what follows.

@@ -67,7 +67,7 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
 
     settings = Settings.load()
     trace(settings.trace)
-    engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
+    engine = Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
     # All are looked at before a byte is printed.
     found = [buckets.facts(engine, place, part.version_id) for place in places]
     spans = [_within(wanted, one.size, part.bytes) for one in found]
