@@ -21,6 +21,7 @@ FORBIDDEN = {
         "seqferry-py",
         "seqferry-testkit",
     },
+    "seqferry-inventory": {"pyo3", "tokio", "seqferry-store", "seqferry-testkit"},
     "seqferry-store": {
         "pyo3",
         "seqferry-vfs",

@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import TypeAlias, final
 
 __version__: str
 
@@ -558,6 +558,20 @@ class MetricSample:
     def counts(self) -> list[int]:
         """Of a histogram: how many fell into each bucket. Else empty."""
 
+InventoryRow: TypeAlias = tuple[str, int | None, str | None, int | None, str | None, bool | None, bool | None]
+"""Key, size, ETag, milliseconds since the epoch, storage class; whether it is the current version, a delete marker."""
+
+@final
+class InventoryRows:
+    """The rows of a file of S3 Inventory in Parquet. Raises ValueError for what cannot be read."""
+
+    def __init__(self, path: str) -> None: ...
+    @property
+    def columns(self) -> list[str]:
+        """Those of the file that are read."""
+    def next_rows(self, most: int) -> list[InventoryRow]:
+        """The next rows, none at the end."""
+
 @final
 class Engine:
     """One per process: one runtime, one budget. All calls release the GIL."""
@@ -640,6 +654,8 @@ class Engine:
         """
     def retune(self, *, max_requests: int | None = None, max_bandwidth: int | None = None) -> None:
         """Change limits from now on; None keeps one as it is, and 0 lifts the one of bandwidth."""
+    def limit_starts(self, per_second: int | None) -> None:
+        """Limit the requests started per second from now on; None lifts the limit."""
     def stats(self) -> EngineStats:
         """Everything that was counted, in one call."""
     # Last, since it hides the type of the same name from what follows.

@@ -221,8 +221,8 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
         del form["operation"]
     if not form["options"]:
         del form["options"]
-    # Ages mean the same when the command is given again.
-    del form["as_of"]
+    # Ages mean the same when the command is given again, and a limit of speed changes nothing of what is asked.
+    del form["as_of"], form["tpslimit"]
     for name in _LATER_FIELDS:
         if form[name] is False or (not form[name] and form[name] != 0):
             del form[name]

@@ -19,7 +19,7 @@ from seqferry import audit_key, paths, private
 from seqferry.channels import Notices
 from seqferry.errors import ConfigError, UsageError
 from seqferry.logs import LogFormat, parse_format
-from seqferry.models import MOST_ATTEMPTS
+from seqferry.models import MOST_ATTEMPTS, MOST_STARTS
 from seqferry.policy import Policy
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ class Settings:
         memory: bytes of buffers.
         attempts: tries of each request; None: as the AWS settings say.
         max_bandwidth: bytes per second that pass through this process.
+        tpslimit: requests started per second; None: no limit. Recorded with the transfers that are submitted here.
         cache: a folder that keeps blocks of what was downloaded, up to ``max_cache_size`` bytes; absolute.
         trace: ``stderr`` or the file that spans of the engine are written to, None for neither.
         token: one that HTTP clients may present besides those of the state folder.
@@ -186,6 +187,7 @@ class Settings:
     memory: int = field(default_factory=default_memory)
     attempts: int | None = None
     max_bandwidth: Bandwidth = Bandwidth()
+    tpslimit: int | None = None
     cache: Path | None = None
     max_cache_size: int | None = None
     trace: str | None = None
@@ -284,6 +286,7 @@ class Settings:
             memory=value("memory", parse_size, default_memory()),
             attempts=value("attempts", _count, None),
             max_bandwidth=value("max_bandwidth", Bandwidth.parse, Bandwidth()),
+            tpslimit=value("tpslimit", _count, None),
             cache=value("cache", _folder, None),
             max_cache_size=value("max_cache_size", parse_size, None),
             trace=value("trace", _trace, None),
@@ -433,6 +436,8 @@ def _check(settings: Settings) -> None:
         raise UsageError(
             f"--max-requests, or SEQFERRY_MAX_REQUESTS: at most {MOST_REQUESTS} requests can be in flight."
         )
+    if settings.tpslimit is not None and not 1 <= settings.tpslimit <= MOST_STARTS:
+        raise UsageError(f"--tpslimit, or SEQFERRY_TPSLIMIT: from 1 to {MOST_STARTS} requests can start per second.")
     if settings.attempts is not None and not 1 <= settings.attempts <= MOST_ATTEMPTS:
         raise UsageError(f"--attempts, or SEQFERRY_ATTEMPTS: from 1 to {MOST_ATTEMPTS} tries of a request make sense.")
     if settings.memory < 16 * _MIB:

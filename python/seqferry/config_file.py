@@ -22,6 +22,7 @@ SETTINGS: Final = (
     "max_requests",
     "memory",
     "max_bandwidth",
+    "tpslimit",
     "cache",
     "max_cache_size",
     "trace",

@@ -20,6 +20,7 @@ from seqferry.errors import ConflictError, SeqferryError, UnsupportedError, Usag
 from seqferry.models import (
     ENDED_TRANSFER_STATES,
     MOST_PRIORITY,
+    MOST_STARTS,
     Adjustment,
     Status,
     Submission,
@@ -140,12 +141,13 @@ def adjust(
     priority: int | None = None,
     max_requests: int | str | None = KEEP,
     max_bandwidth: str | None = KEEP,
+    tpslimit: int | str | None = KEEP,
 ) -> Status:
     """Change the priority or the limits of a transfer that has not ended. See ``models.Adjustment``.
 
     Args:
         priority: None keeps it.
-        max_requests, max_bandwidth: None gives the limit up, so that those of the workers hold.
+        max_requests, max_bandwidth, tpslimit: None gives the limit up, so that those of the workers hold.
 
     Raises:
         NotFoundError: there is none.
@@ -161,6 +163,7 @@ def adjust(
             priority=before.priority if priority is None else priority,
             max_requests=before.max_requests if isinstance(max_requests, str) else max_requests,
             max_bandwidth=before.max_bandwidth if max_bandwidth == KEEP else max_bandwidth,
+            tpslimit=before.tpslimit if isinstance(tpslimit, str) else tpslimit,
         )
         check(after)
         if after != before:
@@ -176,6 +179,9 @@ def check(adjustment: Adjustment) -> None:
     most = adjustment.max_requests
     if most is not None and not 1 <= most <= MOST_REQUESTS:
         raise UsageError(f"--max-requests {most}: from 1 to {MOST_REQUESTS} requests can be in flight.")
+    starts = adjustment.tpslimit
+    if starts is not None and not 1 <= starts <= MOST_STARTS:
+        raise UsageError(f"--tpslimit {starts}: from 1 to {MOST_STARTS} requests can start per second.")
     if adjustment.max_bandwidth is not None:
         try:
             Bandwidth.parse(adjustment.max_bandwidth)

@@ -10,7 +10,7 @@ import logging
 import os
 import resource
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -221,9 +221,11 @@ class Engine:
         max_requests: int = 10_000,
         memory: int = 256 * 1024 * 1024,
         max_bandwidth: int | None = None,
+        tpslimit: int | None = None,
         cache: tuple[Path, int | None] | None = None,
     ) -> None:
-        """Args: requests in flight, bytes of buffers, bytes per second (None: no limit), disk cache and its size.
+        """Args: requests in flight, bytes of buffers, bytes per second, requests started per second (None: no
+        limit), disk cache and its size.
 
         Raises this process's limit of open files as far as it may, and makes do with fewer requests where that is not
         enough: each request in flight holds a connection.
@@ -237,6 +239,9 @@ class Engine:
             )
         self._max_requests = allowed
         self._native = _native.Engine(max_requests=allowed, memory=memory, max_bandwidth=max_bandwidth)
+        self._tpslimit = tpslimit
+        if tpslimit is not None:
+            self._native.limit_starts(tpslimit)
         self._cache_settings = cache
         self._cache: DiskCache | None = None
         self._cache_lock = threading.Lock()
@@ -253,6 +258,7 @@ class Engine:
             max_requests=settings.max_requests,
             memory=settings.memory,
             max_bandwidth=settings.max_bandwidth.now(),
+            tpslimit=settings.tpslimit,
             cache=None if settings.cache is None else (settings.cache, settings.max_cache_size),
         )
 
@@ -304,6 +310,16 @@ class Engine:
         self._native.retune(max_requests=allowed)
         self._max_requests = allowed
         return True
+
+    @property
+    def tpslimit(self) -> int | None:
+        """The limit of requests started per second that holds now."""
+        return self._tpslimit
+
+    def limit_starts(self, per_second: int | None) -> None:
+        """Change the requests started per second from now on; None lifts the limit."""
+        self._native.limit_starts(per_second)
+        self._tpslimit = per_second
 
     @property
     def bandwidth(self) -> int | None:
@@ -597,6 +613,19 @@ def disk_cache(path: str, *, max_size: int | None = None, makes_room: bool = Fal
 def cached_place(place: S3Location) -> tuple[str, str, str]:
     """A prefix as a disk cache names it: endpoint, bucket, start of the keys."""
     return endpoints.of(place) or "aws", place.bucket, place.key
+
+
+def inventory_rows(path: Path, at_once: int, needed: Collection[str]) -> Iterator[_native.InventoryRow]:
+    """The rows of a file of S3 Inventory in Parquet; ``at_once`` of them are in memory.
+
+    Raises:
+        ValueError: the file, or a row of it, cannot be read, or it lacks a needed column; says which and why.
+    """
+    rows = _native.InventoryRows(str(path))
+    if missing := sorted(set(needed) - set(rows.columns)):
+        raise ValueError(f"it has no column '{missing[0]}', and the manifest names one")
+    while page := rows.next_rows(at_once):
+        yield from page
 
 
 def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int | None = None) -> _native.CacheWarming:

@@ -1,4 +1,4 @@
-"""S3 Inventory as the list of a source: the manifest, and the rows of its CSV files, in bounded memory.
+"""S3 Inventory as the list of a source: the manifest, and the rows of its CSV or Parquet files, in bounded memory.
 
 A file is fetched to the disk, compared with the MD5 of the manifest, and read row by row; then it is removed.
 
@@ -12,6 +12,7 @@ import csv
 import gzip
 import hashlib
 import json
+import re
 import tempfile
 import time
 import zlib
@@ -19,10 +20,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 from urllib.parse import unquote_plus
 
-from seqferry.engine import CopyItem, Engine, ObjectInfo
+from seqferry.engine import CopyItem, Engine, ObjectInfo, inventory_rows
 from seqferry.errors import StorageError, UsageError
 from seqferry.models import LocalFolder, S3Location, TransferSpec
 from seqferry.spec import parse_uri
@@ -34,6 +35,18 @@ _CHUNK: Final = 1024 * 1024
 _WAIT_SECONDS: Final = 0.5
 _ARN: Final = "arn:aws:s3:::"
 _LONGEST_FIELD: Final = 64 * 1024
+_PARQUET_COLUMN: Final = re.compile(r"(?:required|optional)\s+\w+\s+(\w+)")
+"""In the schema of a manifest: ``optional binary e_tag (UTF8);``."""
+_PARQUET_COLUMNS: Final = (
+    "key",
+    "size",
+    "e_tag",
+    "last_modified_date",
+    "storage_class",
+    "is_latest",
+    "is_delete_marker",
+)
+"""Those that are read, by their names in the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +57,17 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Of an inventory in CSV.
+    """Of an inventory.
 
     Attributes:
         place: the bucket of the inventory, reached as the source is.
-        columns: of the files, in lower case.
+        columns: of the files, in lower case and without underscores.
     """
 
     place: S3Location
     columns: tuple[str, ...]
     files: tuple[DataFile, ...]
+    form: Literal["CSV", "Parquet"] = "CSV"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +125,9 @@ def parsed(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
         raise fault(f"no JSON ({why})") from None
     except (KeyError, TypeError) as why:
         raise fault(f"it lacks {why}") from None
-    if form != "CSV":
-        raise fault(f"its files are {form}; make an inventory in CSV, or write its keys into a list (--files-from)")
+    if form not in ("CSV", "Parquet"):
+        other = "make an inventory in CSV or Parquet, or write its keys into a list (--files-from)"
+        raise fault(f"its files are {form}, which is not read; {other}")
     if bucket != source_bucket:
         raise fault(f"it is of the bucket {bucket}, and the source is in {source_bucket}")
     if destination != place.bucket:
@@ -120,10 +135,11 @@ def parsed(data: bytes, place: S3Location, source_bucket: str) -> Manifest:
     outside = next((one.key for one in named if not one.key.startswith(folder_of(place.key))), None)
     if outside is not None:
         raise fault(f"its file {outside} does not lie below {place.at(folder_of(place.key))}")
-    columns = tuple(column.strip().lower() for column in schema.split(","))
+    named_columns = schema.split(",") if form == "CSV" else _PARQUET_COLUMN.findall(schema)
+    columns = tuple(str(column).strip().lower().replace("_", "") for column in named_columns)
     if "key" not in columns:
         raise fault("it has no column Key")
-    return Manifest(place, columns, tuple(named))
+    return Manifest(place, columns, tuple(named), form)
 
 
 def objects(
@@ -171,8 +187,11 @@ def rows(path: Path, of: Manifest, name: str) -> Iterator[Row]:
     """The current objects of a file.
 
     Raises:
-        StorageError: a row is malformed; it is named by file, line and column.
+        StorageError: a row is malformed; it is named by file, line (or row) and column.
     """
+    if of.form == "Parquet":
+        yield from _rows_of_parquet(path, of, name)
+        return
     place = {column: at for at, column in enumerate(of.columns)}
     csv.field_size_limit(_LONGEST_FIELD)
     line = 0
@@ -212,6 +231,26 @@ def _row(row: dict[str, str], name: str, line: int) -> Row:
         last_modified=time_,
         storage_class=row.get("storageclass") or None,
     )
+
+
+def _rows_of_parquet(path: Path, of: Manifest, name: str) -> Iterator[Row]:
+    needed = {column for column in _PARQUET_COLUMNS if column.replace("_", "") in of.columns}
+    try:
+        for key, size, etag, modified, storage_class, is_latest, is_delete_marker in inventory_rows(
+            path, _PAGE, needed
+        ):
+            if is_latest is False or is_delete_marker:
+                continue
+            yield Row(
+                key=key,
+                size=size or 0,
+                etag=etag or "",
+                last_modified=0.0 if modified is None else modified / 1000,
+                storage_class=storage_class or None,
+            )
+    except ValueError as why:
+        text = f"{name}: {why}. Make the inventory anew."
+        raise StorageError(text, "person", "MalformedInventory", "read inventory", True) from None
 
 
 def _malformed(name: str, line: int, why: str) -> StorageError:

@@ -283,6 +283,8 @@ class TransferSpec:
     object_lock_until: str | None = None
     """RFC 3339."""
     object_lock_legal_hold: bool = False
+    tpslimit: int | None = None
+    """Requests started per second by each process that works at it, as submitted; see ``Adjustment`` for now."""
     operation: str = OPERATION_TRANSFER
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
@@ -331,6 +333,8 @@ class Live:
 MOST_PRIORITY: Final = 10
 MOST_ATTEMPTS: Final = 100
 """Tries of a request: with the pauses between them, more take hours."""
+MOST_STARTS: Final = 100_000
+"""Requests started per second, as a limit: more than one process makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,11 +345,13 @@ class Adjustment:
         priority: transfers of a higher one are served first, from -10 to 10.
         max_requests: requests in flight in each process that works at it; None: as the process was started.
         max_bandwidth: bytes per second through each such process, as ``config.Bandwidth`` is written; None: as above.
+        tpslimit: requests started per second by each such process; None: as above.
     """
 
     priority: int = 0
     max_requests: int | None = None
     max_bandwidth: str | None = None
+    tpslimit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

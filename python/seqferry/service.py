@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from types import TracebackType
 from typing import Any, Final, Self, get_args
 
@@ -187,6 +187,7 @@ class Service:
             if not new and (unfinished := transfers.same(connection, spec, actor)) is not None:
                 transfers.join(connection, unfinished, time.time(), actor, idempotency_key)
                 self._renew(connection, unfinished, spec, actor)
+                _limit(connection, unfinished.id, spec.tpslimit, actor)
                 joined = Submission(unfinished.id, goes_on=True, blocked=unfinished.blocked_by is not None)
                 if also is not None:
                     also(connection, joined)
@@ -199,7 +200,7 @@ class Service:
                 at=time.time(),
                 actor=actor,
                 idempotency_key=idempotency_key,
-                adjustment=Adjustment(priority=priority),
+                adjustment=Adjustment(priority=priority, tpslimit=spec.tpslimit),
             )
             if queued and blocked_by is None:
                 lane = access.lane(access.needs(spec))
@@ -219,6 +220,8 @@ class Service:
         operations.require(spec)
         if not -MOST_PRIORITY <= priority <= MOST_PRIORITY:
             raise UsageError(f"--priority {priority}: a priority is from -{MOST_PRIORITY} to {MOST_PRIORITY}.")
+        if spec.tpslimit is None:
+            spec = replace(spec, tpslimit=self.settings.tpslimit)
         spec = checked(access.resolved(spec))
         local = runs.is_local(spec) if spec.operation == OPERATION_RUN else is_local(spec)
         if local and not self.database.is_sqlite:
@@ -668,6 +671,15 @@ def _start_of_id(text: str) -> str:
     if len(wanted) < SHORTEST_ID:
         raise NotFoundError(f"'{text}' is too short for the id of a transfer: give {SHORTEST_ID} characters.")
     return wanted
+
+
+def _limit(connection: sa.Connection, transfer_id: str, per_second: int | None, actor: str) -> None:
+    """Let an unfinished transfer go on with the limit that its submission has now, where that has one."""
+    row = transfers.row_of(connection, transfer_id, lock=True)
+    if row is not None and per_second is not None and per_second != row.tpslimit:
+        transfers.adjust(
+            connection, row, replace(transfers.adjustment_of(row), tpslimit=per_second), time.time(), actor
+        )
 
 
 def _same_submission(transfer_id: str, earlier: str, now: TransferSpec) -> str:

@@ -16,6 +16,7 @@ from seqferry.models import (
     AT_ONE_PLACE,
     COPIES,
     MOST_ATTEMPTS,
+    MOST_STARTS,
     OPERATION_HISTORY,
     OPERATION_PACK,
     OPERATION_TRANSFER,
@@ -149,6 +150,7 @@ def build_one(
     inventory: str | None = None,
     below: bool = False,
     allow_local: bool = False,
+    tpslimit: int | None = None,
     sse_c_key: str | None = None,
     sse_c_copy_source_key: str | None = None,
     request_payer: str | None = None,
@@ -287,6 +289,7 @@ def build_one(
         md5=md5,
         delete=delete,
         max_delete=max_delete,
+        tpslimit=tpslimit,
         **carrying.fields(properties),
     )
     if all_versions:
@@ -345,6 +348,8 @@ def checked(spec: TransferSpec) -> TransferSpec:
     carrying.check(spec)
     if spec.storage_class is not None and isinstance(spec.target, LocalFolder):
         raise UsageError("--storage-class is for copies in S3, and the target is a local path; leave it out.")
+    if spec.tpslimit is not None and not 1 <= spec.tpslimit <= MOST_STARTS:
+        raise UsageError(f"--tpslimit {spec.tpslimit}: from 1 to {MOST_STARTS} requests can start per second.")
     if spec.md5 and not isinstance(spec.source, LocalFolder):
         raise UsageError(
             f"--md5 is for local files that are copied to S3, and the source is {_shown(spec.source.uri)}; leave it "

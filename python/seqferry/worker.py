@@ -102,6 +102,7 @@ class Worker:
             on_end,
             self._lease,
             service.settings.notices,
+            on_work=self._keep_limits,
             confines_writes=service.settings.policy.confines_writes,
         )
         self._notifier = Notifier(service, service.settings.notices) if service.settings.notices.channels else None
@@ -117,6 +118,7 @@ class Worker:
         # Guards the launch, the end, and the next two: transfers that are done here without the queue, and those of
         # them that the queue has taken over, while batches that were begun without it go on.
         self._lock = threading.RLock()
+        self._limiting = threading.Lock()
         self._direct: dict[str, threading.Thread] = {}
         self._handed_over: set[str] = set()
         self._failure: Exception | None = None
@@ -429,10 +431,17 @@ class Worker:
 
     def _keep_limits(self) -> None:
         """Carry the limits that hold now to the engine whenever they are others: of the settings, and of its work."""
+        with self._limiting:  # what was read last is set last
+            self._set_limits()
+
+    def _set_limits(self) -> None:
         engine, settings = self.service.engine, self.service.settings
         with self._database.read() as connection:
             adjustments = transfers.adjustments(connection, self._runtime.attended)
         limits = limits_of(settings, adjustments, own_work=self._own_work)
+        if limits.starts != engine.tpslimit:
+            engine.limit_starts(limits.starts)
+            log.info("%s requests started per second at most from now on", limits.starts or "any number of")
         if limits.bandwidth != engine.bandwidth:
             engine.limit_bandwidth(limits.bandwidth)
             rate = limits.bandwidth

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -220,7 +221,7 @@ def test_what_cannot_be_done_is_said(service: Service) -> None:
     transfer_id = service.submit(ANY_SPEC, actor="ada")
     with pytest.raises(ConflictError, match="has not ended"):
         control.retry(service, transfer_id, actor="ada")
-    for change in ({"priority": 11}, {"max_requests": 0}, {"max_bandwidth": "fast"}):
+    for change in ({"priority": 11}, {"max_requests": 0}, {"max_bandwidth": "fast"}, {"tpslimit": 0}):
         with pytest.raises(UsageError):
             control.adjust(service, transfer_id, actor="ada", **change)  # type: ignore[arg-type]
     assert service.status(transfer_id).adjustment == Adjustment()
@@ -251,6 +252,41 @@ def test_limits_hold_while_a_worker_is_at_the_transfer(ferry: Ferry, proxy: Prox
     eventually(lambda: engine.stats().max_requests == before, what="the limit of the process")
 
 
+def test_a_limit_of_starts_holds_from_the_first_request_and_changes_under_way(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill({"run/a": 1, "run/b": 1})
+    ferry.work()
+    engine = ferry.service.engine
+    with held(proxy, "ListObjectsV2") as listing, held(proxy, "CopyObject"):
+        transfer_id = ferry.submit(tpslimit=70)
+        proxy.wait_held()
+        assert engine.tpslimit == 70
+        proxy.release(listing)
+        proxy.remove_rule(listing)
+        proxy.wait_held()
+        assert engine.tpslimit == 70
+        assert ferry.service.status(transfer_id).adjustment == Adjustment(tpslimit=70)
+
+        control.adjust(ferry.service, transfer_id, actor="ada", tpslimit=90)
+        eventually(lambda: engine.tpslimit == 90, what="the limit of starts")
+        assert ferry.submit(tpslimit=60) == transfer_id
+        eventually(lambda: engine.tpslimit == 60, what="the limit of the same submission")
+        control.adjust(ferry.service, transfer_id, actor="ada", tpslimit=None)
+        eventually(lambda: engine.tpslimit is None, what="the end of the limit")
+        control.adjust(ferry.service, transfer_id, actor="ada", tpslimit=80)
+    assert ferry.until_ended(transfer_id).adjustment == Adjustment(tpslimit=80)
+    eventually(lambda: engine.tpslimit is None, what="the end of the limit with its transfer")
+
+
+def test_a_limit_of_starts_is_recorded_by_submissions(sqlite_settings: Settings) -> None:
+    with Service.open(replace(sqlite_settings, tpslimit=40)) as service:
+        first = service.submit(spec_number(0), actor="ada")
+        second = service.submit(replace(spec_number(1), tpslimit=7), actor="ada")
+        assert [service.status(one).spec.tpslimit for one in (first, second)] == [40, 7]
+        assert [service.status(one).adjustment.tpslimit for one in (first, second)] == [40, 7]
+        with pytest.raises(UsageError, match="--tpslimit 0"):
+            service.submit(replace(spec_number(2), tpslimit=0), actor="ada")
+
+
 def test_limits_of_an_operator_are_lowered_and_those_of_ones_own_replaced() -> None:
     settings = Settings.load({}, state_dir="/nowhere", max_requests=100, max_bandwidth="10MB")
     more = [Adjustment(max_requests=500, max_bandwidth="50MB")]
@@ -260,6 +296,13 @@ def test_limits_of_an_operator_are_lowered_and_those_of_ones_own_replaced() -> N
     assert limits_of(settings, [*more, Adjustment()], own_work=True) == Limits(100, 10_000_000)
     assert limits_of(settings, [Adjustment(max_bandwidth="off")], own_work=True) == Limits(100, None)
     assert limits_of(settings, [Adjustment(max_requests=5)], own_work=False) == Limits(5, 10_000_000)
+    starts = replace(settings, tpslimit=20)
+    work = [Adjustment(tpslimit=30), Adjustment(tpslimit=50)]
+    assert limits_of(starts, work, own_work=False).starts == 20
+    assert limits_of(starts, work, own_work=True).starts == 30
+    assert limits_of(starts, [*work, Adjustment()], own_work=True).starts == 20
+    assert limits_of(starts, [], own_work=True).starts == 20
+    assert limits_of(settings, [Adjustment()], own_work=False).starts is None
 
 
 def test_a_transfer_of_a_higher_priority_goes_first(service: Service) -> None:
@@ -272,7 +315,8 @@ def test_a_transfer_of_a_higher_priority_goes_first(service: Service) -> None:
     with service.database.read() as connection:
         order = connection.execute(sa.text(f"select workflow_uuid from {table} order by priority")).scalars().all()
     assert order == [high, low]
-    assert service.events(low)[-1].data == {"priority": -1, "max_requests": None, "max_bandwidth": None}
+    unset = {"max_requests": None, "max_bandwidth": None, "tpslimit": None}
+    assert service.events(low)[-1].data == {"priority": -1, **unset}
     first = service.submission(spec_number(2), actor="ada", priority=10).id
     with service.database.read() as connection:
         order = connection.execute(sa.text(f"select workflow_uuid from {table} order by priority")).scalars().all()
@@ -316,6 +360,8 @@ def test_all_of_it_over_http(ferry: Ferry, proxy: Proxy) -> None:
 
         changed = client.patch(at, json={"priority": 3, "max_bandwidth": "1GB"})
         assert (changed.status_code, changed.json()["priority"]) == (200, 3)
+        assert client.patch(at, json={"tpslimit": 5000}).json()["tpslimit"] == 5000
+        assert client.patch(at, json={"tpslimit": 0}).status_code == 422
         assert client.patch(at, json={"priority": 30}).status_code == 422
         assert client.patch(at, json={"max_bandwidth": "fast"}).status_code == 400
         assert client.post(f"{at}/pause").json()["state"] == "paused"

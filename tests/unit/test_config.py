@@ -32,6 +32,7 @@ def test_each_setting_has_a_twin_in_the_environment() -> None:
             "SEQFERRY_MAX_REQUESTS": "64",
             "SEQFERRY_MEMORY": "1GiB",
             "SEQFERRY_MAX_BANDWIDTH": "200M",
+            "SEQFERRY_TPSLIMIT": "25",
             "SEQFERRY_TOKEN": "hunter2",
         }
     )
@@ -42,6 +43,7 @@ def test_each_setting_has_a_twin_in_the_environment() -> None:
         max_requests=64,
         memory=1024**3,
         max_bandwidth=Bandwidth(((0, 200 * 1024**2),)),
+        tpslimit=25,
         token="hunter2",
     )
     assert not settings.uses_sqlite

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -17,6 +19,7 @@ from seqferry.errors import PolicyError, StorageError, UsageError
 from seqferry.models import S3Location
 from seqferry.policy import Policy
 from seqferry.spec import build_spec
+from support import inventories
 
 PLACE = S3Location("inv", "daily/src/all/2026-11-23T01-00Z/manifest.json")
 MANIFEST: dict[str, Any] = {
@@ -79,6 +82,48 @@ def test_a_malformed_row_is_named(rows: list[list[str]], where: str, tmp_path: P
     assert f"s3://inv/1.csv.gz, {where}" in refused.value.message
 
 
+def _parsed_parquet(**changes: Any) -> inventory.Manifest:
+    return _parsed(fileFormat="Parquet", fileSchema=inventories.SCHEMA, **changes)
+
+
+def test_rows_of_parquet_are_the_current_objects() -> None:
+    found = list(inventory.rows(inventories.PARQUET, _parsed_parquet(), "file"))
+
+    wanted = [row for row in inventories.sample_rows() if row.latest and not row.marker]
+    assert [(row.key, row.size) for row in found] == [(row.key, len(row.content)) for row in wanted]
+    assert [row.etag for row in found] == [hashlib.md5(row.content).hexdigest() for row in wanted]
+    assert found[1] == inventory.Row(wanted[1].key, 10, found[1].etag, 1793520001.123, None, "STANDARD")
+    assert {row.storage_class for row in found} == {"STANDARD", "STANDARD_IA"}
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda data: data[:-1], "Corrupt footer"),
+        (lambda data: b"no parquet", "Corrupt footer"),
+        (lambda data: b"", "file too small"),
+        (lambda data: data[:40] + bytes(400) + data[440:], "row group 1, column key: "),
+    ],
+)
+def test_malformed_parquet_is_named(damage: Callable[[bytes], bytes], why: str, tmp_path: Path) -> None:
+    path = tmp_path / "1.parquet"
+    path.write_bytes(damage(inventories.PARQUET.read_bytes()))
+
+    with pytest.raises(StorageError) as refused:
+        list(inventory.rows(path, _parsed_parquet(), "s3://inv/1.parquet"))
+
+    assert refused.value.message.startswith("s3://inv/1.parquet: ")
+    assert why in refused.value.message
+    assert "\n" not in refused.value.message
+
+
+def test_a_column_that_only_the_manifest_has_is_named() -> None:
+    bare = inventories.PARQUET.with_name("keys.parquet")
+
+    with pytest.raises(StorageError, match="it has no column 'e_tag', and the manifest names one"):
+        list(inventory.rows(bare, _parsed_parquet(), "s3://inv/keys.parquet"))
+
+
 @pytest.mark.parametrize("cut", [5, 40])
 def test_a_file_that_is_cut_is_refused(cut: int, tmp_path: Path) -> None:
     path = _written(tmp_path / "1.csv.gz", [_row(f"key{number}") for number in range(100)])
@@ -94,7 +139,8 @@ def test_a_file_that_is_cut_is_refused(cut: int, tmp_path: Path) -> None:
         (b"{", "no JSON"),
         (b"[]", "it lacks"),
         (json.dumps({**MANIFEST, "files": [{}]}).encode(), "it lacks 'key'"),
-        (json.dumps({**MANIFEST, "fileFormat": "Parquet"}).encode(), "its files are Parquet"),
+        (json.dumps({**MANIFEST, "fileFormat": "ORC"}).encode(), "its files are ORC, which is not read"),
+        (json.dumps({**MANIFEST, "fileFormat": "Parquet"}).encode(), "no column Key"),
         (json.dumps({**MANIFEST, "sourceBucket": "other"}).encode(), "of the bucket other"),
         (json.dumps({**MANIFEST, "destinationBucket": "arn:aws:s3:::x"}).encode(), "in the bucket x"),
         (json.dumps({**MANIFEST, "fileSchema": "Bucket, Size"}).encode(), "no column Key"),

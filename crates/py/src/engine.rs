@@ -214,6 +214,11 @@ impl Engine {
         self.engine.retune(max_requests, max_bandwidth);
     }
 
+    #[pyo3(signature = (per_second))]
+    fn limit_starts(&self, per_second: Option<u32>) {
+        self.engine.limit_starts(per_second);
+    }
+
     fn stats(&self, py: Python<'_>) -> EngineStats {
         py.detach(|| self.engine.stats()).into()
     }

@@ -1,7 +1,9 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`buckets`] (buckets, single objects, removals), [`digests`] (digests of contents), [`engine`] (the process-wide engine), [`job`] (a running job), [`listing`], [`properties`] (what objects carry), [`stats`] (metrics),
-//! [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
+//! One file per group: [`buckets`] (buckets, single objects, removals), [`digests`] (digests of contents), [`engine`]
+//! (the process-wide engine), [`inventory`] (S3 Inventory in Parquet), [`job`] (a running job), [`listing`],
+//! [`properties`] (what objects carry), [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what goes in
+//! and comes out). The typed picture is
 //! `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.
@@ -11,6 +13,7 @@ mod buckets;
 mod cache;
 mod digests;
 mod engine;
+mod inventory;
 mod job;
 mod listing;
 #[cfg(target_os = "linux")]
@@ -57,6 +60,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<digests::DigestRequest>()?;
     module.add_function(wrap_pyfunction!(digests::digest_objects, module)?)?;
     module.add_class::<engine::Engine>()?;
+    module.add_class::<inventory::InventoryRows>()?;
     module.add_class::<stats::EngineStats>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<listing::Listing>()?;

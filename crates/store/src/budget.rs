@@ -4,6 +4,7 @@
 //! each prefix that is worked on, since a service limits those apart. A limiter finds by itself how many requests may be in
 //! flight and, once the service has throttled, how many may start per second (`control`). Flows that wait at a limiter
 //! are served in turn, so that a small one does not wait for a big one. Within a flow the lowest rank goes first.
+//! A person may limit the requests started per second besides ([`Budget::limit_starts`]).
 //!
 //! **Memory.** Object bytes are reserved before they are buffered (`memory`).
 //!
@@ -21,6 +22,7 @@ mod memory;
 mod permit;
 mod priority;
 mod rate;
+mod spacing;
 pub mod stats;
 mod throttle;
 mod window;
@@ -373,6 +375,14 @@ impl Budget {
         if let Some(per_second) = max_bandwidth {
             self.throttle.limit(per_second);
         }
+    }
+
+    /// Limit the requests that start per second, all prefixes together, hedges and retries as well. None lifts the limit.
+    pub fn limit_starts(self: &Arc<Self>, per_second: Option<u32>) {
+        let now = self.now();
+        let mut requests = self.lock();
+        requests.limiters.limit_starts(now, per_second);
+        self.start_waiting(&mut requests, now);
     }
 
     /// Counters.

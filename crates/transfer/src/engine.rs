@@ -344,6 +344,11 @@ impl Engine {
         self.pool.budget().retune(max_requests, max_bandwidth.map(Some));
     }
 
+    /// Requests started per second at most from now on; None lifts the limit.
+    pub fn limit_starts(&self, per_second: Option<u32>) {
+        self.pool.budget().limit_starts(per_second);
+    }
+
     /// What the requests of the process have come to.
     pub fn stats(&self) -> EngineStats {
         let budget = self.pool.budget();

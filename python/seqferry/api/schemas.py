@@ -16,6 +16,7 @@ from seqferry.errors import UsageError
 from seqferry.models import (
     MOST_ATTEMPTS,
     MOST_PRIORITY,
+    MOST_STARTS,
     DataPath,
     FailureGroup,
     IfExists,
@@ -116,7 +117,7 @@ class TransferRequest(CarriedFields):
     inventory: str | None = Field(
         default=None, examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"]
     )
-    """The manifest of an S3 Inventory (CSV) that lists the source."""
+    """The manifest of an S3 Inventory (CSV or Parquet) that lists the source."""
     min_size: Whole | None = None
     max_size: Whole | None = None
     newer_than: str | None = None
@@ -128,6 +129,8 @@ class TransferRequest(CarriedFields):
     settle: str | None = Field(default=None, examples=["60s"])
     """What was changed within this age is left alone, as it may still grow."""
     raw: bool = False
+    tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
+    """Requests started per second at most by each process that works at it."""
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
     priority: Priority = 0
@@ -208,6 +211,8 @@ class TransferOut(BaseModel):
     """In each process that works at it; null: as the process was started."""
     max_bandwidth: str | None
     """The same for bytes per second, or a timetable."""
+    tpslimit: int | None
+    """The same for requests started per second."""
 
     @classmethod
     def of(cls, status: Status) -> TransferOut:

@@ -203,4 +203,4 @@ def _engine() -> Engine:
     from seqferry.engine import Engine, trace
 
     trace(settings.trace)
-    return Engine(max_requests=settings.max_requests, memory=settings.memory)
+    return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)

@@ -26,17 +26,22 @@ def pause(which: Which, output: Output) -> int:
 
 def resume(which: Which, background: Background, speed: Speed, output: Output) -> int:
     """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
+    from seqferry import control
+
     with session_of(output, speed) as session:
         if (wanted := _one(which)) is not None:
-            return _resume_one(session, wanted, detach=background.detach)
+            return _resume_one(session, wanted, speed, detach=background.detach)
         results = _each(session, "resume", which)
+        if speed.tpslimit is not None:
+            going_on = [result.id for result in results if result.status is not None and not result.status.ended]
+            control.each(session.service, "set", going_on, actor=actor(), tpslimit=speed.tpslimit)
         if background.detach:
             _told(session, results)
             return _code(results)
         return _see_all(session, results)
 
 
-def _resume_one(session: Session, wanted: str, *, detach: bool) -> int:
+def _resume_one(session: Session, wanted: str, speed: Speed, *, detach: bool) -> int:
     from seqferry import control
 
     found = session.service.status(wanted)
@@ -44,6 +49,8 @@ def _resume_one(session: Session, wanted: str, *, detach: bool) -> int:
     session.service.check_access(found)
     if not found.ended:
         control.resume(session.service, found.id, actor=actor())
+        if speed.tpslimit is not None:
+            control.adjust(session.service, found.id, actor=actor(), tpslimit=speed.tpslimit)
     if detach and not found.ended:
         return exits.OK
     code = session.see_through(found.id)
@@ -97,11 +104,13 @@ def adjust(which: Which, change: Change, output: Output) -> int:
 
     Limits hold for each process that works at the transfer, and for all that it does meanwhile.
     """
-    changes: dict[str, Any] = {"max_requests": None, "max_bandwidth": None, "priority": 0} if change.defaults else {}
-    given = {"priority": change.priority, "max_requests": change.max_requests, "max_bandwidth": change.max_bandwidth}
+    limits = {"max_requests": change.max_requests, "max_bandwidth": change.max_bandwidth, "tpslimit": change.tpslimit}
+    changes: dict[str, Any] = {**dict.fromkeys(limits), "priority": 0} if change.defaults else {}
+    given = {"priority": change.priority, **limits}
     changes |= {name: value for name, value in given.items() if value is not None}
     if not changes:
-        raise UsageError("Nothing is to be changed: give --priority, --max-requests, --max-bandwidth or --defaults.")
+        options = "--priority, --max-requests, --max-bandwidth, --tpslimit"
+        raise UsageError(f"Nothing is to be changed: give {options} or --defaults.")
     with session_of(output) as session:
         results = _each(session, "set", which, **changes)
         for result in _told(session, results):

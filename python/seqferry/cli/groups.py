@@ -20,7 +20,7 @@ from seqferry import key_lists
 from seqferry.cli import options
 from seqferry.config import MOST_REQUESTS
 from seqferry.errors import UsageError
-from seqferry.models import MOST_PRIORITY, IfExists, S3Location, Symlinks, Verify
+from seqferry.models import MOST_PRIORITY, MOST_STARTS, IfExists, S3Location, Symlinks, Verify
 from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
@@ -144,6 +144,16 @@ class Change:
             metavar="RATE",
             parser=options.written_bandwidth,
             help="Bytes per second through each process that works at it, as 200MiB, off, or a timetable.",
+        ),
+    ] = None
+    tpslimit: Annotated[
+        int | None,
+        typer.Option(
+            "--tpslimit",
+            metavar="N",
+            min=1,
+            max=MOST_STARTS,
+            help="Requests started per second at most by each process that works at it.",
         ),
     ] = None
     defaults: Annotated[
@@ -370,6 +380,7 @@ class Speed:
 
     max_requests: options.MaxRequests = None
     max_bandwidth: options.MaxBandwidth = None
+    tpslimit: options.TpsLimit = None
     attempts: options.Attempts = None
     memory: options.Memory = None
     cache: options.Cache = None

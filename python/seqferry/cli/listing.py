@@ -166,7 +166,7 @@ def _engine(location: S3Location) -> Engine:
     from seqferry.engine import Engine, trace
 
     trace(settings.trace)
-    return Engine(max_requests=settings.max_requests, memory=settings.memory)
+    return Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
 
 
 def _size(count: int, *, human: bool) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from seqferry.config import MOST_REQUESTS, Bandwidth, parse_size
-from seqferry.models import MOST_ATTEMPTS
+from seqferry.models import MOST_ATTEMPTS, MOST_STARTS
 
 
 def size(written: str) -> int:
@@ -123,6 +123,17 @@ MaxBandwidth = Annotated[
         parser=bandwidth,
         help="Bytes per second that pass through this process at most, as 200MiB; or a timetable, as "
         "'08:00,50MB/s 18:00,off'. Copies inside the storage do not count.",
+    ),
+]
+TpsLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--tpslimit",
+        envvar="SEQFERRY_TPSLIMIT",
+        metavar="N",
+        min=1,
+        max=MOST_STARTS,
+        help="Requests started per second at most; on record with the transfer, for each process that works at it.",
     ),
 ]
 Attempts = Annotated[

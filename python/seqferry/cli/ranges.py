@@ -77,7 +77,7 @@ def cat(part: Part, endpoint: OneEndpoint) -> int:
 
     settings = Settings.load()
     trace(settings.trace)
-    engine = Engine(max_requests=settings.max_requests, memory=settings.memory)
+    engine = Engine(max_requests=settings.max_requests, memory=settings.memory, tpslimit=settings.tpslimit)
     # All are looked at before a byte is printed.
     places = [each for place in places for each in (_selected(engine, place) if not part.raw else [place])]
     found = [reading.facts(engine, place, part.version_id) for place in places]

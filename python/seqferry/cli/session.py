@@ -208,7 +208,8 @@ def open_session(
         opened = Service.open(loaded, engine)
     with opened as service:
         known = None if checked is None else checked.result()
-        limits = tuple(f"--{name.replace('_', '-')}" for name, value in settings.items() if value is not None)
+        own = [name for name, value in settings.items() if value is not None and name != "tpslimit"]
+        limits = tuple(f"--{name.replace('_', '-')}" for name in own)
         yield Session(loaded, service, as_json, quiet, progress, state_dir, limits, known)
 
 

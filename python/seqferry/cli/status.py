@@ -164,6 +164,8 @@ def _adjusted(adjustment: Adjustment) -> str | None:
         said.append(f"at most {adjustment.max_requests} requests")
     if adjustment.max_bandwidth is not None:
         said.append(f"bandwidth {adjustment.max_bandwidth}")
+    if adjustment.tpslimit is not None:
+        said.append(f"at most {adjustment.tpslimit} requests started per second")
     return ", ".join(said) or None
 
 
@@ -194,6 +196,7 @@ def status_facts(found: Status) -> dict[str, Any]:
         "priority": found.adjustment.priority,
         "max_requests": found.adjustment.max_requests,
         "max_bandwidth": found.adjustment.max_bandwidth,
+        "tpslimit": found.adjustment.tpslimit,
         "created_at": text.timestamp(found.created_at, milliseconds=True),
         "created_by": found.created_by,
         "started_at": text.optional_timestamp(found.started_at),

@@ -22,7 +22,7 @@ from seqferry.db.database import Database
 from seqferry.db.dbos_logging import quieten_dbos
 from seqferry.errors import ConfigError
 
-HEAD: Final = "0012"
+HEAD: Final = "0013"
 """The newest migration, written down so that a database that is up to date costs one query and no import of alembic."""
 
 VERSION_TABLE: Final = "seqferry_schema"

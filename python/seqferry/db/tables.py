@@ -72,6 +72,7 @@ transfer: Final = sa.Table(
     sa.Column("priority", sa.Integer, nullable=False, server_default="0", default=0),
     sa.Column("max_requests", sa.Integer),
     sa.Column("max_bandwidth", sa.Text),
+    sa.Column("tpslimit", sa.Integer),
     sa.Index("ix_transfer_created", "created_at"),
     sa.Index("ix_transfer_retry_of", "retry_of"),
 )

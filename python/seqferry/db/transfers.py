@@ -120,6 +120,7 @@ def insert(
             priority=adjustment.priority,
             max_requests=adjustment.max_requests,
             max_bandwidth=adjustment.max_bandwidth,
+            tpslimit=adjustment.tpslimit,
         )
     )
     connection.execute(tally.insert().values(transfer_id=transfer_id))
@@ -392,7 +393,7 @@ def adjust(connection: sa.Connection, row: sa.Row[Any], adjustment: Adjustment, 
 
 
 def adjustment_of(row: sa.Row[Any]) -> Adjustment:
-    return Adjustment(row.priority, row.max_requests, row.max_bandwidth)
+    return Adjustment(row.priority, row.max_requests, row.max_bandwidth, row.tpslimit)
 
 
 def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:

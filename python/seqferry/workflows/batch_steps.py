@@ -65,7 +65,8 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         return
     failure, cancelled = None, set[int]()
     if items and not run.stopping:
-        failure, cancelled = _copy(runtime, spec, run, items, epoch)
+        with runtime.attending(transfer_id):
+            failure, cancelled = _copy(runtime, spec, run, items, epoch)
     _close(runtime, spec, run, failure, cancelled)
 
 

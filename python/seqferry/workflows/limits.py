@@ -10,10 +10,11 @@ from seqferry.models import Adjustment
 
 
 class Limits(NamedTuple):
-    """Requests in flight, and bytes per second (None: no limit)."""
+    """Requests in flight, bytes per second, and requests started per second (None: no limit)."""
 
     requests: int
     bandwidth: int | None
+    starts: int | None = None
 
 
 def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool) -> Limits:
@@ -27,9 +28,15 @@ def limits_of(settings: Settings, work: Iterable[Adjustment], *, own_work: bool)
     found = list(work)
     requests = [one.max_requests for one in found]
     rates = [None if one.max_bandwidth is None else Bandwidth.parse(one.max_bandwidth) for one in found]
+    starts = [settings.tpslimit if one.tpslimit is None else one.tpslimit for one in found]
     if not own_work or not found:
+        starts.append(settings.tpslimit)
         requests.append(settings.max_requests)
         rates.append(settings.max_bandwidth)
     own = settings.max_bandwidth
     now = [rate for one in rates if (rate := (own if one is None else one).now()) is not None]
-    return Limits(min(one or settings.max_requests for one in requests), min(now, default=None))
+    return Limits(
+        requests=min(one or settings.max_requests for one in requests),
+        bandwidth=min(now, default=None),
+        starts=min((one for one in starts if one is not None), default=None),
+    )

@@ -144,7 +144,8 @@ class _Meter:
 class Runtime:
     """One per worker. ``attendant`` names this start of it, ``executor_id`` its place in the queue.
 
-    ``on_end`` is called whenever a transfer was brought to its end here, in any thread. ``lease`` is there where other
+    ``on_end`` is called whenever a transfer was brought to its end here, in any thread; ``on_work`` before work at one
+    begins, so that its limits hold from its first request. ``lease`` is there where other
     workers may take over what this one has. With ``confines_writes`` the policy lets clients write to some places only.
     """
 
@@ -160,6 +161,7 @@ class Runtime:
         lease: Lease | None = None,
         told: Notices = _NO_NOTICES,
         *,
+        on_work: Callable[[], None] | None = None,
         confines_writes: bool = False,
     ) -> None:
         self.database: Final = database
@@ -176,6 +178,7 @@ class Runtime:
         """What submits the runs of schedules; set by the worker."""
         self._ends_told: Final = [one.name for one in told.channels if "finished" in one.events]
         self._on_end = on_end
+        self._on_work = on_work
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running: dict[tuple[str, int], RunningBatch] = {}
@@ -312,11 +315,13 @@ class Runtime:
 
     @contextmanager
     def attending(self, transfer_id: str) -> Generator[None]:
-        """The workflow of this transfer is at work here."""
+        """A workflow of this transfer is at work here."""
         with self._changed:
             self._attended[transfer_id] = self._attended.get(transfer_id, 0) + 1
             self._meters.setdefault(transfer_id, _Meter())
         try:
+            if self._on_work is not None:
+                self.patiently(self._on_work)
             yield
         finally:
             with self._changed:

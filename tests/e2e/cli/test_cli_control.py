@@ -38,10 +38,20 @@ def test_a_running_cp_is_paused_changed_and_goes_on_by_orders_of_others(
     assert cli.status(transfer_id)["state"] == "paused"
     assert "It is paused." in cli.run("status", transfer_id).out
     changed = cli.run(
-        "set", transfer_id, "--max-bandwidth", "50MB", "--max-requests", "9", "--priority", "-3", "--json"
+        "set",
+        transfer_id,
+        "--max-bandwidth",
+        "50MB",
+        "--max-requests",
+        "9",
+        "--tpslimit",
+        "40",
+        "--priority",
+        "-3",
+        "--json",
     )
     assert (changed.code, cli.status(transfer_id)["max_bandwidth"]) == (0, "50MB")
-    assert "priority -3, at most 9 requests, bandwidth 50MB" in cli.run("status", transfer_id).out
+    assert "bandwidth 50MB, at most 40 requests started per second" in cli.run("status", transfer_id).out
 
     assert cli.run("resume", transfer_id, "--detach").code == 0
 

@@ -13,6 +13,7 @@ from urllib.parse import quote_plus
 
 from cli_process import Cli, Places
 
+from support import inventories
 from support.proxy import Proxy
 from support.servers import S3Server
 
@@ -64,3 +65,44 @@ def test_what_an_inventory_lists_is_copied_without_a_listing(
     missing = cli.run("cp", "--files-from", manifest.replace("01-00Z", "02-00Z"), *places.uris, "--new")
     assert missing.code == 2
     assert "02-00Z/manifest.json" in missing.err
+
+
+def test_an_inventory_in_parquet_lists_the_source(
+    cli: Cli, places: Places, make_proxy: Callable[[S3Server], Proxy]
+) -> None:
+    wanted = [
+        row for row in inventories.sample_rows() if row.latest and not row.marker and "run42/" < row.key < "run42/100"
+    ]
+    for row in wanted:
+        places.s3.put_object(Bucket=places.source, Key=row.key, Body=row.content)
+    places.s3.put_object(Bucket=places.source, Key="run42/000/unlisted", Body=b"not in the inventory")
+    sample = inventories.PARQUET.read_bytes()
+    manifest = inventories.put_inventory(places.s3, places.source, {"inventory/all/data/1.parquet": sample})
+    proxy = make_proxy(places.server)
+    cli.server = proxy.server
+
+    # Of what the inventory lists below 1??/ nothing is there any more.
+    ran = cli.run("cp", "--files-from", manifest, "--exclude", "1??/*", *places.uris)
+
+    assert ran.code == 0, ran.err
+    assert places.content() == {row.key.removeprefix("run42/"): row.content for row in wanted}
+    proxy.wait_idle()
+    listed = Counter(record.path for record in proxy.log() if record.operation == "ListObjectsV2")
+    assert not any(places.source in path for path in listed)
+
+
+def test_a_malformed_parquet_file_is_named_in_one_line(cli: Cli, places: Places) -> None:
+    sample = inventories.PARQUET.read_bytes()
+    key = "inventory/all/data/1.parquet"
+    damaged = sample[:40] + bytes(400) + sample[440:]
+    for data, why in ((sample[:-3], "Corrupt footer"), (b"key\nrun42/a\n", "Corrupt footer"), (damaged, "row group 1")):
+        manifest = inventories.put_inventory(places.s3, places.source, {key: data})
+
+        ran = cli.run("cp", "--files-from", manifest, *places.uris, "--new")
+
+        assert ran.code == 1
+        named = [line for line in ran.err.splitlines() if f"s3://{places.source}/{key}: " in line]
+        assert len(named) == 1, ran.err
+        assert why in named[0], ran.err
+        assert "panicked" not in ran.err
+        assert "Traceback" not in ran.err

@@ -9,6 +9,7 @@ use super::control::{Control, Start, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
 use super::priority::{ByPriority, Priority, Shares};
+use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
 use super::{Access, Ended, FlowId, LimiterStats, Wanted};
 
@@ -73,6 +74,7 @@ pub(super) struct PrefixLimiters<W> {
     /// What limiters counted that have lost their names since: reads and writes.
     nameless: [RequestCounts; 2],
     pub(super) most: usize,
+    spacing: StartSpacing,
     pub(super) requests: u64,
     pub(super) retries: u64,
     pub(super) throttled: u64,
@@ -132,6 +134,7 @@ impl<W> PrefixLimiters<W> {
             interactive_present: false,
             nameless: Default::default(),
             most: most.max(1),
+            spacing: StartSpacing::default(),
             requests: 0,
             retries: 0,
             throttled: 0,
@@ -240,6 +243,9 @@ impl<W> PrefixLimiters<W> {
         for limiter in self.all.iter_mut().filter(|limiter| limiter.waiting() == 0) {
             limiter.control.rest(now);
         }
+        if let Some(at) = self.spacing.due(now) {
+            return self.wait_for_spacing(now, at);
+        }
         // At the cap too bulk requests have their turn.
         let first = if self.in_flight.owes_bulk(1) { Priority::Bulk } else { Priority::Interactive };
         for priority in [first, first.other()] {
@@ -248,6 +254,16 @@ impl<W> PrefixLimiters<W> {
             }
         }
         due.map_or(Next::Wait, Next::At)
+    }
+
+    /// Nothing starts before `at`. The limiters learn nothing of the service meanwhile.
+    fn wait_for_spacing(&mut self, now: Duration, at: Duration) -> Next<W> {
+        let mut anything = false;
+        for limiter in self.all.iter_mut().filter(|limiter| limiter.waiting() > 0) {
+            limiter.control.rest(now);
+            anything = true;
+        }
+        if anything { Next::At(at) } else { Next::Wait }
     }
 
     /// Start the next request of this priority, or find when the first one is due.
@@ -309,6 +325,7 @@ impl<W> PrefixLimiters<W> {
         limiter.used = now;
         limiter.counted.begun += 1;
         self.in_flight.grant(priority, 1, bulk_waits);
+        self.spacing.started(now);
         self.requests += 1;
     }
 
@@ -337,13 +354,19 @@ impl<W> PrefixLimiters<W> {
     /// Start a second request beside a slow one at this limiter, if that is allowed now.
     pub(super) fn hedge(&mut self, now: Duration, id: u64, priority: Priority) -> bool {
         let Some(index) = self.all.iter().position(|limiter| limiter.id == id) else { return false };
-        let may = self.has_room(priority) && self.all[index].control.hedge(now);
+        let room = self.spacing.due(now).is_none() && self.has_room(priority);
+        let may = room && self.all[index].control.hedge(now);
         if may {
             self.hedges += 1;
             self.all[index].counted.hedges += 1;
             self.start(now, index, priority);
         }
         may
+    }
+
+    /// Limit the requests started per second; None lifts the limit.
+    pub(super) fn limit_starts(&mut self, now: Duration, per_second: Option<u32>) {
+        self.spacing.limit(now, per_second);
     }
 
     pub(super) fn limit(&mut self, most: usize) {

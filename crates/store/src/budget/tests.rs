@@ -299,3 +299,57 @@ async fn waits_for_memory_and_bandwidth_are_counted_by_priority() {
     assert!((900..1100).contains(&waits.bandwidth.sum.as_millis()), "{waits:?}");
     assert_eq!(budget.shared_waits(Priority::Interactive), stats::SharedWaits::default());
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_more_requests_start_per_second_than_the_limit_whatever_their_prefix() {
+    let budget = budget(1000);
+    budget.limit_starts(Some(10));
+    let begun = Instant::now();
+    let mut starts = Vec::new();
+
+    for n in 0..100 {
+        let bucket = ["a", "b", "c"][n % 3];
+        let permit = one(&budget, bucket).await;
+        starts.push(begun.elapsed());
+        permit.end(if n % 7 == 0 { Ended::Failed } else { Ended::Worked });
+    }
+
+    // The first starts at once, and each of the others a tenth of a second later.
+    assert!(starts[99] >= Duration::from_millis(9_900 - 5), "{:?}", starts[99]);
+    assert!(starts[99] <= Duration::from_secs(11), "{:?}", starts[99]);
+    for pair in starts.windows(11) {
+        assert!(pair[10].saturating_sub(pair[0]) >= Duration::from_millis(1_000 - 5), "{pair:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_begin_when_the_limit_of_starts_is_lifted() {
+    let budget = budget(1000);
+    budget.limit_starts(Some(1));
+    drop(one(&budget, "a").await);
+    assert!(waits(&budget, "a").await);
+    let waiting = tokio::spawn({
+        let budget = Arc::clone(&budget);
+        async move { drop(one(&budget, "a").await) }
+    });
+    tokio::task::yield_now().await;
+    let begun = Instant::now();
+
+    budget.limit_starts(None);
+
+    assert!(waiting.await.is_ok());
+    assert!(begun.elapsed() < Duration::from_millis(5));
+    assert!(!waits(&budget, "b").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_lets_no_burst_start_under_a_limit_of_starts() {
+    let budget = budget(1000);
+    budget.limit_starts(Some(10));
+    drop(one(&budget, "a").await);
+    tokio::time::advance(Duration::from_mins(1)).await;
+
+    drop(one(&budget, "a").await);
+
+    assert!(waits(&budget, "a").await);
+}

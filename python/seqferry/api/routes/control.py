@@ -15,7 +15,7 @@ from seqferry.api.schemas import WHOLE, Priority, Submitted, TransferOut
 from seqferry.config import MOST_REQUESTS
 from seqferry.control import Filter, Result, Verb
 from seqferry.errors import NotFoundError, UsageError
-from seqferry.models import TransferState
+from seqferry.models import MOST_STARTS, TransferState
 from seqferry.service import Service
 from seqferry.tokens import Identity
 
@@ -32,6 +32,8 @@ class Adjustment(BaseModel):
     max_requests: Annotated[int, Field(ge=1, le=MOST_REQUESTS), WHOLE] | None = None
     max_bandwidth: Annotated[str | None, Field(max_length=1000, examples=["50MB", "08:00,50MB/s 18:00,off"])] = None
     """Bytes per second through each process that works at it, or a timetable."""
+    tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
+    """Requests started per second by each such process."""
 
 
 class Action(BaseModel):

@@ -1,0 +1,37 @@
+//! The limit that a person sets on requests started per second, all prefixes and priorities together.
+//!
+//! Starts are spaced evenly. In any `t` seconds no more start than `rate * (t + CATCH_UP) + 1`.
+
+use std::time::Duration;
+
+/// Timers are this coarse: so much may be made up for at once.
+const CATCH_UP: Duration = Duration::from_millis(5);
+
+/// See the module. Times count from any fixed start and never go back.
+#[derive(Debug, Default)]
+pub(super) struct StartSpacing {
+    /// Time between two starts; None without a limit.
+    interval: Option<Duration>,
+    /// When the next request may start.
+    next: Duration,
+}
+
+impl StartSpacing {
+    /// Set the limit; None or 0 lifts it. The next start waits for the new interval at most.
+    pub(super) fn limit(&mut self, now: Duration, per_second: Option<u32>) {
+        self.interval = per_second.filter(|rate| *rate > 0).map(|rate| Duration::from_secs(1) / rate);
+        self.next = self.next.min(now + self.interval.unwrap_or_default());
+    }
+
+    /// When the next request may start, if that is not now.
+    pub(super) fn due(&self, now: Duration) -> Option<Duration> {
+        self.interval.filter(|_| self.next > now).map(|_| self.next)
+    }
+
+    /// A request starts.
+    pub(super) fn started(&mut self, now: Duration) {
+        if let Some(interval) = self.interval {
+            self.next = self.next.max(now.saturating_sub(CATCH_UP)) + interval;
+        }
+    }
+}
