@@ -223,6 +223,8 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
         del form["options"]
     # Ages mean the same when the command is given again.
     del form["as_of"]
+    # A look at what is copied changes nothing of it.
+    del form["preflight"]
     for name in _LATER_FIELDS:
         if form[name] is False or (not form[name] and form[name] != 0):
             del form[name]

@@ -283,6 +283,8 @@ class TransferSpec:
     object_lock_until: str | None = None
     """RFC 3339."""
     object_lock_legal_hold: bool = False
+    preflight: bool = True
+    """The first objects are looked at before one is moved."""
     operation: str = OPERATION_TRANSFER
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)

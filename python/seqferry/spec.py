@@ -153,6 +153,7 @@ def build_one(
     sse_c_copy_source_key: str | None = None,
     request_payer: str | None = None,
     attempts: int | None = None,
+    preflight: bool = True,
     **properties: Unpack[carrying.Given],
 ) -> TransferSpec:
     """The spec of one source, not yet ``checked``.
@@ -287,6 +288,7 @@ def build_one(
         md5=md5,
         delete=delete,
         max_delete=max_delete,
+        preflight=preflight,
         **carrying.fields(properties),
     )
     if all_versions:
