@@ -221,8 +221,9 @@ def _form(spec: TransferSpec) -> dict[str, Any]:
         del form["operation"]
     if not form["options"]:
         del form["options"]
-    # Ages mean the same when the command is given again, and a limit of speed changes nothing of what is asked.
-    del form["as_of"], form["tpslimit"]
+    # Ages mean the same when the command is given again; a limit of speed, and a look at what is copied, change nothing
+    # of what is asked.
+    del form["as_of"], form["tpslimit"], form["preflight"]
     for name in _LATER_FIELDS:
         if form[name] is False or (not form[name] and form[name] != 0):
             del form[name]

@@ -14,7 +14,7 @@ from seqferry.db.ledger import Head
 from seqferry.db.tables import transfer
 from seqferry.errors import UsageError
 
-__all__ = ["Checked", "Finding", "Head", "KnownHead", "head", "known_heads", "verify"]
+__all__ = ["Checked", "Finding", "Head", "KnownHead", "head", "keyed_head", "known_heads", "verify"]
 
 _AT_ONCE: Final = 100
 
@@ -23,6 +23,12 @@ def head(database: Database) -> Head:
     """The head of the ledger now. Kept elsewhere, it shows later that nothing before it was changed."""
     with database.read() as connection:
         return ledger.head(connection)
+
+
+def keyed_head(database: Database) -> Head | None:
+    """The head of the ledger now; None while no key signs it, since a head without one proves nothing."""
+    with database.read() as connection:
+        return ledger.head(connection) if ledger.is_keyed(connection) else None
 
 
 def known_heads(texts: Sequence[str]) -> list[KnownHead]:

@@ -1,30 +1,52 @@
 """Preflight of a whole transfer: a look at each object before a byte moves, in one report grouped by cause.
 
-Each object is looked up (HeadObject), which shows a missing permission where the transfer would meet it. Nothing is
-written, and memory holds no more than the report.
+Each object is looked up (HeadObject), which shows a missing permission where the transfer would meet it, and one upload
+is created at the target and aborted. Nothing stays there, and memory holds no more than the report. The smaller look
+that each transfer begins with (``workflows.first_look``) reports in the same form.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
-from seqferry import listing
-from seqferry.engine import Engine, ObjectInfo
+from seqferry import buckets, listing, write_probe
+from seqferry.engine import CopyItem, Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
+from seqferry.planning import Decision
 
 LOOKED_AT: Final = 10_000
 """Objects that are looked at unless all are wanted."""
+
+PREFLIGHT: Final = "preflight"
+"""Kind of the event that holds a report."""
 
 _AT_ONCE: Final = 32
 _KEYS: Final = 1000
 """Keys that a report names for each cause."""
 
-_ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+ARCHIVES: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+ARCHIVED: Final = "Archived"
+
+_ADVICE: Final = {
+    "AccessDenied": "Ask the owner of the source to allow s3:GetObject on these keys (with KMS also kms:Decrypt).",
+    ARCHIVED: "Have them restored, or let the transfer do it with --restore.",
+    "NoSuchKey": "They were removed since; correct the list, or go on without them.",
+    "EntityTooLarge": "Split them, or pack them with others.",
+}
+_WRITE_ADVICE: Final = "Allow s3:PutObject below the target (with KMS also kms:GenerateDataKey), then start again."
+
+
+class Trouble(NamedTuple):
+    """Why an object would fail: a code of the service or of ours, the operation that shows it, and words."""
+
+    code: str
+    operation: str
+    message: str
 
 
 @dataclass(slots=True)
@@ -39,6 +61,11 @@ class Cause:
     bytes: int = 0
     keys: list[str] = field(default_factory=list[str])
 
+    @property
+    def advice(self) -> str | None:
+        """The next step; None where the message has it."""
+        return _WRITE_ADVICE if self.operation == "CreateMultipartUpload" else _ADVICE.get(self.code)
+
 
 @dataclass(slots=True)
 class Report:
@@ -46,126 +73,190 @@ class Report:
 
     Attributes:
         whole: all objects were looked at.
+        looked_up: how many were looked up one by one; None: all.
+        stopped: nothing could arrive, so that the transfer was ended.
     """
 
     objects: int = 0
     bytes: int = 0
     whole: bool = True
     causes: list[Cause] = field(default_factory=list[Cause])
+    looked_up: int | None = None
+    stopped: bool = False
 
     @property
     def troubled(self) -> int:
         """Objects that would fail."""
-        return sum(cause.count for cause in self.causes)
+        return min(sum(cause.count for cause in self.causes), self.objects)
 
-    def add(self, code: str, operation: str, message: str, info: ObjectInfo) -> None:
-        found = next((one for one in self.causes if (one.code, one.operation) == (code, operation)), None)
-        if found is None:
-            found = Cause(code, operation, message)
-            self.causes.append(found)
+    def add(self, trouble: Trouble, key: str, size: int) -> None:
+        found = self._cause(trouble)
         found.count += 1
-        found.bytes += info.size
+        found.bytes += size
         if len(found.keys) < _KEYS:
-            found.keys.append(info.key)
+            found.keys.append(key)
+
+    def add_all(self, trouble: Trouble, keys: list[str], count: int, size: int) -> None:
+        """A cause that concerns so many objects, of which some are named."""
+        found = self._cause(trouble)
+        found.count, found.bytes, found.keys = count, size, keys
+
+    def _cause(self, trouble: Trouble) -> Cause:
+        for one in self.causes:
+            if (one.code, one.operation) == (trouble.code, trouble.operation):
+                return one
+        self.causes.append(Cause(*trouble))
+        return self.causes[-1]
 
 
 def inspect(engine: Engine, spec: TransferSpec, own: str, *, at_most: int | None = LOOKED_AT) -> Report:
-    """Look at the objects of a transfer, at most so many (None: all).
+    """Look at the objects of a transfer, at most so many (None: all), and at the target.
 
     Raises:
         StorageError: the source cannot be listed.
     """
     report = Report()
     missing: list[str] = []
+    probe: list[tuple[ObjectInfo, str]] = []
+    copied = 0
 
-    def look(info: ObjectInfo) -> tuple[str, str, str] | None:
-        return _look(engine, spec, info)
+    def look(one: tuple[ObjectInfo, str]) -> Trouble | None:
+        try:
+            return look_up(engine, spec, one[0].key, one[0].version_id)
+        except StorageError as why:
+            return _trouble(why)
 
     with ThreadPoolExecutor(_AT_ONCE, "seqferry-preflight") as pool:
         for page in listing.decided(engine, spec, missing.extend, own):
-            wanted: list[ObjectInfo] = []
-            for info, decision in page:
-                if decision.action == "leave_out":
-                    continue
-                if at_most is not None and report.objects >= at_most:
-                    report.whole = False
-                    break
-                report.objects += 1
-                report.bytes += info.size
-                if decision.action == "refuse":
-                    report.add(decision.code or "Refused", "plan", decision.reason or "", info)
-                elif decision.action == "copy":
-                    wanted.append(info)
-            for info, trouble in zip(wanted, pool.map(look, wanted), strict=True):
-                if trouble is not None:
-                    report.add(*trouble, info)
+            wanted = _taken(report, page, at_most)
+            copied += len(wanted)
+            for (info, target_key), trouble in zip(wanted, pool.map(look, wanted), strict=True):
+                if trouble is None:
+                    if info.size and len(probe) < write_probe.PROBED:
+                        probe.append((info, target_key))
+                elif not (spec.restore and trouble.code == ARCHIVED):
+                    report.add(trouble, info.key, info.size)
             if not report.whole:
                 break
     for key in missing:
         report.objects += 1
         report.causes.append(Cause("NoSuchKey", "HeadObject", f"{spec.source.at(key)} is not there.", 1, 0, [key]))
+    items = [_item(number, *one) for number, one in enumerate(probe)]
+    refused = write_probe.refusal(engine, spec, items, [info.key for info, _ in probe])
+    if refused is not None:
+        trouble = Trouble(refused.code, refused.operation, refused.message)
+        report.add_all(trouble, list(refused.keys), copied, report.bytes)
     report.causes.sort(key=lambda cause: -cause.count)
     return report
 
 
-def _look(engine: Engine, spec: TransferSpec, info: ObjectInfo) -> tuple[str, str, str] | None:
-    """Why the object could not be read; None when nothing speaks against it."""
-    if isinstance(spec.source, LocalFolder):
-        path = spec.source.at(info.key)
+def _taken(
+    report: Report, page: list[tuple[ObjectInfo, Decision]], at_most: int | None
+) -> list[tuple[ObjectInfo, str]]:
+    """Count the objects of a page, note those that are refused; the others that would be copied, with target keys."""
+    wanted: list[tuple[ObjectInfo, str]] = []
+    for info, decision in page:
+        if decision.action == "leave_out":
+            continue
+        if at_most is not None and report.objects >= at_most:
+            report.whole = False
+            break
+        report.objects += 1
+        report.bytes += info.size
+        if decision.action == "refuse":
+            report.add(Trouble(decision.code or "Refused", "plan", decision.reason or ""), info.key, info.size)
+        elif decision.action == "copy":
+            wanted.append((info, decision.target_key))
+    return wanted
+
+
+def _item(number: int, info: ObjectInfo, target_key: str) -> CopyItem:
+    return CopyItem(
+        id=number,
+        source_key=info.key,
+        target_key=target_key,
+        size=info.size,
+        etag=info.etag,
+        version_id=info.version_id,
+    )
+
+
+def look_up(engine: Engine, spec: TransferSpec, key: str, version_id: str | None = None) -> Trouble | None:
+    """Why an object could not be read, as one request tells; None when nothing speaks against it.
+
+    Raises:
+        StorageError: the storage gave no certain answer.
+    """
+    place = spec.source
+    if isinstance(place, LocalFolder):
+        path = place.at(key)
         if os.path.exists(path) and not os.access(path, os.R_OK):  # noqa: PTH110 - a path is a text here
-            return "AccessDenied", "open", f"{path} may not be read. Allow it for the user of this process."
-        return None
-    if info.storage_class in _ARCHIVES:
-        what = f"{spec.source.at(info.key)} is in the storage class {info.storage_class}."
-        return "Archived", "GetObject", f"{what} Have it restored before the transfer, unless that was done."
-    if spec.versions:  # each has been looked at
+            message = f"{path} may not be read. Allow it for the user of this process."
+            return Trouble("AccessDenied", "open", message)
         return None
     try:
-        found = engine.head(spec.source, [info.key])[0]
+        found = buckets.facts(engine, replace(place, key=key), version_id)
     except StorageError as why:
-        # An answer to HEAD has no body, and so no better code.
-        code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code or why.code
-        return code, why.operation or "HeadObject", why.message
+        if why.error_class == "not_found":
+            return Trouble("NoSuchKey", "HeadObject", f"{place.at(key)} was listed and is not there any more.")
+        if why.error_class != "person":
+            raise
+        return _trouble(why)
     except UnicodeError:
         return None
-    if found is None:
-        return "NoSuchKey", "HeadObject", f"{spec.source.at(info.key)} was listed and is not there any more."
+    if found.archived:
+        return Trouble(ARCHIVED, "GetObject", f"{place.at(key)} is in the storage class {found.storage_class}.")
     return None
 
 
-def lines(report: Report, spec: TransferSpec, *, keys: int | None = None) -> Iterator[str]:
-    """The report as text that can be sent to whoever owns the source."""
-    seen = _objects(report.objects) + ("" if report.whole else " (the first ones; --preflight looks at all)")
-    yield f"Preflight of {spec.source.uri}: {seen} looked at, {report.troubled:,} would fail."
-    for cause in report.causes:
+def _trouble(why: StorageError) -> Trouble:
+    # An answer to HEAD has no body, and so no better code.
+    code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code or why.code
+    return Trouble(code, why.operation or "HeadObject", why.message)
+
+
+def lines(told: Mapping[str, Any], source: str, *, keys: int | None = None) -> Iterator[str]:
+    """A report (``facts``) as text that can be sent to whoever owns the source, whose address is ``source``."""
+    looked_up = told["looked_up"]
+    some = " (the first ones)" if looked_up is not None else " (the first ones; --preflight looks at all)"
+    seen = f"{_objects(told['objects'])}{'' if told['whole'] else some} looked at"
+    if looked_up is not None:
+        seen += f" as listed, {looked_up:,} of them looked up"
+    yield f"Preflight of {source}: {seen}, {told['objects_failed']:,} would fail."
+    for cause in told["causes"]:
         yield ""
-        yield f"{_objects(cause.count)}: {cause.code} ({cause.operation}), {cause.bytes:,} bytes"
-        yield f"  {cause.message}"
-        shown = cause.keys if keys is None else cause.keys[:keys]
+        yield f"{_objects(cause['count'])}: {cause['error_code']} ({cause['operation']}), {cause['bytes']:,} bytes"
+        yield f"  {cause['message']}"
+        if cause["advice"] is not None:
+            yield f"  Next: {cause['advice']}"
+        shown = cause["keys"] if keys is None else cause["keys"][:keys]
         yield from (f"    {key}" for key in shown)
-        if cause.count > len(shown):
-            yield f"    and {cause.count - len(shown):,} more"
+        if cause["count"] > len(shown):
+            yield f"    and {cause['count'] - len(shown):,} more"
 
 
 def _objects(count: int) -> str:
     return f"{count:,} object{'' if count == 1 else 's'}"
 
 
-def facts(report: Report) -> dict[str, object]:
-    """The ``preflight`` event."""
+def facts(report: Report, *, keys: int | None = None) -> dict[str, Any]:
+    """The ``preflight`` event, with so many keys of each cause (None: all that the report names)."""
     return {
         "objects": report.objects,
         "bytes": report.bytes,
         "whole": report.whole,
+        "looked_up": report.looked_up,
         "objects_failed": report.troubled,
+        "stopped": report.stopped,
         "causes": [
             {
                 "error_code": one.code,
                 "operation": one.operation,
                 "message": one.message,
+                "advice": one.advice,
                 "count": one.count,
                 "bytes": one.bytes,
-                "keys": one.keys,
+                "keys": one.keys if keys is None else one.keys[:keys],
             }
             for one in report.causes
         ],

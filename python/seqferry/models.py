@@ -285,6 +285,8 @@ class TransferSpec:
     object_lock_legal_hold: bool = False
     tpslimit: int | None = None
     """Requests started per second by each process that works at it, as submitted; see ``Adjustment`` for now."""
+    preflight: bool = True
+    """The first objects are looked at before one is moved."""
     operation: str = OPERATION_TRANSFER
     """What is done with the objects: a name in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)

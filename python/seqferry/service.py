@@ -371,6 +371,11 @@ class Service:
         with self.database.read() as connection:
             return events.read(connection, self._resolve(connection, transfer_id), after)
 
+    def preflight(self, transfer_id: str) -> dict[str, Any] | None:
+        """What the look before its first object has found (``inspection.facts``); None when nothing is on record."""
+        with self.database.read() as connection:
+            return events.last(connection, self._resolve(connection, transfer_id), inspection.PREFLIGHT)
+
     def newest_events(self, transfer_ids: Iterable[str]) -> dict[str, int]:
         """The number of the newest event of each of these transfers (whole ids)."""
         with self.database.read() as connection:

@@ -155,6 +155,7 @@ def build_one(
     sse_c_copy_source_key: str | None = None,
     request_payer: str | None = None,
     attempts: int | None = None,
+    preflight: bool = True,
     **properties: Unpack[carrying.Given],
 ) -> TransferSpec:
     """The spec of one source, not yet ``checked``.
@@ -290,6 +291,7 @@ def build_one(
         delete=delete,
         max_delete=max_delete,
         tpslimit=tpslimit,
+        preflight=preflight,
         **carrying.fields(properties),
     )
     if all_versions:

@@ -131,6 +131,8 @@ class TransferRequest(CarriedFields):
     raw: bool = False
     tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
     """Requests started per second at most by each process that works at it."""
+    preflight: bool = True
+    """The first objects are looked at before one is moved."""
     new: bool = False
     """Start another transfer though the same one is unfinished; it waits for that one's end."""
     priority: Priority = 0
@@ -239,6 +241,45 @@ class TransferOut(BaseModel):
             retried_by=status.retried_by,
             **asdict(status.adjustment),
         )
+
+
+class PreflightCause(BaseModel):
+    """Objects that would fail alike, with some of their keys."""
+
+    error_code: str
+    operation: str
+    message: str
+    advice: str | None
+    count: int
+    bytes: int
+    keys: list[str]
+
+
+class PreflightOut(BaseModel):
+    """The trouble that the look before the first object has found."""
+
+    objects: int
+    """Looked at as listed."""
+    bytes: int
+    whole: bool
+    """These are all objects of the transfer."""
+    looked_up: int | None
+    """Of these, one by one."""
+    objects_failed: int
+    """Of these, that would fail."""
+    stopped: bool
+    """Nothing could arrive, and the transfer was ended before it moved anything."""
+    causes: list[PreflightCause]
+
+
+class TransferNow(TransferOut):
+    preflight: PreflightOut | None
+    """Null while it has found no trouble."""
+
+    @classmethod
+    def with_preflight(cls, status: Status, found: dict[str, Any] | None) -> TransferNow:
+        told = None if found is None else PreflightOut(**found)
+        return cls(**TransferOut.of(status).model_dump(), preflight=told)
 
 
 class TransferPage(BaseModel):

@@ -90,9 +90,10 @@ def preflight(looked: Looked, every: Every, endpoints: Endpoints, output: Output
     with session_of(output) as session:
         session.service.check(spec)
         report = session.service.inspect(spec, at_most=None if every.everything else inspection.LOOKED_AT)
+    facts = inspection.facts(report)
     if output.as_json:
-        display.emit("preflight", **inspection.facts(report))
+        display.emit("preflight", **facts)
     elif report.troubled or not output.quiet:
-        for line in inspection.lines(report, spec):
+        for line in inspection.lines(facts, spec.source.uri):
             print(text.printable(line))
     return exits.FAILED if report.troubled else exits.OK if report.objects else exits.NOTHING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from seqferry import access
@@ -94,6 +95,8 @@ def sync(
 def run(spec: TransferSpec, speed: Speed, start: Start, output: Output) -> int:
     """Preview, record or do the transfer; returns the exit code."""
     spec = access.resolved(with_attempts(spec, speed.attempts))
+    if start.preflight is False:
+        spec = replace(spec, preflight=False)
     with session_of(output, speed, check=spec) as session:
         if start.dry_run:
             return preview.show(session, spec)
@@ -110,10 +113,11 @@ def passes(session: Session, spec: TransferSpec) -> bool:
     from seqferry import inspection  # it brings the engine, which --help need not wait for
 
     report = session.service.inspect(spec, at_most=None)
+    facts = inspection.facts(report)
     if session.as_json:
-        display.emit("preflight", **inspection.facts(report))
+        display.emit("preflight", **facts)
     if report.troubled:
-        for line in inspection.lines(report, spec, keys=_KEYS_PER_CAUSE):
+        for line in inspection.lines(facts, spec.source.uri, keys=_KEYS_PER_CAUSE):
             display.say(text.printable(line))
         display.say("Nothing was started. Without --preflight the other objects are copied.")
     elif not session.quiet:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Protocol
 
@@ -29,6 +30,9 @@ class Display(Protocol):
     def note(self, message: str) -> None:
         """Something a person may want to know, in one sentence."""
 
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        """What would fail, as the look before the first object has found; the same in words."""
+
     def update(self, status: Status) -> None:
         """Called several times a second."""
 
@@ -43,6 +47,9 @@ class QuietDisplay:
         pass
 
     def note(self, message: str) -> None:
+        pass
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
         pass
 
     def update(self, status: Status) -> None:
@@ -65,6 +72,11 @@ class PlainDisplay:
 
     def note(self, message: str) -> None:
         say(message)
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            say(line)
 
     def update(self, status: Status) -> None:
         if not self._progress or status.ended:
@@ -93,6 +105,10 @@ class JsonDisplay:
 
     def note(self, message: str) -> None:
         pass
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del lines
+        emit("preflight", **facts)
 
     def update(self, status: Status) -> None:
         now = time.monotonic()

@@ -178,11 +178,14 @@ def follow(
     began = time.monotonic()
     shortest, longest = _POLL
     waits_for = None
-    was_paused = False
+    was_paused = was_looked_at = False
     try:
         while True:
             status = service.status(transfer_id)
             show.update(status)
+            if not was_looked_at and (status.planned or status.totals.objects or status.ended):
+                was_looked_at = True
+                _tell_of_preflight(service, status, show)
             if status.waits_for != waits_for:
                 waits_for = status.waits_for
                 _note_wait(status, show, supervisor)
@@ -204,6 +207,15 @@ def follow(
         show.close()
         if supervisor is not None:
             supervisor.leave()
+
+
+def _tell_of_preflight(service: Service, status: Status, show: Display) -> None:
+    found = service.preflight(status.id)
+    if found is not None and found["causes"]:
+        from seqferry import inspection  # it brings the engine, which --help need not wait for
+
+        shown = [text.printable(line) for line in inspection.lines(found, status.spec.source.uri)]
+        show.preflight({"id": status.id, **found}, shown)
 
 
 def _note_wait(status: Status, show: Display, supervisor: WorkerSupervisor | None) -> None:

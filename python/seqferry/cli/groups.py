@@ -537,13 +537,14 @@ class Start:
         typer.Option("--dry-run", "--dryrun", envvar="SEQFERRY_DRY_RUN", help="Show what would become of each object."),
     ] = False
     preflight: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--preflight",
+            "--preflight/--no-preflight",
             envvar="SEQFERRY_PREFLIGHT",
-            help="Look at each object first, and start nothing if one would fail.",
+            help="Look at each object first, and start nothing if one would fail; or look at none. Otherwise a sample "
+            "is looked at.",
         ),
-    ] = False
+    ] = None
     detach: Annotated[
         bool, typer.Option("--detach", envvar="SEQFERRY_DETACH", help="Record the transfer, print its id and return.")
     ] = False

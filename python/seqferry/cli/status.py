@@ -127,7 +127,7 @@ def _say_unanchored(session: Session) -> None:
 
 def _show(session: Session, found: Status) -> None:
     if session.as_json:
-        display.emit("status", **status_facts(found))
+        display.emit("status", **status_facts(found), preflight=session.service.preflight(found.id))
         return
     spec = found.spec
     print(f"transfer  {found.id}")
@@ -142,6 +142,11 @@ def _show(session: Session, found: Status) -> None:
     if (adjusted := _adjusted(found.adjustment)) is not None:
         print(f"adjusted  {adjusted}")
     print(f"created   {text.timestamp(found.created_at)} by {text.printable(found.created_by)}")
+    looked_at = session.service.preflight(found.id)
+    if looked_at is not None and looked_at["causes"]:
+        from seqferry import inspection
+
+        print("\n".join(text.printable(line) for line in inspection.lines(looked_at, spec.source.uri)), end="\n\n")
     if found.ended:
         print("\n".join(session.summary_lines(session.result(found))))
         if found.pruned_at is not None:

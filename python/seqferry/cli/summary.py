@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from seqferry.cli import display, text
 from seqferry.models import (
@@ -24,6 +24,9 @@ from seqferry.models import (
 )
 from seqferry.selection import matcher
 from seqferry.spec import selection_of, why_streamed
+
+if TYPE_CHECKING:
+    from seqferry.auditing import Head
 
 KEYS_PER_GROUP: Final = 20
 """Failed keys that are named per cause; ``status --failed`` names them all."""
@@ -110,6 +113,8 @@ class Result:
     """Keys that are most like what was asked for, where nothing was selected."""
     moved: int = 0
     """Objects that were removed at the source, of a move."""
+    ledger: Head | None = None
+    """Head of the audit ledger after the end; None where no key signs it."""
 
     @property
     def seconds(self) -> float:
@@ -165,6 +170,8 @@ def lines(result: Result, *, status_command: str) -> list[str]:
             out.append(f"  nearest   {text.printable(', '.join(map(status.spec.source.at, result.nearest)))}")
     if status.receipt_digest is not None:
         out.append(f"  receipt   {status.receipt_digest}")
+    if result.ledger is not None:
+        out.append(f"  ledger    {result.ledger}")
     for group in result.failures:
         out += ["", *_group(group, status.spec.operation, status_command)]
     return out
@@ -247,6 +254,8 @@ def facts(result: Result, exit_code: int) -> dict[str, Any]:
         "error_code": status.error_code,
         "error_message": status.error_message,
         "receipt_digest": status.receipt_digest,
+        "ledger_head": None if result.ledger is None else str(result.ledger),
+        "ledger_count": None if result.ledger is None else result.ledger.count,
         "nearest": [status.spec.source.at(key) for key in result.nearest],
         "failures": [
             {**asdict(group), "next_step": next_step(group.error_class, group.error_code, status.spec.operation)}

@@ -7,7 +7,8 @@ escape in a key is ever interpreted. It writes to stderr, and rich honours NO_CO
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -44,6 +45,11 @@ class LiveDisplay:
 
     def note(self, message: str) -> None:
         self._print(Text(message))
+
+    def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
+        del facts
+        for line in lines:
+            self._print(Text(line))
 
     def update(self, status: Status) -> None:
         if not self._started:

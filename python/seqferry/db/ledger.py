@@ -96,6 +96,12 @@ def head(connection: sa.Connection) -> Head:
     return Head(0, FIRST) if row is None else Head(row.number, row.hash)
 
 
+def is_keyed(connection: sa.Connection) -> bool:
+    """Whether the last entry was signed with an audit key."""
+    last = sa.select(ledger.c.key_id).order_by(ledger.c.number.desc()).limit(1)
+    return connection.execute(last).scalar() is not None
+
+
 def entries(connection: sa.Connection, *, after: int = 0) -> Iterator[sa.Row[Any]]:
     """All entries in their order, in bounded memory."""
     query = sa.select(ledger).where(ledger.c.number > after).order_by(ledger.c.number)

@@ -20,7 +20,7 @@ from seqferry.db.queue import place_of
 from seqferry.engine import traced_as
 from seqferry.errors import StorageError
 from seqferry.models import COPIES, ENDED_TRANSFER_STATES, S3Location, TransferSpec
-from seqferry.workflows import restoring, retries
+from seqferry.workflows import first_look, restoring, retries
 from seqferry.workflows.batch_steps import abort_cut_off, end_failed
 from seqferry.workflows.operations import batch_limit, operation_of
 from seqferry.workflows.runtime import Runtime, leave_if_paused
@@ -160,6 +160,8 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
         pages = retries.find(runtime, spec)
     if runtime.confines_writes and transfers.is_http(row.created_by):
         pages = _confined(spec, pages)
+    if first_look.is_wanted(spec) and not retries.takes_rows(spec):
+        pages = first_look.looked_at(runtime, transfer_id, spec, iter(pages), target_absent=absent)
     for page in pages:
         runtime.check()
         if not planner.add(page):

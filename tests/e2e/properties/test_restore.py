@@ -82,6 +82,47 @@ def test_the_wait_outlives_a_kill(moto: Endpoint, new_bucket: NewBucket, mover_a
     assert client.get_object(Bucket=target, Key="in/cold2")["Body"].read() == b"cold"
 
 
+def test_a_transfer_says_before_it_moves_anything_what_has_to_be_restored(
+    moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt
+) -> None:
+    bucket, target, client, mover = new_bucket(moto), new_bucket(moto), moto.client(), mover_at(moto)
+    cold = [f"run/cold{number:02d}" for number in range(12)]
+    for key in cold:
+        client.put_object(Bucket=bucket, Key=key, Body=b"cold", StorageClass="GLACIER")
+        client.put_object(Bucket=bucket, Key=key.replace("cold", "plain"), Body=b"plain")
+    places = f"s3://{bucket}/run/", f"s3://{target}/in/"
+
+    _, summary, err = mover.copy(*places)
+
+    assert summary["objects_done"] == 12, err
+    with Service.open(mover.settings()) as service:
+        told = service.preflight(summary["id"])
+        assert told is not None
+        assert [(one["error_code"], one["count"]) for one in told["causes"]] == [("Archived", 12)]
+        assert "--restore" in told["causes"][0]["advice"]
+    # Listings show the class of what was restored as well.
+    _delay_restores(moto, 0)
+    for key in cold:
+        client.restore_object(Bucket=bucket, Key=key, RestoreRequest={"Days": 1})
+        client.head_object(Bucket=bucket, Key=key)
+    code, again, err = mover.copy(*places)
+    assert (code, again["objects_done"]) == (0, 12), err
+    with Service.open(mover.settings()) as service:
+        assert service.preflight(again["id"]) is None
+
+
+def test_archived_objects_alone_end_the_transfer_before_it_begins(
+    moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt
+) -> None:
+    bucket, target, client, mover = new_bucket(moto), new_bucket(moto), moto.client(), mover_at(moto)
+    for number in range(12):
+        client.put_object(Bucket=bucket, Key=f"run/cold{number:02d}", Body=b"cold", StorageClass="GLACIER")
+
+    code, summary, err = mover.copy(f"s3://{bucket}/run/", f"s3://{target}/in/")
+
+    assert (code, summary["objects"], summary["error_code"]) == (1, 0, "Archived"), err
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

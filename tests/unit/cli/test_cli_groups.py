@@ -91,6 +91,7 @@ def test_the_options_of_a_spec_are_those_of_the_groups_and_of_http() -> None:
     assert of_http.pop("objects") is None
     assert rest.pop("attempts") is None is of_http.pop("attempts")
     assert rest.pop("tpslimit") is None is of_http.pop("tpslimit")
+    assert rest.pop("preflight") is True is of_http.pop("preflight")  # --no-preflight is one of those of the start
     assert rest.pop("inventory") is None is of_http.pop("inventory")
     assert {name: rest[name] for name in rest if name not in ("below", "allow_local")} == of_groups
     assert of_http.pop("new") is False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from statuses import status
 
+from seqferry.auditing import Head
 from seqferry.cli import summary
 from seqferry.models import ERROR_CLASSES, Evidence, FailureGroup
 
@@ -33,6 +34,19 @@ def test_the_summary_tells_figures_and_evidence() -> None:
         "  retried   3 requests",
         "  note      1 object copied without all of its tags or headers: seqferry status 3f2a --objects --json",
     ]
+
+
+def test_the_head_of_a_signed_ledger_is_told_to_be_kept() -> None:
+    head = Head(14, "9f" * 32)
+    ended = status("done", objects=1, done=1)
+
+    kept, without = (summary.Result(ended, [], [], ledger=one) for one in (head, None))
+
+    assert f"  ledger    14-{'9f' * 32}" in text_of(kept).splitlines()
+    assert "ledger" not in text_of(without)
+    told = summary.facts(kept, 0)
+    assert (told["ledger_head"], told["ledger_count"]) == (str(head), 14)
+    assert summary.facts(without, 0)["ledger_head"] is None
 
 
 def test_failures_are_grouped_with_keys_and_a_next_step() -> None:

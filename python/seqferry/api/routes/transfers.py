@@ -20,6 +20,7 @@ from seqferry.api.schemas import (
     SampleOut,
     Samples,
     Submitted,
+    TransferNow,
     TransferOut,
     TransferPage,
     TransferRequest,
@@ -141,8 +142,9 @@ def list_transfers(
 
 
 @router.get("/{transfer_id}", summary="One transfer, now")
-def get_transfer(transfer_id: str, service: ServiceDep) -> TransferOut:
-    return TransferOut.of(service.status(transfer_id))
+def get_transfer(transfer_id: str, service: ServiceDep) -> TransferNow:
+    found = service.status(transfer_id)
+    return TransferNow.with_preflight(found, service.preflight(found.id))
 
 
 @router.get("/{transfer_id}/objects", summary="The fate of each object", responses=answers(400))

@@ -1,0 +1,212 @@
+"""The look at the first objects of a transfer before any of them is moved: what would fail, grouped by cause.
+
+It costs no request for each object: what the listing of the plan shows is enough for names, sizes and storage classes;
+a sample is looked up, and one upload is created at the target and aborted. Trouble that it finds is an event of the
+transfer, which goes on with all other objects. Only where nothing could arrive it ends at once.
+
+What must stay true: no more than ``LOOKED_AT`` objects are held back, for no longer than ``_HELD_SECONDS`` and the few
+requests of the look. A sample that could not be looked up (time-outs, throttling) says nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Final
+
+from seqferry import inspection, write_probe
+from seqferry.db import events, objects
+from seqferry.db.objects import Planned
+from seqferry.engine import CopyItem
+from seqferry.errors import StorageError
+from seqferry.inspection import LOOKED_AT, PREFLIGHT, Report, Trouble
+from seqferry.models import OPERATION_MOVE, OPERATION_TRANSFER, S3Location, TransferSpec
+from seqferry.workflows.runtime import Runtime
+
+log: Final = logging.getLogger("seqferry.transfer")
+
+SAMPLED: Final = 10
+"""Objects that are looked up. A transfer of no more than these shows each trouble with its own first requests."""
+
+_ARCHIVED_SAMPLED: Final = 3
+"""Archived objects that are looked up beside: a listing does not show whether they were restored."""
+
+_LARGEST: Final = 50_000 * 1024**3
+"""Bytes of the largest object that S3 takes: 10,000 parts of 5 GiB."""
+
+_HELD_SECONDS: Final = 1.0
+"""From the first object of a listing: a slow one is not waited for."""
+
+_LOOK_SECONDS: Final = 10.0
+_KEYS: Final = 5
+"""Examples for each cause in the event, which is kept for good."""
+
+
+def is_wanted(spec: TransferSpec) -> bool:
+    """Whether a transfer is looked at: not with ``--no-preflight``, not of one object, and not when retried."""
+    several = not spec.single
+    return spec.preflight and several and spec.operation in (OPERATION_TRANSFER, OPERATION_MOVE)
+
+
+def looked_at(
+    runtime: Runtime, transfer_id: str, spec: TransferSpec, pages: Iterator[list[Planned]], *, target_absent: bool
+) -> Iterator[list[Planned]]:
+    """The same pages, the first of them after a look at what they hold; empty ones while waiting.
+
+    Raises:
+        StorageError: nothing could arrive, as the event says; or the listing failed.
+    """
+    with runtime.database.read() as connection:
+        again = events.last(connection, transfer_id, PREFLIGHT) is not None
+        again = again or objects.has_batches(connection, transfer_id)
+    if again:  # planned for a second time: an earlier planning has looked
+        yield from pages
+        return
+    # Objects of a list are looked up page by page, which takes as long as it takes.
+    most = LOOKED_AT if spec.keys is None else 1
+    held: list[list[Planned]] = []
+    count, whole, until = 0, False, 0.0
+    while count < most and (not count or time.monotonic() < until):
+        page = next(pages, None)
+        if page is None:
+            whole = True
+            break
+        if page and not count:
+            until = time.monotonic() + _HELD_SECONDS
+        if page:
+            held.append(page)
+            count += len(page)
+        yield []
+    first = [one for page in held for one in page][:LOOKED_AT]
+    if len(first) > 1:
+        _Look(runtime, transfer_id, spec, target_absent).at(first, whole=whole and count == len(first))
+    yield from held
+    yield from pages
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    runtime: Runtime
+    transfer_id: str
+    spec: TransferSpec
+    target_absent: bool
+
+    def at(self, found: Sequence[Planned], *, whole: bool) -> None:
+        """Look at the objects, and record what is wrong.
+
+        Raises:
+            StorageError: nothing could arrive.
+        """
+        report = Report(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
+        for one in found:
+            if one.refusal is not None and not one.left_out:
+                report.add(Trouble(one.refusal[0], "plan", one.refusal[1]), one.source_key, one.size)
+        wanted = [one for one in found if one.refusal is None and one.verified is None]
+        for one in wanted:
+            if one.size > _LARGEST and isinstance(self.spec.target, S3Location):
+                message = f"{self.spec.source.at(one.source_key)} has more bytes than S3 takes in one object."
+                report.add(Trouble("EntityTooLarge", "plan", message), one.source_key, one.size)
+        archived = [] if self.spec.restore else [one for one in wanted if one.storage_class in inspection.ARCHIVES]
+        why = self._ask(report, wanted, archived) if len(wanted) > SAMPLED else None
+        if len(wanted) <= SAMPLED:
+            self._add_archived(report, archived)
+        report.causes.sort(key=lambda cause: -cause.count)
+        report.stopped = why is not None
+        if report.causes:
+            self._record(report)
+        if why is not None:
+            message = f"Preflight: {why.message} Nothing was moved; --no-preflight tries nevertheless."
+            raise StorageError(message, "person", why.code, why.operation, True)
+
+    def _record(self, report: Report) -> None:
+        data = inspection.facts(report, keys=_KEYS)
+        with self.runtime.database.write(durable=False) as connection:
+            events.append(connection, self.transfer_id, time.time(), PREFLIGHT, self.runtime.actor, data)
+
+    def _ask(self, report: Report, wanted: list[Planned], archived: list[Planned]) -> Trouble | None:
+        """Look up a sample, and probe the target. Why nothing could arrive, if so."""
+        of_archive = {id(one) for one in archived}
+        asked = sampled([one for one in wanted if id(one) not in of_archive], SAMPLED)
+        cold = sampled(archived, _ARCHIVED_SAMPLED)
+        looked = self._look_up([*asked, *cold])
+        report.looked_up = len(looked)
+        readable: list[Planned] = []
+        troubles: list[Trouble] = []
+        still: list[Trouble] = []
+        for one, trouble in looked:
+            if trouble is None:
+                readable.append(one)
+                continue
+            troubles.append(trouble)
+            if trouble.code == inspection.ARCHIVED and id(one) in of_archive:
+                still.append(trouble)
+            else:
+                report.add(trouble, one.source_key, one.size)
+        if still:
+            self._add_archived(report, archived)
+        # What is at the target already may be passed over without a look at its source.
+        passes_over = self.spec.if_exists in ("skip", "fail") and not self.target_absent
+        if looked and not readable and len(looked) == len(asked) + len(cold) and not passes_over:
+            first = troubles[0]
+            count = f"none of the {len(looked)} objects that were looked up can be read. The first:"
+            return Trouble(first.code, first.operation, f"{count} {first.message}")
+        return self._probe(report, readable, len(wanted))
+
+    def _look_up(self, sample: list[Planned]) -> list[tuple[Planned, Trouble | None]]:
+        """Those that could be looked up in time, each with what is wrong with it."""
+        engine, spec = self.runtime.engine, self.spec
+        pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
+        asked: dict[Future[Trouble | None], Planned] = {
+            pool.submit(inspection.look_up, engine, spec, one.source_key, one.version_id): one for one in sample
+        }
+        wait(asked, timeout=_LOOK_SECONDS)
+        pool.shutdown(wait=False, cancel_futures=True)
+        self.runtime.check()
+        ended = [(one, future) for future, one in asked.items() if future.done() and not future.cancelled()]
+        return [(one, future.result()) for one, future in ended if future.exception() is None]
+
+    def _probe(self, report: Report, readable: list[Planned], wanted: int) -> Trouble | None:
+        """Why the target refuses writing, if it does."""
+        filled = sampled([one for one in readable if one.size], write_probe.PROBED)
+        found = write_probe.refusal(
+            self.runtime.engine,
+            self.spec,
+            [_item(number, one, target_absent=self.target_absent) for number, one in enumerate(filled)],
+            [one.source_key for one in filled],
+            transfer=self.transfer_id,
+            epoch=self.runtime.epoch,
+            check=self.runtime.check,
+        )
+        if found is None:
+            return None
+        trouble = Trouble(found.code, found.operation, found.message)
+        report.add_all(trouble, list(found.keys), wanted, report.bytes)
+        return Trouble(found.code, found.operation, f"the target refuses writing: {found.message}")
+
+    def _add_archived(self, report: Report, archived: list[Planned]) -> None:
+        for one in archived:
+            what = f"{self.spec.source.at(one.source_key)} is in the storage class {one.storage_class}."
+            report.add(Trouble(inspection.ARCHIVED, "GetObject", what), one.source_key, one.size)
+
+
+def sampled(found: Sequence[Planned], most: int) -> list[Planned]:
+    """At most so many: the first, the last, the largest, and others at even distances."""
+    if len(found) <= most:
+        return list(found)
+    last = len(found) - 1
+    largest = max(range(len(found)), key=lambda number: found[number].size)
+    chosen = dict.fromkeys((0, last, largest))
+    for number in range(1, most):
+        if len(chosen) < most:
+            chosen.setdefault(number * last // most)
+    return [found[number] for number in sorted(chosen)]
+
+
+def _item(number: int, one: Planned, *, target_absent: bool) -> CopyItem:
+    given: dict[str, Any] = {"version_id": one.version_id, "target_absent": target_absent}
+    return CopyItem(
+        id=number, source_key=one.source_key, target_key=one.target_key, size=one.size, etag=one.etag, **given
+    )

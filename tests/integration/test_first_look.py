@@ -1,0 +1,131 @@
+"""The look at the first objects of a transfer, as the event of the transfer and over HTTP say it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from control import MIB
+from ferry import Ferry
+from http_client import http_of
+from mirror import open_uploads
+
+from seqferry import batching
+from seqferry.db.objects import Planned
+from seqferry.models import Event
+from seqferry.service import Service
+from seqferry.worker import Worker
+from seqferry.workflows import first_look
+from support.proxy import Proxy, access_denied, held, internal_error
+from support.servers import S3Server
+from support.waiting import eventually
+
+NAMES = [f"run/lane{number:02d}.fq" for number in range(14)]
+
+
+@pytest.fixture
+def ferry(
+    service: Service,
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: Callable[..., str],
+    start_worker: Callable[[Service], Worker],
+    rng: random.Random,
+) -> Ferry:
+    """Reaches the storage through ``proxy``."""
+    return Ferry(service, s3server, proxy.server, make_bucket(s3server), make_bucket(s3server), rng, start_worker)
+
+
+def _looks(ferry: Ferry, transfer_id: str) -> list[Event]:
+    return [one for one in ferry.service.events(transfer_id) if one.kind == "preflight"]
+
+
+def test_the_report_is_on_record_and_the_status_over_http_shows_it(
+    ferry: Ferry, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ferry.fill(dict.fromkeys(NAMES, 10))
+    proxy.rule("HeadObject", access_denied(), bucket=ferry.source, key="run/lane0*")
+    ferry.work()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", ferry.reached.endpoint_url)
+    with http_of(ferry.service) as client:
+        body = {"source": f"s3://{ferry.source}/run/", "target": f"s3://{ferry.target}/in/"}
+        transfer_id = client.post("/api/v1/transfers", json=body).json()["id"]
+        assert ferry.until_ended(transfer_id).state == "done"
+
+        told = client.get(f"/api/v1/transfers/{transfer_id}").json()["preflight"]
+        assert client.post("/api/v1/transfers", json={**body, "target": body["target"] + "2/", "preflight": False})
+
+    [event] = _looks(ferry, transfer_id)
+    assert told == event.data
+    assert (told["objects"], told["looked_up"], told["whole"], told["stopped"]) == (14, 10, True, False)
+    [cause] = told["causes"]
+    assert (cause["error_code"], cause["operation"]) == ("AccessDenied", "HeadObject")
+    assert cause["keys"] == sorted(cause["keys"])[:5]
+    assert len(ferry.arrived()) >= 4
+    [other] = [one for one in ferry.service.transfers() if one.id != transfer_id]
+    assert _looks(ferry, ferry.until_ended(other.id).id) == []
+
+
+def test_nothing_is_planned_where_the_target_refuses_writing(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(dict.fromkeys(NAMES, 10))
+    proxy.rule("CreateMultipartUpload", access_denied(), bucket=ferry.target)
+    ferry.work()
+
+    transfer_id, status = ferry.carry()
+
+    assert (status.state, status.error_code, status.totals.objects) == ("failed", "AccessDenied", 0)
+    assert status.error_message is not None
+    assert "refuses writing" in status.error_message
+    assert [one.data["stopped"] for one in _looks(ferry, transfer_id)] == [True]
+    assert ferry.arrived() == {}
+    assert len(proxy.log("CreateMultipartUpload")) == 3
+    assert open_uploads(ferry.server, ferry.target) == []
+
+
+def test_a_storage_that_falters_stops_nothing(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(dict.fromkeys(NAMES, 10))
+    proxy.rule("CreateMultipartUpload", internal_error(), bucket=ferry.target)
+    ferry.work()
+
+    transfer_id, status = ferry.carry()
+
+    assert (status.state, status.totals.done) == ("done", len(NAMES))
+    assert _looks(ferry, transfer_id) == []
+
+
+def test_what_is_there_already_is_passed_over_though_its_source_cannot_be_read(ferry: Ferry, proxy: Proxy) -> None:
+    ferry.fill(dict.fromkeys(NAMES, 10))
+    ferry.work()
+    assert ferry.carry()[1].totals.done == len(NAMES)
+    proxy.rule("HeadObject", access_denied(), bucket=ferry.source)
+
+    _, status = ferry.carry(if_exists="skip")
+
+    assert (status.state, status.totals.skipped) == ("done", len(NAMES))
+
+
+def test_a_listing_that_goes_on_holds_nothing_up(ferry: Ferry, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "SMALL", batching.Limit(objects=500, bytes=batching.SMALL.bytes))
+    ferry.fill({f"run/{number:04d}": 1 for number in range(1100)})
+    ferry.work()
+
+    with held(proxy, "ListObjectsV2", bucket=ferry.source, after=1):
+        transfer_id = ferry.submit()
+        eventually(lambda: ferry.service.status(transfer_id).totals.done, what="the first objects", deadline=60)
+        assert not ferry.service.status(transfer_id).planned
+
+    assert ferry.until_ended(transfer_id).totals.done == 1100
+
+
+def test_a_sample_has_both_ends_and_the_largest() -> None:
+    found = [
+        Planned(f"{number:03d}", "t", 7 * MIB if number == 33 else 1, "e", 0.0, None, None) for number in range(100)
+    ]
+
+    keys = [one.source_key for one in first_look.sampled(found, 10)]
+
+    assert len(keys) == len(set(keys)) == 10
+    assert {"000", "033", "099"} <= set(keys)
+    assert keys == sorted(keys)
+    assert first_look.sampled(found[:4], 10) == found[:4]
