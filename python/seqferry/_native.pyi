@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, final
+from typing import final
 
 __version__: str
 
@@ -558,19 +558,22 @@ class MetricSample:
     def counts(self) -> list[int]:
         """Of a histogram: how many fell into each bucket. Else empty."""
 
-InventoryRow: TypeAlias = tuple[str, int | None, str | None, int | None, str | None, bool | None, bool | None]
-"""Key, size, ETag, milliseconds since the epoch, storage class; whether it is the current version, a delete marker."""
-
 @final
 class InventoryRows:
     """The rows of a file of S3 Inventory in Parquet. Raises ValueError for what cannot be read."""
 
-    def __init__(self, path: str) -> None: ...
+    def __new__(cls, path: str) -> InventoryRows: ...
     @property
     def columns(self) -> list[str]:
         """Those of the file that are read."""
-    def next_rows(self, most: int) -> list[InventoryRow]:
-        """The next rows, none at the end."""
+    def next_rows(
+        self, most: int
+    ) -> list[tuple[str, int | None, str | None, int | None, str | None, bool | None, bool | None]]:
+        """The next rows, none at the end.
+
+        Key, size, ETag, milliseconds since the epoch, storage class; whether it is the current version, and whether it
+        is a delete marker.
+        """
 
 @final
 class Engine:

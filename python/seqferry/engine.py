@@ -615,8 +615,10 @@ def cached_place(place: S3Location) -> tuple[str, str, str]:
     return endpoints.of(place) or "aws", place.bucket, place.key
 
 
-def inventory_rows(path: Path, at_once: int, needed: Collection[str]) -> Iterator[_native.InventoryRow]:
-    """The rows of a file of S3 Inventory in Parquet; ``at_once`` of them are in memory.
+def inventory_rows(
+    path: Path, at_once: int, needed: Collection[str]
+) -> Iterator[tuple[str, int | None, str | None, int | None, str | None, bool | None, bool | None]]:
+    """The rows of a file of S3 Inventory in Parquet, ``at_once`` of them in memory; see ``InventoryRows.next_rows``.
 
     Raises:
         ValueError: the file, or a row of it, cannot be read, or it lacks a needed column; says which and why.
