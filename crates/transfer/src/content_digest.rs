@@ -93,9 +93,9 @@ impl ContentDigests {
         let receiver = found.as_mut()?;
         let mut page = Vec::new();
         let timeout = timeout.min(LONGEST_WAIT);
-        let received =
+        let some =
             self.runtime.block_on(async { tokio::time::timeout(timeout, receiver.recv_many(&mut page, PAGE)).await });
-        (received != Ok(0)).then_some(page)
+        (some != Ok(0)).then_some(page)
     }
 
     /// Stops reading.
@@ -198,7 +198,7 @@ impl Reading {
                     let cancelled = |_| StoreError::new("GetObject", &object.bucket, None, "Cancelled", None);
                     client.reserve_bandwidth(range.len()).await.map_err(cancelled)?;
                     let piece = reader.take(range.len(), &[]).await?;
-                    digests.iter_mut().for_each(|digest| digest.update(&piece.bytes));
+                    update(&mut digests, &piece.bytes);
                 }
                 reader.end().await?;
                 Ok(finished(digests))
@@ -217,11 +217,17 @@ async fn updated(
         // Given back after the bytes are gone.
         let _memory = memory;
         let bytes = bytes;
-        digests.iter_mut().for_each(|digest| digest.update(&bytes));
+        update(&mut digests, &bytes);
         digests
     });
     // It fails only when the runtime is being torn down.
     hashing.await.map_err(|_| RequestError::Cancelled)
+}
+
+fn update(digests: &mut [SegmentedDigest], bytes: &[u8]) {
+    for digest in digests {
+        digest.update(bytes);
+    }
 }
 
 fn finished(digests: Vec<SegmentedDigest>) -> Vec<String> {
