@@ -2,7 +2,7 @@
 
 It is created by the engine as for the transfer itself (encryption, storage class, tags, grants), for a key that the
 transfer writes. No part is sent, so that nothing is at the target afterwards. A process that is killed between the two
-requests leaves an open upload without parts, which ``seqferry cleanup`` removes.
+requests leaves an open upload without parts: the next probe of the transfer aborts it, or else ``seqferry cleanup``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def refusal(
 
     Args:
         items: objects that can be read and are not empty, and their ``keys``.
+        since: when the transfer was submitted, if an earlier probe of it may have been cut off: the uploads to the key
+            that were opened since then are aborted first, as when an object is taken up again.
         check: raises when this process is to stop.
     """
     if isinstance(spec.target, LocalFolder):  # ``paths.check_target`` has looked at it
@@ -60,7 +62,7 @@ def refusal(
     spec = replace(spec, copy_threshold=0, md5=False)
     found: Refusal | None = None
     for item, key in zip(items[:PROBED], keys, strict=False):
-        why = _try(engine, spec, item, transfer, time.time() if since is None else since, epoch, check)
+        why = _try(engine, spec, item, transfer, since, epoch, check)
         if why is None:
             return None
         found = Refusal(*why, keys=(*(found.keys if found is not None else ()), key))
@@ -72,13 +74,14 @@ def _try(
     spec: TransferSpec,
     item: CopyItem,
     transfer: str,
-    since: float,
+    since: float | None,
     epoch: int | None,
     check: Callable[[], None],
 ) -> tuple[str, str, str] | None:
     """Code, operation and message of a refusal; None when the upload was created, or something else came first."""
     try:
-        job = engine.start(spec, [item], transfer=transfer, resumed=False, since=since, epoch=epoch)
+        at = time.time() if since is None else since
+        job = engine.start(spec, [item], transfer=transfer, resumed=since is not None, since=at, epoch=epoch)
     except StorageError:
         return None
     if epoch is not None:

@@ -12,6 +12,7 @@ from http_client import http_of
 from mirror import open_uploads
 
 from seqferry import batching
+from seqferry.db import transfers
 from seqferry.db.objects import Planned
 from seqferry.models import Event
 from seqferry.service import Service
@@ -81,6 +82,20 @@ def test_nothing_is_planned_where_the_target_refuses_writing(ferry: Ferry, proxy
     assert ferry.arrived() == {}
     assert len(proxy.log("CreateMultipartUpload")) == 3
     assert open_uploads(ferry.server, ferry.target) == []
+
+
+def test_the_upload_of_a_probe_that_was_cut_off_is_aborted_by_the_next_planning(ferry: Ferry) -> None:
+    ferry.fill(dict.fromkeys(NAMES, 10))
+    transfer_id = ferry.submit()
+    # What a process leaves that is killed between the two requests of its probe.
+    with ferry.service.database.write() as connection:
+        transfers.set_target_absent(connection, transfer_id, True)
+    ferry.server.client().create_multipart_upload(Bucket=ferry.target, Key=NAMES[0].replace("run/", "in/"))
+
+    ferry.work()
+
+    assert ferry.until_ended(transfer_id).totals.done == len(NAMES)
+    assert ferry.open_uploads() == []
 
 
 def test_a_storage_that_falters_stops_nothing(ferry: Ferry, proxy: Proxy) -> None:

@@ -52,9 +52,18 @@ def is_wanted(spec: TransferSpec) -> bool:
 
 
 def looked_at(
-    runtime: Runtime, transfer_id: str, spec: TransferSpec, pages: Iterator[list[Planned]], *, target_absent: bool
+    runtime: Runtime,
+    transfer_id: str,
+    spec: TransferSpec,
+    pages: Iterator[list[Planned]],
+    *,
+    target_absent: bool,
+    since: float | None = None,
 ) -> Iterator[list[Planned]]:
     """The same pages, the first of them after a look at what they hold; empty ones while waiting.
+
+    Args:
+        since: when the transfer was submitted, if an earlier planning was cut off: its probe may have left an upload.
 
     Raises:
         StorageError: nothing could arrive, as the event says; or the listing failed.
@@ -82,7 +91,7 @@ def looked_at(
         yield []
     first = [one for page in held for one in page][:LOOKED_AT]
     if len(first) > 1:
-        _Look(runtime, transfer_id, spec, target_absent).at(first, whole=whole and count == len(first))
+        _Look(runtime, transfer_id, spec, target_absent, since).at(first, whole=whole and count == len(first))
     yield from held
     yield from pages
 
@@ -93,6 +102,7 @@ class _Look:
     transfer_id: str
     spec: TransferSpec
     target_absent: bool
+    since: float | None
 
     def at(self, found: Sequence[Planned], *, whole: bool) -> None:
         """Look at the objects, and record what is wrong.
@@ -177,6 +187,7 @@ class _Look:
             [_item(number, one, target_absent=self.target_absent) for number, one in enumerate(filled)],
             [one.source_key for one in filled],
             transfer=self.transfer_id,
+            since=self.since,
             epoch=self.runtime.epoch,
             check=self.runtime.check,
         )

@@ -147,6 +147,7 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
     known = runtime.take_preflight(transfer_id)
     operation.prepare(runtime, spec, known)
     absent = row.target_absent
+    planned_before = absent is not None
     if absent is None:
         absent = operation.target_is_empty(runtime, spec, known)
         # Not synced, as the rows of the plan below: the begin of a batch syncs what is before it.
@@ -161,7 +162,8 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
     if runtime.confines_writes and transfers.is_http(row.created_by):
         pages = _confined(spec, pages)
     if first_look.is_wanted(spec) and not retries.takes_rows(spec):
-        pages = first_look.looked_at(runtime, transfer_id, spec, iter(pages), target_absent=absent)
+        since = row.created_at if planned_before else None
+        pages = first_look.looked_at(runtime, transfer_id, spec, iter(pages), target_absent=absent, since=since)
     for page in pages:
         runtime.check()
         if not planner.add(page):
