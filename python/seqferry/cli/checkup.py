@@ -33,13 +33,29 @@ class Looked:
     ] = None
 
 
-def doctor(looked: Looked, endpoints: Endpoints, output: Output) -> int:
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How much is believed of earlier looks."""
+
+    PANEL: ClassVar = "Options"
+
+    refresh: Annotated[
+        bool,
+        typer.Option(
+            "--refresh",
+            envvar="SEQFERRY_REFRESH",
+            help="Ask the storage again what it can do, also where an earlier look is on record.",
+        ),
+    ] = False
+
+
+def doctor(looked: Looked, again: Again, endpoints: Endpoints, output: Output) -> int:
     """Look at this machine, the database and the places, and say what to do about each trouble. Changes nothing."""
     from seqferry.doctor import examine
 
     settings = Settings.load(state_dir=output.state_dir)
     worst = "ok"
-    for finding in examine(settings, _places(looked, endpoints)):
+    for finding in examine(settings, _places(looked, endpoints), refresh=again.refresh):
         worst = max(worst, finding.level, key=("ok", "warning", "problem").index)
         if output.as_json:
             display.emit("finding", **asdict(finding))
