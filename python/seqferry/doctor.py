@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
 
@@ -317,7 +317,8 @@ def _date_of(url: str, place: S3Location) -> tuple[float | None, str]:
     else:
         connection = http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_SECONDS)
     try:
-        connection.request("HEAD", "/")
+        # Of the bucket: SeaweedFS names itself in no answer about the root.
+        connection.request("HEAD", f"/{quote(place.bucket)}")
         answer = connection.getresponse()
         given, server = answer.getheader("date"), answer.getheader("server", "")
     finally:
