@@ -160,9 +160,9 @@ def _open_uploads(look: Look) -> str:
 def _attributes(look: Look) -> str:
     sample = _sample(look)
     known = buckets.facts(look.engine, replace(look.place, key=sample.key))
-    sums = f"{known.checksum_algorithm} of the object looked at" if known.checksum_algorithm else "none of it"
-    tags = "none shown" if known.tag_count is None else f"{known.tag_count} shown"
-    return f"one object looked at: checksum {sums}, tags {tags}"
+    checksum = f"a checksum ({known.checksum_algorithm})" if known.checksum_algorithm else "no checksum"
+    tags = "no tags" if known.tag_count is None else f"{known.tag_count} tags"
+    return f"HeadObject shows {checksum} and {tags} of one object"
 
 
 def _ranges(look: Look) -> str:

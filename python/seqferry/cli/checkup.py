@@ -50,7 +50,7 @@ class Again:
 
 
 def doctor(looked: Looked, again: Again, endpoints: Endpoints, output: Output) -> int:
-    """Look at this machine, the database and the places, and say what to do about each trouble. Changes nothing."""
+    """Look at this machine, the database and the places, and say what to do about each trouble. Writes no object."""
     from seqferry.doctor import examine
 
     settings = Settings.load(state_dir=output.state_dir)
@@ -60,9 +60,9 @@ def doctor(looked: Looked, again: Again, endpoints: Endpoints, output: Output) -
         if output.as_json:
             display.emit("finding", **asdict(finding))
         elif not (output.quiet and finding.level == "ok"):
-            print(f"{_MARKS[finding.level]:<5} {finding.topic:<14} {text.printable(finding.text)}")
+            print(f"{_MARKS[finding.level]:<5} {finding.topic:<20} {text.printable(finding.text)}")
             if finding.advice is not None:
-                print(f"{'':<20} {text.printable(finding.advice)}")
+                print(f"{'':<26} {text.printable(finding.advice)}")
     return exits.FAILED if worst == "problem" else exits.OK
 
 

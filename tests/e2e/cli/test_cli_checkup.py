@@ -125,6 +125,7 @@ def test_doctor_asks_once_what_an_endpoint_can_do_and_again_on_demand(cli: Cli, 
     assert shown.count("--refresh looks again") == len(_TOPICS)
     assert first["source: versions"]["text"] == "can be listed; the first page shows that none are kept"
     assert first["source: ranges"]["text"] == "one byte of an object can be read"
+    assert first["source: object"]["text"].startswith("HeadObject shows ")
     assert "as measured" in first["source: server"]["text"]
     assert all(one["age_seconds"] is None for one in first.values() if not one["topic"].startswith("source: "))
 
