@@ -1,6 +1,6 @@
 """Checks of ``seqferry doctor``: this machine, its database and the storage, each finding with its next step.
 
-Changes nothing, and asks the storage for no more than a few requests for each place.
+Changes nothing but its record of endpoints, and asks the storage for no more than a few requests for each place.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ import shutil
 import sqlite3
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import sqlalchemy as sa
 
-from seqferry import access, anchors, endpoints, paths
+from seqferry import access, anchors, capabilities, endpoint_facts, endpoints, paths
+from seqferry.capabilities import Capability, Look
 from seqferry.config import Settings, cores
 from seqferry.db.tables import executor_beat
-from seqferry.engine import Engine, version
+from seqferry.engine import Engine, ObjectInfo, version
 from seqferry.errors import SeqferryError, StorageError
-from seqferry.formatting import size
+from seqferry.formatting import duration, size
 from seqferry.models import LocalFolder, Location, S3Location
 from seqferry.service import Service
 
@@ -44,6 +45,7 @@ _SLOW_DATABASE: Final = 0.25
 _NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "ceph", "glusterfs"})
 _TIMEOUT_SECONDS: Final = 10.0
 _FILES_BESIDE: Final = 256
+_MINUTE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,12 @@ class Finding:
     level: Level
     text: str
     advice: str | None = None
+    age_seconds: float | None = None
+    """Of a fact about an endpoint: since it was found."""
 
 
-def examine(settings: Settings, places: Sequence[tuple[str, Location]]) -> Iterator[Finding]:
-    """Look at everything; ``places`` are named, as ``source``."""
+def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refresh: bool = False) -> Iterator[Finding]:
+    """Look at everything; ``places`` are named, as ``source``. ``refresh`` asks for capabilities that are kept too."""
     yield _versions()
     yield Finding("configuration", "ok", f"file: {settings.config_file or 'none'}; database: {settings.database_label}")
     yield _state_folder(settings)
@@ -69,17 +73,26 @@ def examine(settings: Settings, places: Sequence[tuple[str, Location]]) -> Itera
     if settings.audit_anchor is not None:
         yield _anchors(settings)
     engine = Engine.of(settings) if places else None
-    clocks: set[str] = set()
+    servers: dict[str, str] = {}
+    targets = {_bucket_of(place) for name, place in places if isinstance(place, S3Location) and name == "target"}
+    looked_at: set[tuple[str, str]] = set()
     for name, place in places:
         if isinstance(place, LocalFolder):
             yield _folder(name, place, is_target=name == "target")
             continue
         assert engine is not None
         url = _address(place)
-        if url not in clocks:
-            clocks.add(url)
-            yield _clock(url, place)
-        yield from _bucket(engine, name, place)
+        if url not in servers:
+            finding, servers[url] = _clock(url, place)
+            yield finding
+        samples: list[ObjectInfo] = []
+        is_there = yield from _bucket(engine, name, place, samples)
+        bucket = _bucket_of(place)
+        if is_there and bucket not in looked_at:
+            looked_at.add(bucket)
+            sample = samples[0] if samples else None
+            look = Look(engine, settings.state_dir, place, servers[url], sample, bucket in targets, refresh)
+            yield from _capabilities(settings, name, look)
 
 
 def _versions() -> Finding:
@@ -266,8 +279,12 @@ def _address(place: S3Location) -> str:
     return f"https://s3.{place.region or 'us-east-1'}.amazonaws.com"
 
 
-def _clock(url: str, place: S3Location) -> Finding:
-    """The storage's time beside ours, by an unsigned request."""
+def _bucket_of(place: S3Location) -> tuple[str, str]:
+    return endpoint_facts.name_of(place), place.bucket
+
+
+def _clock(url: str, place: S3Location) -> tuple[Finding, str]:
+    """The storage's time beside ours, by an unsigned request; and its Server header."""
     try:
         before = time.time()
         date, server = _date_of(url, place)
@@ -276,15 +293,17 @@ def _clock(url: str, place: S3Location) -> Finding:
         return Finding(
             "endpoint", "problem", f"{url} cannot be reached: {why}.",
             "See that the address is right, and that this machine's network, proxy and certificates allow it.",
-        )  # fmt: skip
+        ), ""  # fmt: skip
+    answers = f"{url} answers ({server or 'unnamed server'})"
     if date is None:
-        return Finding("endpoint", "ok", f"{url} answers ({server}), without its time")
+        return Finding("endpoint", "ok", f"{answers}, without its time"), server
     skew = now - date
-    text = f"{url} answers ({server}); this machine's clock is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
+    text = f"{answers}; this machine's clock is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
     if abs(skew) < _SKEW_WARNING:
-        return Finding("endpoint", "ok", text)
+        return Finding("endpoint", "ok", text), server
     level: Level = "problem" if abs(skew) > _SKEW_REFUSED else "warning"
-    return Finding("clock", level, text, "Set this machine's clock (timedatectl set-ntp true): S3 refuses 15 minutes.")
+    advice = "Set this machine's clock (timedatectl set-ntp true): S3 refuses 15 minutes."
+    return Finding("clock", level, text, advice), server
 
 
 def _date_of(url: str, place: S3Location) -> tuple[float | None, str]:
@@ -298,15 +317,17 @@ def _date_of(url: str, place: S3Location) -> tuple[float | None, str]:
     else:
         connection = http.client.HTTPConnection(host, parts.port, timeout=_TIMEOUT_SECONDS)
     try:
-        connection.request("HEAD", "/")
+        # Of the bucket: SeaweedFS names itself in no answer about the root.
+        connection.request("HEAD", f"/{quote(place.bucket)}")
         answer = connection.getresponse()
-        given, server = answer.getheader("date"), answer.getheader("server", "unnamed server")
+        given, server = answer.getheader("date"), answer.getheader("server", "")
     finally:
         connection.close()
     return None if given is None else email.utils.parsedate_to_datetime(given).timestamp(), server
 
 
-def _bucket(engine: Engine, name: str, place: S3Location) -> Iterator[Finding]:
+def _bucket(engine: Engine, name: str, place: S3Location, samples: list[ObjectInfo]) -> Generator[Finding, None, bool]:
+    """Whether the bucket is there; ``samples`` gets an object that can be looked up."""
     place_now = access.resolved_place(place)
     assert isinstance(place_now, S3Location)
     assert place_now.access is not None
@@ -315,22 +336,49 @@ def _bucket(engine: Engine, name: str, place: S3Location) -> Iterator[Finding]:
         engine.check_bucket(place_now)
     except StorageError as why:
         yield Finding(name, "problem", why.message, _advice(why))
-        return
+        return False
     yield Finding(name, "ok", f"s3://{place.bucket} is there, with {who}")
     try:
         found, _ = engine.list_after(place_now, "", at_most=1)
     except StorageError as why:
         yield Finding(f"{name}: list", "warning", why.message, "Allow s3:ListBucket, or name each object.")
-        return
+        return True
     if not found:
         yield Finding(f"{name}: list", "ok", f"nothing is at {place.uri} yet")
-        return
+        return True
     try:
         engine.head(place_now, [found[0].key])
     except StorageError as why:
         yield Finding(f"{name}: read", "problem", why.message, "Allow s3:GetObject below this prefix.")
-        return
+        return True
+    samples += found
     yield Finding(f"{name}: read", "ok", "objects can be listed and looked up")
+    return True
+
+
+def _capabilities(settings: Settings, name: str, look: Look) -> Iterator[Finding]:
+    try:
+        for one in capabilities.found(look):
+            yield _finding(name, one)
+    except OSError as why:
+        text = f"What was found cannot be kept in {settings.state_dir}: {why.strerror or why}."
+        yield Finding(f"{name}: record", "warning", text, "See the permissions of the state folder, and its disk.")
+    try:
+        with Service.open(settings) as service:
+            yield _finding(name, capabilities.copies(service, look.place))
+    except SeqferryError:
+        return  # a finding about the database has told it
+
+
+def _finding(name: str, one: Capability) -> Finding:
+    text = one.text
+    if one.kept and one.age is not None:
+        ago = "less than a minute" if one.age < _MINUTE else duration(one.age)
+        again = "" if one.topic == "learned" else "; --refresh looks again"
+        text += f" ({'' if one.topic == 'learned' else 'as looked at '}{ago} ago{again})"
+    level: Level = "ok" if one.advice is None else "warning"
+    age = None if one.age is None else round(one.age, 3)
+    return Finding(f"{name}: {one.topic}", level, text, one.advice, age)
 
 
 def _advice(why: StorageError) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import stat
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ _NAMES: Final = (
     "seqferry.sqlite-wal",
     "migrate.lock",
     "worker.lock",
+    "endpoints.json",
+    "endpoints.lock",
 )
 """Ours in a state folder. All else there is not ours to change: the folder may have been in use before."""
 
@@ -30,6 +33,36 @@ def create(path: Path) -> None:
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE))
+
+
+def write(path: Path, text: str, *, replace: bool) -> None:
+    """Put a private file there whole and on the disk; with ``replace`` in place of what is there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        if replace:
+            Path(temporary).replace(path)
+        else:
+            with contextlib.suppress(FileExistsError):  # another process came first, and its file counts
+                path.hardlink_to(temporary)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+        _sync(path.parent)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def foreign(folder: Path) -> tuple[Path, str] | None:

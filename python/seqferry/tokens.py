@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from seqferry import private
 from seqferry.errors import ConfigError, ConflictError, NotFoundError, UsageError
 
 log: Final = logging.getLogger("seqferry.tokens")
@@ -86,7 +86,7 @@ def owner_token(state_dir: Path) -> str:
     path = owner_file(state_dir)
     try:
         if not path.exists():
-            _write(path, f"{_new()}\n", replace=False)
+            private.write(path, f"{_new()}\n", replace=False)
         text = _read(path).strip()
     except OSError as why:
         raise ConfigError(f"Cannot use the token file {path}: {why.strerror or why}.") from None
@@ -248,7 +248,7 @@ def _parsed(data: Any) -> NamedToken:
 def _store(state_dir: Path, tokens: list[NamedToken]) -> None:
     path = _names_file(state_dir)
     try:
-        _write(path, json.dumps({"tokens": [asdict(one) for one in tokens]}, indent=1) + "\n", replace=True)
+        private.write(path, json.dumps({"tokens": [asdict(one) for one in tokens]}, indent=1) + "\n", replace=True)
     except OSError as why:
         raise ConfigError(f"Cannot write the tokens to {path}: {why.strerror or why}.") from None
 
@@ -276,39 +276,6 @@ def _read(path: Path) -> str:
             log.warning("%s could be read by other users, and is made private", path)
             os.fchmod(descriptor, 0o600)
         return file.read()
-
-
-def _write(path: Path, text: str, *, replace: bool) -> None:
-    """Put a file there whole and on the disk, readable by this user alone; with ``replace`` in place of what is there.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        if replace:
-            Path(temporary).replace(path)
-        else:
-            try:
-                path.hardlink_to(temporary)
-            except FileExistsError:
-                # Another process came first, and its token counts.
-                return
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-        _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

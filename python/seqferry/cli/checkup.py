@@ -33,20 +33,36 @@ class Looked:
     ] = None
 
 
-def doctor(looked: Looked, endpoints: Endpoints, output: Output) -> int:
-    """Look at this machine, the database and the places, and say what to do about each trouble. Changes nothing."""
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How much is believed of earlier looks."""
+
+    PANEL: ClassVar = "Options"
+
+    refresh: Annotated[
+        bool,
+        typer.Option(
+            "--refresh",
+            envvar="SEQFERRY_REFRESH",
+            help="Ask the storage again what it can do, also where an earlier look is on record.",
+        ),
+    ] = False
+
+
+def doctor(looked: Looked, again: Again, endpoints: Endpoints, output: Output) -> int:
+    """Look at this machine, the database and the places, and say what to do about each trouble. Writes no object."""
     from seqferry.doctor import examine
 
     settings = Settings.load(state_dir=output.state_dir)
     worst = "ok"
-    for finding in examine(settings, _places(looked, endpoints)):
+    for finding in examine(settings, _places(looked, endpoints), refresh=again.refresh):
         worst = max(worst, finding.level, key=("ok", "warning", "problem").index)
         if output.as_json:
             display.emit("finding", **asdict(finding))
         elif not (output.quiet and finding.level == "ok"):
-            print(f"{_MARKS[finding.level]:<5} {finding.topic:<14} {text.printable(finding.text)}")
+            print(f"{_MARKS[finding.level]:<5} {finding.topic:<20} {text.printable(finding.text)}")
             if finding.advice is not None:
-                print(f"{'':<20} {text.printable(finding.advice)}")
+                print(f"{'':<26} {text.printable(finding.advice)}")
     return exits.FAILED if worst == "problem" else exits.OK
 
 

@@ -42,6 +42,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "doctor": (
         ("seqferry doctor", "this machine and its database"),
         ("seqferry doctor s3://vendor/run42/ s3://ours/run42/", "and both places"),
+        ("seqferry doctor s3://ours/run42/ --refresh", "ask again what the storage can do"),
     ),
     "preflight": (("seqferry preflight s3://vendor/run42/ s3://ours/run42/", "what would fail, by cause"),),
     "notify": (),

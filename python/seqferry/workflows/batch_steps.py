@@ -12,7 +12,7 @@ import logging
 import time
 from typing import Final
 
-from seqferry import access, names, stored_spec
+from seqferry import access, endpoint_facts, names, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
 from seqferry.errors import SeqferryError, StorageError
@@ -144,15 +144,19 @@ def _copy(
                 with runtime.database.write(durable=False) as connection:
                     objects.clear_barren(connection, run)
             running.leave()
-    _tell(run, job)
+    _tell(runtime, run, job)
     failure = job.failure()
     told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
     return told, running.cancelled
 
 
-def _tell(run: BatchRun, job: Job) -> None:
+def _tell(runtime: Runtime, run: BatchRun, job: Job) -> None:
     for note in job.notes():
         log.warning("transfer %s: %s", run.transfer_id, note)
+        try:
+            endpoint_facts.learn(runtime.state_dir, stored_spec.read(run.spec), note)
+        except OSError as why:
+            log.warning("what transfer %s learned cannot be kept for seqferry doctor: %s", run.transfer_id, why)
 
 
 def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
@@ -257,7 +261,7 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
                 job.wait(_WAIT_SECONDS)
                 if time.monotonic() > deadline:
                     running.suspend()
-        _tell(run, job)
+        _tell(runtime, run, job)
         failure = job.failure()
         if failure is not None:
             log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, failure.message)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import stat
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import Cli, Places
 
 from seqferry.doctor import file_system
-from support.proxy import Proxy, access_denied
+from support.proxy import Proxy, access_denied, error
 from support.servers import S3Server
 
 
@@ -84,3 +87,118 @@ def test_a_preflight_groups_what_would_fail_by_cause_and_moves_nothing(cli: Cli,
     assert cli.run("cp", *places.uris, "--preflight").code == 0
     assert len(places.arrived()) == 12
     assert json.loads(cli.run("preflight", *places.uris, "--json").out)["objects_failed"] == 0
+
+
+_PROBES = {"ListObjectVersions", "ListMultipartUploads", "GetObject"}
+_TOPICS = {"versions", "open uploads", "object", "ranges"}
+
+
+def _doctor(cli: Cli, proxy: Proxy, *arguments: str) -> tuple[dict[str, dict[str, Any]], Counter[str]]:
+    """The findings by topic, and the requests that were made for them."""
+    proxy.clear_log()
+    ran = cli.run("doctor", *arguments, "--json")
+    assert ran.code == 0, ran.out + ran.err
+    return {one["topic"]: one for one in ran.events}, Counter(one.operation for one in proxy.log())
+
+
+def _kept(cli: Cli) -> list[dict[str, Any]]:
+    return json.loads((cli.state / "endpoints.json").read_text())["endpoints"]
+
+
+def test_doctor_asks_once_what_an_endpoint_can_do_and_again_on_demand(cli: Cli, places: Places, proxy: Proxy) -> None:
+    places.fill(["a"])
+    source = places.uris[0]
+
+    first, asked = _doctor(cli, proxy, source)
+    second, asked_later = _doctor(cli, proxy, source)
+    shown = cli.run("doctor", source).out
+    third, asked_again = _doctor(cli, proxy, source, "--refresh")
+
+    assert asked.keys() >= _PROBES
+    assert not asked_later.keys() & _PROBES
+    assert asked_later["HeadObject"] == 1 < asked["HeadObject"] == asked_again["HeadObject"]
+    assert {name: asked[name] for name in _PROBES} == {name: asked_again[name] for name in _PROBES}
+    for topic in _TOPICS:
+        assert first[f"source: {topic}"]["age_seconds"] == third[f"source: {topic}"]["age_seconds"] == 0.0
+        assert second[f"source: {topic}"]["age_seconds"] > 0.0
+        assert second[f"source: {topic}"]["text"].startswith(first[f"source: {topic}"]["text"])
+    assert shown.count("--refresh looks again") == len(_TOPICS)
+    assert first["source: versions"]["text"] == "can be listed; the first page shows that none are kept"
+    assert first["source: ranges"]["text"] == "one byte of an object can be read"
+    assert first["source: object"]["text"].startswith("HeadObject shows ")
+    assert "as measured" in first["source: server"]["text"]
+    assert all(one["age_seconds"] is None for one in first.values() if not one["topic"].startswith("source: "))
+
+
+def test_doctor_looks_again_when_a_week_has_passed_or_the_record_is_damaged(
+    cli: Cli, places: Places, proxy: Proxy
+) -> None:
+    places.fill(["a"])
+    source, file = places.uris[0], cli.state / "endpoints.json"
+    _doctor(cli, proxy, source)
+    data = json.loads(file.read_text())
+    for one in data["endpoints"][0]["answers"].values():
+        one["at"] -= 8 * 86400
+    for text in (json.dumps(data), "{", '{"format": 1, "endpoints": [7, {"endpoint": 1}]}', "[" * 100_000, "\x00"):
+        file.write_text(text)
+        _, asked = _doctor(cli, proxy, source)
+        assert asked.keys() >= _PROBES, text[:80]
+        assert len(_kept(cli)) == 1
+
+
+def test_the_record_of_endpoints_is_private_and_holds_no_secret(cli: Cli, places: Places, proxy: Proxy) -> None:
+    places.fill(["a"])
+
+    _doctor(cli, proxy, *places.uris)
+
+    file = cli.state / "endpoints.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert {one["bucket"] for one in _kept(cli)} == {places.source, places.target}
+    for secret in ("moversecret", "adminsecret"):
+        assert secret not in file.read_text()
+
+
+def test_what_these_credentials_may_not_ask_is_not_kept(cli: Cli, places: Places, proxy: Proxy) -> None:
+    places.fill(["a"])
+    rule = proxy.rule("ListMultipartUploads", access_denied())
+
+    refused, _ = _doctor(cli, proxy, *places.uris)
+    proxy.remove_rule(rule)
+    allowed, asked = _doctor(cli, proxy, *places.uris)
+
+    assert refused["source: open uploads"]["level"] == "ok"
+    assert refused["target: open uploads"]["level"] == "warning"
+    assert "s3:ListBucketMultipartUploads" in refused["target: open uploads"]["advice"]
+    assert allowed["target: open uploads"]["text"] == "can be listed"
+    assert asked["ListMultipartUploads"] == 2
+    assert asked["ListObjectVersions"] == 0
+
+
+def test_what_the_service_lacks_is_kept(cli: Cli, places: Places, proxy: Proxy) -> None:
+    proxy.rule("ListObjectVersions", error(501, "NotImplemented"))
+
+    lacking, _ = _doctor(cli, proxy, places.uris[1])
+    later, asked = _doctor(cli, proxy, places.uris[1])
+
+    assert lacking["source: versions"]["text"] == "not offered (ListObjectVersions NotImplemented)"
+    assert later["source: versions"]["text"].startswith("not offered (ListObjectVersions NotImplemented) (as looked at")
+    assert asked["ListObjectVersions"] == 0
+
+
+def test_doctor_tells_what_transfers_have_learned_and_how_they_copied(cli: Cli, places: Places, proxy: Proxy) -> None:
+    places.fill(["a"])
+    unknown, _ = _doctor(cli, proxy, *places.uris)
+    proxy.rule("CopyObject", error(501, "NotImplemented"))
+    assert cli.run("cp", *places.uris).code == 0
+    assert len(places.arrived()) == 1
+
+    found, _ = _doctor(cli, proxy, *places.uris)
+
+    assert "no copy within this storage" in unknown["target: copies"]["text"]
+    assert "target: learned" not in unknown
+    assert "the endpoint does not offer this copy (CopyObject NotImplemented)" in found["target: learned"]["text"]
+    assert found["target: learned"]["age_seconds"] >= 0.0
+    assert "source: learned" not in found
+    assert (
+        found["target: copies"]["text"] == "within this storage by the bytes passing through this process, as on record"
+    )
