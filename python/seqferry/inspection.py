@@ -7,8 +7,9 @@ that each transfer begins with (``workflows.first_look``) reports in the same fo
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,8 @@ from seqferry.engine import CopyItem, Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.planning import Decision
+
+log: Final = logging.getLogger("seqferry.preflight")
 
 LOOKED_AT: Final = 10_000
 """Objects that are looked at unless all are wanted."""
@@ -142,12 +145,17 @@ def inspect(engine: Engine, spec: TransferSpec, own: str, *, at_most: int | None
         report.objects += 1
         report.causes.append(Cause("NoSuchKey", "HeadObject", f"{spec.source.at(key)} is not there.", 1, 0, [key]))
     items = [_item(number, *one) for number, one in enumerate(probe)]
-    refused = write_probe.refusal(engine, spec, items, [info.key for info, _ in probe])
+    refused = write_probe.refusal(engine, spec, items, [info.key for info, _ in probe], tell=_tell)
     if refused is not None:
         trouble = Trouble(refused.code, refused.operation, refused.message)
         report.add_all(trouble, list(refused.keys), copied, report.bytes)
     report.causes.sort(key=lambda cause: -cause.count)
     return report
+
+
+def _tell(notes: Sequence[str]) -> None:
+    for note in notes:
+        log.warning("%s", note)
 
 
 def _taken(

@@ -47,6 +47,7 @@ def refusal(
     since: float | None = None,
     epoch: int | None = None,
     check: Callable[[], None] = lambda: None,
+    tell: Callable[[Sequence[str]], None],
 ) -> Refusal | None:
     """Why none of up to ``PROBED`` items could be written; None as soon as one can be, or nothing certain is known.
 
@@ -55,6 +56,7 @@ def refusal(
         since: when the transfer was submitted, if an earlier probe of it may have been cut off: the uploads to the key
             that were opened since then are aborted first, as when an object is taken up again.
         check: raises when this process is to stop.
+        tell: takes notes of the engine, which makes each only once.
     """
     if isinstance(spec.target, LocalFolder):  # ``paths.check_target`` has looked at it
         return None
@@ -62,7 +64,7 @@ def refusal(
     spec = replace(spec, copy_threshold=0, md5=False)
     found: Refusal | None = None
     for item, key in zip(items[:PROBED], keys, strict=False):
-        why = _try(engine, spec, item, transfer, since, epoch, check)
+        why = _try(engine, spec, item, transfer, since, epoch, check, tell)
         if why is None:
             return None
         found = Refusal(*why, keys=(*(found.keys if found is not None else ()), key))
@@ -77,6 +79,7 @@ def _try(
     since: float | None,
     epoch: int | None,
     check: Callable[[], None],
+    tell: Callable[[Sequence[str]], None],
 ) -> tuple[str, str, str] | None:
     """Code, operation and message of a refusal; None when the upload was created, or something else came first."""
     try:
@@ -103,6 +106,7 @@ def _try(
         until = time.monotonic() + _SECONDS
         while not job.finished() and time.monotonic() < until:
             job.wait(_WAIT)
+        tell(job.notes())
     return why
 
 

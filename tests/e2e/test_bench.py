@@ -68,6 +68,7 @@ def page(output: Path) -> Element:
     return parse(path.read_text())
 
 
+@pytest.mark.long
 def test_the_values_have_the_documented_form(report: dict[str, Any]) -> None:
     assert set(report) == REPORT
     assert report["schema"] == 1

@@ -54,6 +54,7 @@ def named_buckets(seaweedfs: S3Server) -> Iterator[None]:
         seaweedfs.delete_bucket(name)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("named_buckets")
 def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: Path) -> None:
     try:

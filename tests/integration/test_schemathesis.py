@@ -43,6 +43,7 @@ bearer = "{token}"
 """
 
 
+@pytest.mark.long
 def test_every_answer_is_documented_and_none_is_a_fault(
     sqlite_settings: Settings, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

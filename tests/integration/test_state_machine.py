@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 from control import ANY_SPEC, add_batch, counters_fit_rows, planned, results, settings_for
 from hypothesis import settings
@@ -274,4 +275,4 @@ class TransferRows(RuleBasedStateMachine):
 
 
 TransferRows.TestCase.settings = settings(max_examples=30, stateful_step_count=50, deadline=None)
-TestTransferRows = TransferRows.TestCase
+TestTransferRows = pytest.mark.long(TransferRows.TestCase)

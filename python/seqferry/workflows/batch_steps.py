@@ -12,12 +12,13 @@ import logging
 import time
 from typing import Final
 
-from seqferry import access, endpoint_facts, names, stored_spec
+from seqferry import access, names, stored_spec
 from seqferry.db import objects, transfers
 from seqferry.db.objects import BatchRun, Ended, OpenObject
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, TransferSpec
-from seqferry.workflows.jobs import Events, Job
+from seqferry.workflows import notes
+from seqferry.workflows.jobs import Events
 from seqferry.workflows.operations import Work, operation_of
 from seqferry.workflows.runtime import Paused, RunningBatch, Runtime, Suspended
 
@@ -144,19 +145,10 @@ def _copy(
                 with runtime.database.write(durable=False) as connection:
                     objects.clear_barren(connection, run)
             running.leave()
-    _tell(runtime, run, job)
+    notes.tell(runtime, run.transfer_id, spec, job.notes())
     failure = job.failure()
     told = None if failure is None else (failure.error_code or failure.error_class, failure.message)
     return told, running.cancelled
-
-
-def _tell(runtime: Runtime, run: BatchRun, job: Job) -> None:
-    for note in job.notes():
-        log.warning("transfer %s: %s", run.transfer_id, note)
-        try:
-            endpoint_facts.learn(runtime.state_dir, stored_spec.read(run.spec), note)
-        except OSError as why:
-            log.warning("what transfer %s learned cannot be kept for seqferry doctor: %s", run.transfer_id, why)
 
 
 def _record_until_finished(runtime: Runtime, running: RunningBatch) -> None:
@@ -261,7 +253,7 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
                 job.wait(_WAIT_SECONDS)
                 if time.monotonic() > deadline:
                     running.suspend()
-        _tell(runtime, run, job)
+        notes.tell(runtime, run.transfer_id, spec, job.notes())
         failure = job.failure()
         if failure is not None:
             log.warning("open uploads of transfer %s could not be aborted: %s", run.transfer_id, failure.message)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from seqferry import inspection, write_probe
@@ -24,6 +25,7 @@ from seqferry.engine import CopyItem
 from seqferry.errors import StorageError
 from seqferry.inspection import LOOKED_AT, PREFLIGHT, Report, Trouble
 from seqferry.models import OPERATION_MOVE, OPERATION_TRANSFER, S3Location, TransferSpec
+from seqferry.workflows import notes
 from seqferry.workflows.runtime import Runtime
 
 log: Final = logging.getLogger("seqferry.transfer")
@@ -190,6 +192,7 @@ class _Look:
             since=self.since,
             epoch=self.runtime.epoch,
             check=self.runtime.check,
+            tell=partial(notes.tell, self.runtime, self.transfer_id, self.spec),
         )
         if found is None:
             return None

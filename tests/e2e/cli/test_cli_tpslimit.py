@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 
+import pytest
 from cli_process import Cli, Places, id_of
 
 from support.proxy import Proxy
@@ -30,6 +31,7 @@ def _fits(starts: list[float], rate: int) -> bool:
     )
 
 
+@pytest.mark.long
 def test_no_window_has_more_requests_than_the_limit(
     cli: Cli, places: Places, make_proxy: Callable[[S3Server], Proxy]
 ) -> None:

@@ -155,6 +155,7 @@ COPIED: list[tuple[str, dict[str, bytes], Check]] = [
     ("du SRC*.txt", UNTOUCHED, _prints("2 objects")),
     ("ls SRC*.log", UNTOUCHED, _prints("b.log")),
     ("s3 cp SRC DST --recursive", ALL, _nothing_more),
+    ("copy --tpslimit 50 SRC DST", ALL, _nothing_more),
     ("--quiet cp SRC DST", ALL, lambda seen: seen.ran.err == ""),
     ("--numworkers 2 cp SRC DST", ALL, _nothing_more),
 ]
@@ -192,7 +193,6 @@ ANSWERED = [
     ("cp SRC*.gz DST", 4, ""),
     ("cp TMP/plain SRCa.txt DST", 2, "one command for each"),
     ("frobnicate SRC DST", 2, "frobnicate"),
-    ("copy --tpslimit 50 SRC DST", 0, ""),
     ("copy --tpslimit-burst 5 SRC DST", 2, "--tpslimit N"),
     ("--no-sign-request cp SRC DST", 1, "AccessDenied"),
     ("cpy SRC DST", 2, "Did you mean 'cp'?"),

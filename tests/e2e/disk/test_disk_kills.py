@@ -64,6 +64,7 @@ def _moved_too_often(proxy: Proxy, operations: tuple[str, ...], in_flight: Count
     return {unit: times for unit, times in done.items() if times > 1 + in_flight[unit]}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_an_upload_killed_again_and_again_repeats_nothing_that_was_finished(
     s3server: S3Server,
@@ -88,6 +89,7 @@ def test_an_upload_killed_again_and_again_repeats_nothing_that_was_finished(
     assert_same_tree(tmp_path / "run", tmp_path / "back")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_download_killed_again_and_again_leaves_whole_files_only(
     s3server: S3Server,

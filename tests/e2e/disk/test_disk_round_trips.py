@@ -212,6 +212,7 @@ def test_what_cannot_be_an_object_is_said_and_the_rest_arrives(
     assert all(record.error_message for record in records if record.state != "done")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_20000_odd_names_go_up_and_come_back(
     seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path

@@ -118,6 +118,7 @@ def test_what_passes_through_us_to_another_storage_arrives_whole_as_well(
     assert failed == set(), "another try was to be had"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_what_is_spoiled_every_time_fails_as_a_mismatch_and_is_not_left(
     s3server: S3Server,

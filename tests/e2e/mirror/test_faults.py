@@ -82,6 +82,7 @@ def test_a_lost_reply_costs_nothing_but_a_question(stage: Stage, operation: str)
     stage.assert_whole()
 
 
+@pytest.mark.long
 def test_a_service_that_is_down_for_good_fails_the_objects_as_retryable(stage: Stage) -> None:
     big = "*sized*17825792*"
     stage.proxy.rule("UploadPartCopy", internal_error(), key=big)

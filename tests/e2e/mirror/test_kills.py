@@ -26,6 +26,7 @@ def _unit(record: Record) -> tuple[str, str | None, str | None, int | None]:
     return record.operation, record.key, record.upload_id if record.part_number else None, record.part_number
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_killed_20_times_nothing_is_lost_leaked_or_repeated(
     s3server: S3Server,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from example_pipeline import EXAMPLE, EXPECTED, REFERENCES, SAMPLES, published, rows, upload
 from nextflow_process import Nextflow
 
@@ -94,6 +95,7 @@ def test_results_that_cannot_be_packed_fail_the_task(
     assert f"{bucket}-none" in done.stdout
 
 
+@pytest.mark.long
 def test_tasks_of_a_node_share_a_cache_of_the_reference(
     newest: Nextflow,
     data: Path,

@@ -1,0 +1,23 @@
+"""Notes of the engine about endpoints and settings: each is made once by a process, logged, and kept for the doctor."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from seqferry import endpoint_facts
+from seqferry.models import TransferSpec
+from seqferry.workflows.runtime import Runtime
+
+log: Final = logging.getLogger("seqferry.notes")
+
+
+def tell(runtime: Runtime, transfer_id: str, spec: TransferSpec, notes: Iterable[str]) -> None:
+    """Log notes that came with work for a transfer. The engine does not repeat them: whoever takes them tells them."""
+    for note in notes:
+        log.warning("transfer %s: %s", transfer_id, note)
+        try:
+            endpoint_facts.learn(runtime.state_dir, spec, note)
+        except OSError as why:
+            log.warning("what transfer %s learned cannot be kept for seqferry doctor: %s", transfer_id, why)
