@@ -259,6 +259,7 @@ impl MemoryStore {
             changed: if self.as_files { object.modified } else { 0.0 },
             storage_class: object.storage_class.clone(),
             checksum: object.checksum.clone(),
+            shown_checksums: object.checksum.iter().map(|sum| sum.algorithm).collect(),
             attributes,
             tag_count: u32::try_from(object.tags.len()).ok().filter(|_| self.sub_resources),
             archived: object.is_archived(),

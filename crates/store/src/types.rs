@@ -227,6 +227,8 @@ pub struct ObjectMeta {
     pub storage_class: Option<String>,
     /// The strongest checksum that the service keeps for the object.
     pub checksum: Option<Checksum>,
+    /// Algorithms of all checksums that a service shows, also of those whose value proves nothing.
+    pub shown_checksums: Vec<ChecksumAlgorithm>,
     /// Number of parts, answered only when a part number was asked for.
     pub parts_count: Option<u32>,
     /// Settable attributes.

@@ -3,11 +3,11 @@
 mod common;
 
 use bytes::Bytes;
-use common::{SOURCE, TARGET, World, bytes, policy};
+use common::{SOURCE, TARGET, World, bytes, policy, small_limits};
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, CopyTarget, ObjectRef};
+use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, MemoryStore, ObjectRef};
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, State, Verified, Verify};
+use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, Properties, State, Verified, Verify};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_all_sizes_arrive_whole_and_proven() {
@@ -63,6 +63,31 @@ async fn tags_and_storage_class_travel_both_ways() {
         assert_eq!(world.head(key).await.storage_class.as_deref(), Some("STANDARD_IA"));
     }
     assert!(outcomes.values().all(|outcome| outcome.not_carried.is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checksum_that_was_asked_for_and_is_not_kept_is_named() {
+    let memory = || MemoryStore::new(small_limits().minimum_part);
+    for (memory, shown) in [
+        (memory(), None),
+        (memory().with_whole_checksums_of_parts(), Some("CRC64NVME")),
+        (memory().demanding_part_checksums(), Some("none")),
+    ] {
+        let world = World::of(memory);
+        let items = vec![world.object(1, "small", b"x").await, world.object(2, "large", &bytes(2, 300)).await];
+        let properties = Properties { checksum: Some(ChecksumAlgorithm::Sha256), ..Properties::default() };
+
+        let outcomes = world.run(Policy { properties, ..policy() }, items).await;
+
+        let named: Vec<String> =
+            shown.iter().map(|shown| format!("checksum SHA256: the target shows {shown}")).collect();
+        assert_eq!(outcomes[&2].state, State::Done, "{outcomes:?}");
+        assert_eq!(outcomes[&2].not_carried, named);
+        let head = world.head("copy/large").await;
+        assert_eq!(head.checksum.map_or("none", |sum| sum.algorithm.name()), shown.unwrap_or("SHA256"));
+        // A copy in one request keeps the source's here, and its answer says so.
+        assert_eq!(outcomes[&1].not_carried, ["checksum SHA256: the target shows CRC64NVME"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

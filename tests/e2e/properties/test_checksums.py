@@ -51,3 +51,27 @@ def test_copies_and_uploads_keep_the_checksum_that_was_asked_for(
             digest = hashlib.new(algorithm, contents["small"]).digest()
             head = client.head_object(Bucket=bucket, Key="in/small", ChecksumMode="ENABLED")
             assert head[f"Checksum{algorithm}"] == base64.b64encode(digest).decode()
+
+
+def test_a_checksum_that_the_target_does_not_show_is_on_record(
+    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+) -> None:
+    source, target, client = make_bucket(s3server), make_bucket(s3server), s3server.client()
+    mover = make_mover(s3server)
+    for name, size in (("small", 4), ("big", 6 * MIB)):
+        client.put_object(Bucket=source, Key=f"in/{name}", Body=rng.randbytes(size), ChecksumAlgorithm="SHA256")
+
+    given = (*SMALL_PARTS, "--checksum-algorithm", "SHA256")
+    code, summary, err = mover.copy(f"s3://{source}/in/", f"s3://{target}/in/", *given)
+
+    assert code == 0, err
+    noted = {one.source_key: one.not_carried for one in mover.objects(summary["id"])}
+    assert not noted["in/small"]
+    head = client.head_object(Bucket=target, Key="in/big", ChecksumMode="ENABLED")
+    if s3server.kind == "versitygw":
+        assert "ChecksumCRC64NVME" in head
+        assert "ChecksumSHA256" not in head
+        assert noted["in/big"] == ("checksum SHA256: the target shows CRC64NVME",)
+    else:
+        assert "ChecksumSHA256" in head
+        assert not noted["in/big"]

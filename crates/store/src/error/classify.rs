@@ -263,7 +263,9 @@ pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
             "ListParts" => "Give these credentials s3:ListMultipartUploadParts on the target.",
             "ListMultipartUploads" => "Give these credentials s3:ListBucketMultipartUploads on the bucket.",
             "AbortMultipartUpload" => "Give these credentials s3:AbortMultipartUpload on the target.",
-            "DeleteObject" => "Give these credentials s3:DeleteObject on the target, then run the same command again.",
+            "DeleteObject" | "DeleteObjects" => {
+                "Give these credentials s3:DeleteObject on that bucket (s3:DeleteObjectVersion for versions), then run the same command again."
+            }
             _ => {
                 "Give these credentials s3:GetObject and s3:GetObjectTagging on the source, s3:PutObject and s3:PutObjectTagging on the target, s3:ListBucket on both (and the KMS key's rights), then run the same command again."
             }
@@ -391,6 +393,16 @@ mod tests {
         assert_eq!(class(Some(501)), Capability);
         assert_eq!(class(Some(503)), Throttle);
         assert_eq!(class(Some(599)), Retry);
+    }
+
+    #[test]
+    fn a_refused_removal_names_no_permission_of_copies() {
+        for operation in ["DeleteObject", "DeleteObjects"] {
+            let next = advice(operation, "AccessDenied", Person);
+
+            assert!(next.starts_with("Give these credentials s3:DeleteObject on that bucket"), "{next}");
+            assert!(["target", "source", "PutObject"].iter().all(|word| !next.contains(word)), "{next}");
+        }
     }
 
     #[test]

@@ -71,8 +71,8 @@ pub(super) fn size(length: Option<i64>) -> u64 {
     length.and_then(|n| u64::try_from(n).ok()).unwrap_or_default()
 }
 
-/// The strongest checksum among the fields that several SDK outputs share.
-macro_rules! strongest {
+/// The checksums in the fields that several SDK outputs share, the strongest first.
+macro_rules! checksums {
     ($output:expr) => {{
         use $crate::checksum::ChecksumAlgorithm::{Crc32, Crc32C, Crc64Nvme, Sha1, Sha256};
         let output = &$output;
@@ -84,8 +84,16 @@ macro_rules! strongest {
             (Sha1, output.checksum_sha1()),
         ]
         .into_iter()
-        .find_map(|(algorithm, value)| value.filter(|v| !v.is_empty()).map(|v| (algorithm, v.to_owned())))
+        .filter_map(|(algorithm, value)| value.filter(|v| !v.is_empty()).map(|v| (algorithm, v.to_owned())))
     }};
+}
+pub(super) use checksums;
+
+/// The strongest of them.
+macro_rules! strongest {
+    ($output:expr) => {
+        $crate::s3::convert::checksums!($output).next()
+    };
 }
 pub(super) use strongest;
 
@@ -174,6 +182,7 @@ macro_rules! facts {
             version_id: own(output.version_id()).filter(|id| id != "null"),
             storage_class: own(output.storage_class().map(|class| class.as_str())),
             checksum: checksum(strongest!(output), output.checksum_type(), output.e_tag()),
+            shown_checksums: checksums!(output).map(|(algorithm, _)| algorithm).collect(),
             parts_count: output.parts_count().and_then(|n| u32::try_from(n).ok()),
             attributes: Attributes {
                 content_type: own(output.content_type()),
@@ -239,6 +248,10 @@ pub(super) fn facts_of_headers(headers: &Headers) -> ObjectMeta {
         version_id: own("x-amz-version-id").filter(|id| id != "null"),
         storage_class: own("x-amz-storage-class"),
         checksum: checksum(strongest_of_headers(headers), kind.as_ref(), headers.get("etag")),
+        shown_checksums: ChecksumAlgorithm::ALL
+            .into_iter()
+            .filter(|sum| told(checksum_header(*sum)).is_some())
+            .collect(),
         parts_count: number("x-amz-mp-parts-count"),
         attributes: Attributes {
             content_type: own("content-type"),

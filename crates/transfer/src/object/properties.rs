@@ -317,6 +317,24 @@ impl<J: Journal> Object<'_, J> {
         Err(Trouble::Failed(ObjectFailure::new(class, "NotLocked", "HeadObject", message)))
     }
 
+    /// Note when the target does not have the checksum that was asked for, by the answer to the write and a look at the target
+    /// where one was made. An answer without any is no proof: not all services tell it there.
+    pub(super) fn note_checksum(&mut self, written: &Written, seen: Option<&ObjectMeta>) {
+        let Some(asked) = self.policy.properties.checksum else { return };
+        let answered = written.checksum.as_ref().map(|sum| sum.algorithm);
+        let shown = match seen {
+            Some(target) if target.shown_checksums.contains(&asked) => return,
+            Some(target) => target.shown_checksums.first().copied().or(answered),
+            None if answered.is_none() => return,
+            None => answered,
+        };
+        if self.target.capabilities().files || shown == Some(asked) {
+            return;
+        }
+        let instead = shown.map_or("none", ChecksumAlgorithm::name);
+        self.not_carried.push(format!("checksum {asked}: the target shows {instead}", asked = asked.name()));
+    }
+
     /// The target is not, or would not be, encrypted as it must be.
     fn unprotected(&self, how: &str) -> Trouble {
         let asked = matches!(self.policy.properties.encryption, EncryptionRule::Asked(_));

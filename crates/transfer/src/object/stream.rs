@@ -381,6 +381,7 @@ impl<J: Journal> Object<'_, J> {
             let answered =
                 Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
             let mut kept = compare(sent, answered, true);
+            let mut seen = None;
             if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
                 // The answer does not settle it: look at the target.
                 match self.look_back().await? {
@@ -395,11 +396,13 @@ impl<J: Journal> Object<'_, J> {
                         if self.source.capabilities().digests && matches!(direct, Verdict::Proven(_)) {
                             (read, kept) = (direct.clone(), direct);
                         }
-                        written.checksum = target.checksum.or(written.checksum);
+                        seen = Some(target);
                     }
                     LookBack::Denied => {}
                 }
             }
+            self.note_checksum(&written, seen.as_deref());
+            written.checksum = seen.and_then(|target| target.checksum).or(written.checksum);
             match (kept, doubt) {
                 (Verdict::Unknown, Some(how)) => Verdict::Doubtful(how),
                 (kept, _) => kept,

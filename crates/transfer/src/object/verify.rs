@@ -47,6 +47,7 @@ impl<J: Journal> Object<'_, J> {
         let listed = Side { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
         let answered =
             Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
+        let mut seen = None;
         let mut verdict = compare(source.as_ref().map_or(listed, Side::from), answered, same_boundaries);
         if !matches!(verdict, Verdict::Proven(_) | Verdict::Differs(_)) {
             // The answers do not settle it: look at both sides.
@@ -60,13 +61,15 @@ impl<J: Journal> Object<'_, J> {
                 }
                 (LookBack::Found(target), Some(source)) => {
                     let verdict = self.compare_sides(source, &target, same_boundaries, false).await?;
-                    written.checksum = target.checksum.or(written.checksum);
+                    seen = Some(target);
                     verdict
                 }
                 (LookBack::Denied, Some(source)) => compare(Side::from(source), answered, same_boundaries),
                 (_, None) => Verdict::Unknown,
             };
         }
+        self.note_checksum(&written, seen.as_deref());
+        written.checksum = seen.and_then(|target| target.checksum).or(written.checksum);
         self.conclude(method, verdict, written).await
     }
 
