@@ -7,8 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use seqferry_inventory::{InventoryError, InventoryRow};
 
-/// Key, size, ETag, milliseconds since the epoch, storage class, whether it is the current version, and whether it is a
-/// delete marker.
+/// Key, size, `ETag`, milliseconds since the epoch, storage class, whether it is the current version, and whether it is
+/// a delete marker.
 type PyRow = (String, Option<u64>, Option<String>, Option<i64>, Option<String>, Option<bool>, Option<bool>);
 
 fn row_of(row: InventoryRow) -> PyRow {
