@@ -45,7 +45,8 @@ BATCH: Final = 1000
 TRANSFERS: Final = 10_000
 
 _SERVER: Final = """
-import socket, sys
+import gc, socket, sys
+gc.set_threshold(50_000, 20, 50)  # this and the freeze as `seqferry serve` does
 from seqferry.api import create_app
 from seqferry.api.connections import server
 from seqferry.config import Settings
@@ -53,7 +54,10 @@ from seqferry.service import Service
 settings = Settings.load()
 with Service.open(settings) as service:
     listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-    server(create_app(settings, service, None)).run(sockets=[listener])
+    app = create_app(settings, service, None)
+    gc.collect()
+    gc.freeze()
+    server(app).run(sockets=[listener])
 """
 
 
