@@ -311,8 +311,11 @@ pub(super) fn answers_range(range: Range, content_range: Option<&str>, length: u
 
 /// The root of a success, for requests that differ from others by their query alone. A service that does not know the query
 /// answers the other request: GET of the object, or a listing.
-const SUB_RESOURCES: [(&str, &str); 2] =
-    [("GetObjectTagging", "Tagging"), ("ListMultipartUploads", "ListMultipartUploadsResult")];
+pub(super) const SUB_RESOURCES: [(&str, &str); 3] = [
+    ("GetObjectTagging", "Tagging"),
+    ("ListMultipartUploads", "ListMultipartUploadsResult"),
+    ("GetBucketEncryption", "ServerSideEncryptionConfiguration"),
+];
 
 /// What came instead of the answer to a request of [`SUB_RESOURCES`], when it came whole and is something else.
 pub(super) fn other_answer(operation: &str, body: &[u8]) -> Option<String> {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use aws_smithy_runtime_api::http::Headers;
 use proptest::prelude::*;
 
-use super::convert::{decoded, other_answer, parts_of, upload_id_of};
+use super::convert::{SUB_RESOURCES, decoded, other_answer, parts_of, upload_id_of};
 use super::failures::region_hint;
 use super::fast_path::XmlReply;
 
@@ -63,7 +63,7 @@ proptest! {
             // The next page begins after a part of this one, or there is none.
             prop_assert!(page.next.is_none_or(|next| page.parts.last().is_some_and(|part| part.number == next)));
         }
-        for operation in ["GetObjectTagging", "ListMultipartUploads"] {
+        for (operation, _) in SUB_RESOURCES {
             let _says = other_answer(operation, &bytes);
         }
         prop_assert!(region_hint(&Headers::new(), &bytes).is_none_or(|region| region.len() <= 64));

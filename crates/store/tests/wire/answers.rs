@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, CreateUpload, Digests, ErrorClass, ListRequest, ObjectRef, Range, UploadRef};
+use seqferry_store::{
+    Attributes, BucketEncryption, CreateUpload, Digests, ErrorClass, ListRequest, ObjectRef, Range, UploadRef,
+};
 
 use crate::server::{Reply, Wire, error_body};
 use crate::{Write, get, object, store_at};
@@ -98,6 +100,7 @@ async fn an_answer_to_another_request_says_that_the_operation_is_not_offered() {
 
         let tags = store.get_tags(ObjectRef::new("bucket", "key")).await.expect_err("an error");
         let uploads = store.list_uploads("bucket", "key").await.expect_err("an error");
+        let encryption = store.bucket_encryption("bucket").await.expect("an answer");
 
         for error in [tags, uploads] {
             assert_eq!(
@@ -107,7 +110,10 @@ async fn an_answer_to_another_request_says_that_the_operation_is_not_offered() {
             );
             assert!(!error.message.contains("bytes of"), "{error}");
         }
-        assert_eq!(server.requests().len(), 2, "made once");
+        // No body is no refusal: sources are looked at one by one.
+        let expected = if body.is_empty() { BucketEncryption::None } else { BucketEncryption::Unsupported };
+        assert_eq!(encryption, expected, "{body:.40}");
+        assert_eq!(server.requests().len(), 3, "made once");
     }
 }
 

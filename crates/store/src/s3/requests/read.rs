@@ -222,7 +222,8 @@ impl ObjectRead for S3Store {
             Err(error) if error.code == "ServerSideEncryptionConfigurationNotFoundError" => Ok(BucketEncryption::None),
             Err(_) if self.encrypts_all() => Ok(BucketEncryption::Default("AES256".to_owned())),
             Err(error) if error.is_denied() => Ok(BucketEncryption::Unknown),
-            // Unknown sub-resources are taken for other requests: any refusal is a no.
+            // Unknown sub-resources are taken for other requests: their answer is a no, and so is any refusal.
+            Err(error) if error.code == code::UNEXPECTED_ANSWER => Ok(BucketEncryption::Unsupported),
             Err(error) if error.status.is_some_and(|status| (400..500).contains(&status) || status == 501) => {
                 Ok(BucketEncryption::Unsupported)
             }
