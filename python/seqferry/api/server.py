@@ -185,7 +185,7 @@ def _run(server: connections.Server, hub: Hub, listener: socket.socket, ready: C
         if ready is not None:
             # The socket listens already: connections wait in its queue until the loop runs.
             ready(url)
-        # Modules and routes live as long as the process: each full collection would walk them, some 40 ms an answer.
+        # Modules and routes live as long as the process. A full collection that walks them holds up answers for 40 ms.
         gc.collect()
         gc.freeze()
         server.run(sockets=[listener])
