@@ -281,7 +281,7 @@ impl Folders {
             if if_absent {
                 rename_to_nothing(folder, from, to)
             } else {
-                Ok(rustix::fs::renameat(folder, from, folder, to)?)
+                rustix::fs::renameat(folder, from, folder, to)
             }
             .map_err(|errno| match errno {
                 Errno::EXIST => Fail::new("PreconditionFailed", format!("{to} has come there meanwhile")),

@@ -334,17 +334,22 @@ impl Uploads {
         if let Some(open) = open {
             lock(&open.state).over = true;
         }
-        let mut found = false;
-        // The record last: while it is there, the upload can be found and aborted again.
-        for file in [Unfinished::Parts, Unfinished::Record] {
-            match rustix::fs::unlinkat(&folder, file.name(id), AtFlags::empty()) {
-                Ok(()) => found = true,
-                Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        if found { Ok(()) } else { Err(gone()) }
+        if remove(&folder, id)? { Ok(()) } else { Err(gone()) }
     }
+}
+
+/// Remove an upload's two files; whether any was there: another process may be removing them too.
+fn remove(folder: &OwnedFd, id: &str) -> Result<bool> {
+    let mut found = false;
+    // The record last: while it is there, the upload can be found and aborted again.
+    for file in [Unfinished::Parts, Unfinished::Record] {
+        match rustix::fs::unlinkat(folder, file.name(id), AtFlags::empty()) {
+            Ok(()) => found = true,
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(found)
 }
 
 fn copied(begun: &OpenUpload, part: Part) -> Copied {
@@ -443,9 +448,7 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     if read_back && let Some(bytes) = &bytes {
         if !is_as_made(bytes, &state.record.begun)? {
             // What is written to it would be in another file too, or is somewhere else already.
-            for file in [Unfinished::Parts, Unfinished::Record] {
-                rustix::fs::unlinkat(&folder, file.name(id), AtFlags::empty())?;
-            }
+            remove(&folder, id)?;
             return Err(gone());
         }
         for number in spoilt(bytes, &state.record)? {

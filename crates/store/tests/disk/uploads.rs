@@ -1,6 +1,7 @@
 //! Files in parts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -108,11 +109,11 @@ async fn parts_that_do_not_make_the_file_are_refused_and_it_can_still_be_made() 
 #[tokio::test]
 async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     const LARGE: usize = 3 << 20;
-    let (scratch, store) = (Scratch::new(), std::sync::Arc::new(store()));
+    let (scratch, store) = (Scratch::new(), Arc::new(store()));
     let [old, half, new] = [4, 5, 6].map(|salt| Bytes::from(pattern(LARGE, salt)));
     let id = store.create_upload(&creation(&scratch, "k", LARGE as u64, LARGE as u64)).await.unwrap();
     let send = |body: Bytes| {
-        let (store, bucket, id) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
+        let (store, bucket, id) = (Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
         async move { store.put_part(UploadRef::new(&bucket, "k", &id), 1, body, &Digests::default()).await.unwrap() }
     };
     send(old).await;
@@ -120,7 +121,7 @@ async fn a_part_has_one_writer_at_a_time_and_the_last_one_counts() {
     // Two thirds come, and then nothing for a long time.
     let (more, rest) = futures::channel::mpsc::unbounded();
     more.unbounded_send(Ok(half.slice(..LARGE / 3 * 2))).unwrap();
-    let (writer, bucket, upload) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
+    let (writer, bucket, upload) = (Arc::clone(&store), scratch.bucket().to_owned(), id.clone());
     let slow = tokio::spawn(async move {
         writer.stream_part(UploadRef::new(&bucket, "k", &upload), 1, LARGE as u64, Body::of_chunks(rest.boxed())).await
     });
@@ -302,19 +303,17 @@ async fn a_file_that_took_the_place_of_a_completed_one_is_not_taken_for_it() {
     assert_eq!(code(store().complete_upload(&request).await), "NoSuchUpload");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_is_aborted_while_it_is_completed_is_one_or_the_other() {
-    for _ in 0..50 {
-        let (scratch, store) = (Scratch::new(), std::sync::Arc::new(store()));
+/// Abort an upload and complete it at the same time, `rounds` times; `completer` gives the store that completes.
+async fn race_an_abort(rounds: u32, completer: impl Fn(&Arc<DiskStore>) -> Arc<DiskStore>) {
+    for _ in 0..rounds {
+        let (scratch, store) = (Scratch::new(), Arc::new(store()));
         let id = store.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
         let part = send(&store, &scratch, "k", &id, 1, b"0123456789").await;
         let request = completion(&scratch, "k", &id, vec![part], 10);
-        let completing = tokio::spawn({
-            let store = std::sync::Arc::clone(&store);
-            async move { store.complete_upload(&request).await }
-        });
+        let other = completer(&store);
+        let completing = tokio::spawn(async move { other.complete_upload(&request).await });
         let aborting = tokio::spawn({
-            let (store, bucket) = (std::sync::Arc::clone(&store), scratch.bucket().to_owned());
+            let (store, bucket) = (Arc::clone(&store), scratch.bucket().to_owned());
             async move { store.abort_upload(UploadRef::new(&bucket, "k", &id)).await }
         });
 
@@ -330,6 +329,16 @@ async fn an_upload_that_is_aborted_while_it_is_completed_is_one_or_the_other() {
             assert!(files.is_empty(), "{files:?}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_aborted_while_it_is_completed_is_one_or_the_other() {
+    race_an_abort(50, Arc::clone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_aborted_while_another_process_completes_it_is_one_or_the_other() {
+    race_an_abort(500, |_| Arc::new(store())).await;
 }
 
 #[tokio::test]
