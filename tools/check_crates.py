@@ -32,9 +32,10 @@ FORBIDDEN = {
     },
     "seqferry-client": {"pyo3", "seqferry-vfs", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-transfer": {"pyo3", "seqferry-vfs", "seqferry-py", "seqferry-testkit"},
-    "seqferry-py": {"seqferry-testkit"},
+    "seqferry-py": {"seqferry-testkit", "seqferry-store-testing"},
     "seqferry-vfs": {"pyo3", "fuser", "seqferry-mount", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-mount": {"pyo3", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
+    "seqferry-store-testing": {"pyo3", "seqferry-client", "seqferry-transfer", "seqferry-vfs", "seqferry-py", "seqferry-testkit"},
     "seqferry-testkit": {"pyo3", "seqferry-store", "seqferry-client", "seqferry-transfer", "seqferry-py"},
 }
 

@@ -14,6 +14,8 @@ from seqferry.config import Settings
 from seqferry.service import Service
 from seqferry.worker import Worker
 from support.postgres import Postgres
+from support.run import Run
+from support.state import prepare
 
 
 @pytest.fixture(params=PLACES)
@@ -42,13 +44,15 @@ def migrated_url(postgres: Postgres, migrated: str) -> Iterator[str]:
 
 @pytest.fixture(params=PLACES)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
-    """Settings on SQLite and on Postgres, in a fresh state folder; the tables may be there already."""
-    url = None if request.param == "sqlite" else request.getfixturevalue("migrated_url")
-    return settings_for(tmp_path, url)
+    """Settings on SQLite and on Postgres, in a state folder of the test's own; the tables may be there already."""
+    if request.param == "sqlite":
+        return request.getfixturevalue("sqlite_settings")
+    return settings_for(tmp_path, request.getfixturevalue("migrated_url"))
 
 
 @pytest.fixture
-def sqlite_settings(tmp_path: Path) -> Settings:
+def sqlite_settings(run: Run, tmp_path: Path) -> Settings:
+    prepare(run, tmp_path / "state")
     return settings_for(tmp_path, None)
 
 

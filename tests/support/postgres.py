@@ -58,10 +58,14 @@ class Postgres:
     def frozen(self) -> Generator[None]:
         """Stop the whole server, as a host that hangs: the kernel still takes and acknowledges what is sent."""
         first = self.pid()
-        stopped = [first, *_children(first)]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
+        # The first before its children are listed: it begins no more of them then. Any of them may end by itself meanwhile.
+        os.kill(first, signal.SIGSTOP)
+        stopped = [first]
         try:
+            for pid in _children(first):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                    stopped.append(pid)
             yield
         finally:
             for pid in reversed(stopped):

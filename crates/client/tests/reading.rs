@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqferry_client::{Endpoint, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
-use seqferry_store::fault::{Fault, FaultStore, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ErrorClass, ListRequest, MemoryStore, ObjectRef, PinnedObject, Range,
 };
+use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
 use tokio_util::sync::CancellationToken;
 
 const BUCKET: &str = "b";

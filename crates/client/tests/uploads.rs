@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession, growing_part_size};
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
-use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore, ObjectRef, PinnedObject,
     UploadRef,
 };
+use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Rule};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -267,9 +267,9 @@ impl Drop for MountedBucket {
 mod tests {
     use bytes::Bytes;
     use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
-    use seqferry_store::fault::{Fault, FaultStore, Rule};
     use seqferry_store::prelude::*;
     use seqferry_store::{Attributes, MemoryStore};
+    use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
 

@@ -3,8 +3,8 @@
 //! Everything above this crate talks to storage through [`ObjectStore`], which is small traits by role ([`ObjectRead`],
 //! [`ObjectWrite`], [`MultipartUpload`]) and what a store can do ([`Capabilities`]). Here are its implementations
 //! ([`S3Store`] on the AWS SDK, [`DiskStore`] on file systems, [`MemoryStore`]), the classification of every error
-//! ([`error`]), and the process-wide [`Budget`] of requests, buffer bytes and bandwidth. With the feature `testing` come [`fault::FaultStore`], a wrapper that
-//! fails on purpose, and [`conformance`], the suite which every implementation and wrapper passes.
+//! ([`error`]), and the process-wide [`Budget`] of requests, buffer bytes and bandwidth. The suite that every implementation
+//! passes and a wrapper that fails on purpose are in `crates/store-testing`.
 //!
 //! This crate imports no other crate of ours and knows nothing of transfers: it offers single requests, makes each of them
 //! once, and says precisely how it went. Retries are decided above.
@@ -19,11 +19,6 @@ mod properties;
 mod s3;
 mod store;
 mod types;
-
-#[cfg(feature = "testing")]
-pub mod conformance;
-#[cfg(feature = "testing")]
-pub mod fault;
 
 pub use body::{Body, ByteStream};
 pub use budget::{Budget, BudgetLimits, ByteThrottle, Priority};

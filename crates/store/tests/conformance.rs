@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use seqferry_store::conformance::{CopiedPartChecksums, ServiceQuirks, conformance};
-use seqferry_store::fault::FaultStore;
 use seqferry_store::prelude::*;
 use seqferry_store::{Credentials, EndpointOptions, MemoryStore, S3Store};
+use seqferry_store_testing::conformance::{CopiedPartChecksums, ServiceQuirks, conformance};
+use seqferry_store_testing::fault::FaultStore;
 use seqferry_testkit::data::{odd_keys, seed};
 use seqferry_testkit::servers::{MOVER, REGION, ServerKind, server};
 

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use common::{SOURCE, World, bytes, quick};
 use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
 use seqferry_store::checksum::{base64, hex};
-use seqferry_store::fault::{Fault, Gate, Hook, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, DigestAlgorithm, Digester, DiskOptions, DiskStore,
     MemoryStore, ObjectRef, PinnedObject,
 };
+use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
 use seqferry_transfer::{ContentDigests, DigestRequest, ObjectDigest};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;

@@ -11,12 +11,12 @@ use std::time::Duration;
 use common::{SOURCE, TARGET, World, bytes, job, small_limits, streaming};
 use seqferry_client::Endpoint;
 use seqferry_store::checksum::base64;
-use seqferry_store::fault::{Fault, FaultStore, Gate, Hook, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, MemoryStore,
     ObjectRef,
 };
+use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Hook, Rule};
 use seqferry_transfer::{Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
 use tokio::runtime::Handle;
 

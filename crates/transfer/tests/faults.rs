@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
-use seqferry_store::fault::{Fault, Gate, Hook, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
     Digests, MemoryStore, ObjectRef, PinnedObject, Range, UploadRef,
 };
+use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
 use seqferry_transfer::{Event, FailureClass, IfExists, Item, Method, Policy, State, Stop, Verified, Verify};
 
 const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{SOURCE, TARGET, World, bytes, policy, quick, small_limits};
 use seqferry_client::{RequestMetrics, RequestSpec, RetryContext, RetryingClient};
-use seqferry_store::fault::{Fault, Gate, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, MemoryStore, ObjectRef};
+use seqferry_store_testing::fault::{Fault, Gate, Rule};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use common::{SOURCE, TARGET, World, bytes, job, policy};
 use proptest::prelude::*;
 use seqferry_client::Endpoint;
-use seqferry_store::fault::{Fault, FaultStore, Gate, Rule};
 use seqferry_store::prelude::*;
+use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Rule};
 use seqferry_transfer::{DataPath, Event, IfExists, Item, Job, Policy, State};
 
 const OPERATIONS: [&str; 9] = [

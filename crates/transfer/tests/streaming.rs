@@ -9,12 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Apart, SOURCE, TARGET, World, bytes, small_limits, streaming};
 use seqferry_store::checksum::base64;
-use seqferry_store::fault::{Fault, Hook, Rule};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
     Digester, Digests, MemoryStore, ObjectRef, PutObject, UploadRef,
 };
+use seqferry_store_testing::fault::{Fault, Hook, Rule};
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{FailureClass, IfExists, Item, Method, Outcome, Policy, State, Stop, Verified, Verify};
 
@@ -670,7 +670,7 @@ async fn a_cancelled_stream_leaves_nothing_behind() {
     for id in 0..10 {
         items.push(apart.from.object(id, &format!("k{id}"), &bytes(id, 600)).await);
     }
-    let gate = seqferry_store::fault::Gate::default();
+    let gate = seqferry_store_testing::fault::Gate::default();
     apart.to.store.rule(Rule::always("UploadPart", Fault::Hold(gate.clone())).after(15));
     let job = apart.start(streaming(), items);
     let (job, reached) = (Arc::new(job), gate.clone());

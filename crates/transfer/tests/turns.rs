@@ -5,8 +5,8 @@ mod common;
 use std::time::Duration;
 
 use common::{World, bytes, drain, policy};
-use seqferry_store::fault::{Fault, Rule};
 use seqferry_store::{Budget, BudgetLimits};
+use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_transfer::{Item, Policy};
 
 const PARTS: usize = 40;

@@ -14,11 +14,9 @@ pub mod pool;
 pub mod reader;
 mod source;
 pub mod tar;
+pub mod testing;
 pub mod tree;
 mod version;
-
-#[cfg(feature = "testing")]
-pub mod testing;
 
 pub use client_source::ClientSource;
 pub use error::{Result, VfsError};

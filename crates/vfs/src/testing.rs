@@ -1,7 +1,8 @@
 //! A source over any object store, without retries, for tests.
 //!
 //! It counts requests and bytes and can hold requests back, so that tests state how many requests something costs and what
-//! happens while one is under way.
+//! happens while one is under way. Always compiled: behind a feature, this crate and those above it would be compiled once for
+//! the wheel and again for the tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from cli_process import Cli, Places
 
-from support.run import MissingToolError
+from support.run import MissingToolError, Run
 from support.servers import S3Server
+from support.state import prepare
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ def seaweedfs_places(cli: Cli, seaweedfs: S3Server, make_bucket: Callable[..., s
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
+def cli(run: Run, tmp_path: Path) -> Iterator[Cli]:
     """The command with a state folder of its own; its processes end with the test."""
     try:
-        made = Cli(tmp_path / "state")
+        made = Cli(prepare(run, tmp_path / "state"))
     except MissingToolError as missing:
         pytest.skip(str(missing))
     with made:

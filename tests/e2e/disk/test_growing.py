@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from support.buckets import MIB
@@ -43,11 +44,15 @@ def test_a_file_that_grows_while_it_goes_up_is_no_success(
 ) -> None:
     bucket, mover, file = make_bucket(s3server), make_mover(proxy.server), tmp_path / "log"
     file.write_bytes(rng.randbytes(MIB))
+    each = proxy.rule("PutObject", hold())
     running = mover.start("cp", str(file), f"s3://{bucket}/log", *SMALL_PARTS, "--json")
     # Each try meets a file that has grown since its last byte was read.
     with file.open("ab", buffering=0) as grown:
-        while running.running and grown.tell() < 64 * MIB:
-            grown.write(b"more")
+        while running.running:
+            with suppress(TimeoutError):
+                proxy.wait_held(each, deadline=1.0)
+                grown.write(b"more")
+                proxy.release(each)
 
     assert running.wait() == 1, running.stderr
     assert "source_changed" in running.stdout

@@ -14,6 +14,7 @@ from compat import fleet
 from compat.fleet import Endpoint
 from support.mover import Mover
 from support.run import MissingToolError, Run, find_tool
+from support.state import prepare
 
 KMS_KEY = "lab"
 
@@ -50,12 +51,12 @@ def new_bucket() -> Callable[[Endpoint], str]:
 
 
 @pytest.fixture
-def mover_at(tmp_path: Path) -> Iterator[Callable[[Any], Mover]]:
-    """``mover_at(endpoint)``: the command with a fresh state folder, talking to a server of this folder."""
+def mover_at(run: Run, tmp_path: Path) -> Iterator[Callable[[Any], Mover]]:
+    """``mover_at(endpoint)``: the command with a state folder of its own, talking to a server of this folder."""
     made: list[Mover] = []
 
     def make(server: Any) -> Mover:
-        made.append(Mover(server, tmp_path / f"state-at{len(made)}"))
+        made.append(Mover(server, prepare(run, tmp_path / f"state-at{len(made)}")))
         return made[-1]
 
     yield make

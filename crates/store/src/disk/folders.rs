@@ -278,15 +278,11 @@ impl Folders {
     /// this spelling.
     pub(super) fn rename(&self, folder: &OwnedFd, from: &str, to: &str, if_absent: bool) -> Result<()> {
         let rename = || {
-            if if_absent {
-                rename_to_nothing(folder, from, to)
-            } else {
-                rustix::fs::renameat(folder, from, folder, to)
-            }
-            .map_err(|errno| match errno {
-                Errno::EXIST => Fail::new("PreconditionFailed", format!("{to} has come there meanwhile")),
-                other => Fail::of_write(other),
-            })
+            if if_absent { rename_to_nothing(folder, from, to) } else { rustix::fs::renameat(folder, from, folder, to) }
+                .map_err(|errno| match errno {
+                    Errno::EXIST => Fail::new("PreconditionFailed", format!("{to} has come there meanwhile")),
+                    other => Fail::of_write(other),
+                })
         };
         if !self.folds(folder) {
             self.is_free(folder, to)?;

@@ -1,9 +1,9 @@
 //! The conformance suite over disks.
 
-use seqferry_store::conformance::{ServiceQuirks, conformance};
-use seqferry_store::fault::FaultStore;
 use seqferry_store::prelude::*;
 use seqferry_store::{DiskOptions, DiskStore};
+use seqferry_store_testing::conformance::{ServiceQuirks, conformance};
+use seqferry_store_testing::fault::FaultStore;
 
 use super::Scratch;
 

@@ -303,14 +303,14 @@ async fn a_file_that_took_the_place_of_a_completed_one_is_not_taken_for_it() {
     assert_eq!(code(store().complete_upload(&request).await), "NoSuchUpload");
 }
 
-/// Abort an upload and complete it at the same time, `rounds` times; `completer` gives the store that completes.
-async fn race_an_abort(rounds: u32, completer: impl Fn(&Arc<DiskStore>) -> Arc<DiskStore>) {
+/// Abort an upload and complete it at the same time, `rounds` times; `elsewhere` gives the store that completes it.
+async fn race_an_abort(rounds: u32, elsewhere: impl Fn(&Arc<DiskStore>) -> Arc<DiskStore>) {
     for _ in 0..rounds {
         let (scratch, store) = (Scratch::new(), Arc::new(store()));
         let id = store.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
         let part = send(&store, &scratch, "k", &id, 1, b"0123456789").await;
         let request = completion(&scratch, "k", &id, vec![part], 10);
-        let other = completer(&store);
+        let other = elsewhere(&store);
         let completing = tokio::spawn(async move { other.complete_upload(&request).await });
         let aborting = tokio::spawn({
             let (store, bucket) = (Arc::clone(&store), scratch.bucket().to_owned());

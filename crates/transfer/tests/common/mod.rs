@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqferry_client::{Endpoint, RetryPolicy};
-use seqferry_store::fault::FaultStore;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore, ObjectMeta, ObjectRef, PinnedObject};
+use seqferry_store_testing::fault::FaultStore;
 use seqferry_transfer::{DataPath, Event, Item, Job, JobSpec, Limits, Outcome, Policy, Scheduler};
 use tokio::runtime::Handle;
 

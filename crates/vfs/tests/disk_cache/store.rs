@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seqferry_store::conformance::{ServiceQuirks, conformance};
-use seqferry_store::fault::FaultStore;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ErrorClass, MemoryStore, PinnedObject, Range};
+use seqferry_store_testing::conformance::{ServiceQuirks, conformance};
+use seqferry_store_testing::fault::FaultStore;
 use seqferry_testkit::data::{self, odd_keys, seed};
 use seqferry_vfs::BLOCK_SIZE;
 use seqferry_vfs::disk_cache::{CachedStore, DiskCache};

@@ -14,14 +14,14 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::sync::Notify;
 
-use crate::body::Body;
-use crate::error::StoreError;
-use crate::error::classify::code;
-use crate::store::{Fetched, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
-use crate::types::{
+use seqferry_store::Body;
+use seqferry_store::error::StoreError;
+use seqferry_store::error::classify::code;
+use seqferry_store::{
     Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
     ObjectRef, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
 };
+use seqferry_store::{Fetched, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
 
 /// What happens to a request.
 #[derive(Debug, Clone)]

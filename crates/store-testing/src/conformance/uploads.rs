@@ -4,11 +4,11 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 
 use super::{Bench, CopiedPartChecksums, attributes, composite_etag, md5_of, refused, sorted, tags};
-use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
-use crate::error::classify::code;
-use crate::error::{ErrorClass, StoreError};
-use crate::store::Result;
-use crate::types::{
+use seqferry_store::Result;
+use seqferry_store::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
+use seqferry_store::error::classify::code;
+use seqferry_store::error::{ErrorClass, StoreError};
+use seqferry_store::{
     CompleteUpload, CompletedPart, Copied, CreateUpload, Digests, ObjectRef, PartInfo, PinnedObject, Range, UploadRef,
     Written,
 };
@@ -179,7 +179,7 @@ pub(super) async fn parts_come_in_pieces(bench: &Bench<'_>) {
     let (key, body) = (bench.key("object"), two_parts(bench));
     let id = create(bench, &key).await;
     let stream = async |number: u32, size: usize, pieces: Vec<Result<Bytes>>| {
-        let pieces = crate::body::Body::of_chunks(futures::stream::iter(pieces).boxed());
+        let pieces = seqferry_store::Body::of_chunks(futures::stream::iter(pieces).boxed());
         bench.store.stream_part(UploadRef::new(bench.bucket, &key, &id), number, size as u64, pieces).await
     };
     let whole = |part: &Bytes| -> Vec<Result<Bytes>> {

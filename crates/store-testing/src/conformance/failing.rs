@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::{Bench, refused, refused_job_wide};
-use crate::error::{ErrorClass, Scope};
-use crate::store::ObjectWriteExt as _;
-use crate::types::{Attributes, CopyTarget, CreateUpload, ListRequest, ObjectRef, PinnedObject, Range, UploadRef};
+use seqferry_store::ObjectWriteExt as _;
+use seqferry_store::error::{ErrorClass, Scope};
+use seqferry_store::{Attributes, CopyTarget, CreateUpload, ListRequest, ObjectRef, PinnedObject, Range, UploadRef};
 
 pub(super) async fn absent_keys_are_not_found(bench: &Bench<'_>) {
     let (store, bucket, absent) = (bench.store, bench.bucket, bench.key("absent"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Bench, sorted};
-use crate::types::{ListRequest, ObjectRef};
+use seqferry_store::{ListRequest, ObjectRef};
 
 /// A small tree whose byte order differs from that of a directory walk: `a-` < `a/` < `a0`. Keys that not every service
 /// keeps, such as one that ends in a slash, are a matter of `ServiceQuirks::keys`.

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 
 use super::{Bench, attributes, md5_of, refused, sorted, tags, uploads};
-use crate::checksum::{ChecksumAlgorithm, crc64nvme};
-use crate::error::ErrorClass;
-use crate::store::ObjectWriteExt as _;
-use crate::types::{CopyTarget, ObjectRef, PinnedObject, Written};
+use seqferry_store::ObjectWriteExt as _;
+use seqferry_store::checksum::{ChecksumAlgorithm, crc64nvme};
+use seqferry_store::error::ErrorClass;
+use seqferry_store::{CopyTarget, ObjectRef, PinnedObject, Written};
 
 async fn copy(bench: &Bench<'_>, source: &str, target: &str) -> Written {
     let answer = bench.store.copy(&bench.source(source), CopyTarget::new(bench.bucket, target)).await;
@@ -79,7 +79,7 @@ pub(super) async fn storage_classes_are_set(bench: &Bench<'_>) {
         .expect("copied");
     let meta = bench.store.head(ObjectRef::new(bench.bucket, &target), None).await.expect("the copy");
     assert_eq!(meta.storage_class.as_deref(), Some(class));
-    let listed = bench.list_all(crate::ListRequest { prefix: target.clone(), ..Default::default() }).await.0;
+    let listed = bench.list_all(seqferry_store::ListRequest { prefix: target.clone(), ..Default::default() }).await.0;
     assert_eq!(listed[0].storage_class.as_deref(), Some(class));
 
     if bench.quirks.class_travels {

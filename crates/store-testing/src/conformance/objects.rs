@@ -3,10 +3,10 @@
 use bytes::Bytes;
 
 use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
-use crate::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
-use crate::error::ErrorClass;
-use crate::store::{ObjectReadExt as _, ObjectWriteExt as _};
-use crate::types::{Attributes, Digests, ObjectMeta, ObjectRef, PinnedObject, PutObject, Range};
+use seqferry_store::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
+use seqferry_store::error::ErrorClass;
+use seqferry_store::{Attributes, Digests, ObjectMeta, ObjectRef, PinnedObject, PutObject, Range};
+use seqferry_store::{ObjectReadExt as _, ObjectWriteExt as _};
 
 async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
     bench
