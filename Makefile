@@ -162,7 +162,8 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 test: test-rust test-python ## run every test: cargo, then pytest
 
 test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
-	$(CARGO) test --release --locked --no-fail-fast $(RUST_PACKAGES)
+	$(CARGO) test --release --locked --no-fail-fast --tests $(RUST_PACKAGES) # not the examples: clippy sees those
+	$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)
 
 test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow ## run the Python and whole-system tests
 	@command -v postgres initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo "PostgreSQL is not installed: its tests are skipped (Debian: apt-get install postgresql)"

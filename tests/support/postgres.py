@@ -58,7 +58,7 @@ class Postgres:
     def frozen(self) -> Generator[None]:
         """Stop the whole server, as a host that hangs: the kernel still takes and acknowledges what is sent."""
         first = self.pid()
-        # The first before its children are listed: it begins no more of them then. Any of them may end by itself meanwhile.
+        # Before its children are listed: it begins no more of them then. Any of them may end by itself meanwhile.
         os.kill(first, signal.SIGSTOP)
         stopped = [first]
         try:

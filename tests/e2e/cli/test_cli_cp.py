@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import unicodedata
 
@@ -154,6 +155,7 @@ def test_an_unreachable_endpoint_is_named(cli: Cli) -> None:
 
 
 def test_a_state_folder_that_cannot_be_written_is_named(cli: Cli) -> None:
+    shutil.rmtree(cli.state)
     cli.state.write_text("a file is in the way")
 
     ran = cli.run("status")
@@ -214,6 +216,7 @@ def test_ls_shows_one_level_or_all(cli: Cli, places: Places) -> None:
 
 
 def test_ls_needs_neither_state_folder_nor_database(cli: Cli, places: Places) -> None:
+    shutil.rmtree(cli.state)
     places.fill(["a.txt"])
     env = {"SEQFERRY_DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none"}
 

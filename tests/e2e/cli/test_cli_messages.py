@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -161,6 +162,7 @@ def test_each_error_names_its_object_and_a_next_step(cli: Cli, words: dict[str, 
 
 
 def test_a_state_folder_that_is_not_there_is_told(cli: Cli) -> None:
+    shutil.rmtree(cli.state)
     _check_form(cli.run("token", "remove", "nobody"), 1, str(cli.state))
 
 
