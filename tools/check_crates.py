@@ -35,7 +35,14 @@ FORBIDDEN = {
     "seqferry-py": {"seqferry-testkit", "seqferry-store-testing"},
     "seqferry-vfs": {"pyo3", "fuser", "seqferry-mount", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
     "seqferry-mount": {"pyo3", "seqferry-transfer", "seqferry-py", "seqferry-testkit"},
-    "seqferry-store-testing": {"pyo3", "seqferry-client", "seqferry-transfer", "seqferry-vfs", "seqferry-py", "seqferry-testkit"},
+    "seqferry-store-testing": {
+        "pyo3",
+        "seqferry-client",
+        "seqferry-transfer",
+        "seqferry-vfs",
+        "seqferry-py",
+        "seqferry-testkit",
+    },
     "seqferry-testkit": {"pyo3", "seqferry-store", "seqferry-client", "seqferry-transfer", "seqferry-py"},
 }
 
