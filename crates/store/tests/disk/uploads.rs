@@ -8,8 +8,8 @@ use futures::StreamExt as _;
 use proptest::prelude::*;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, Digests, DiskOptions, DiskStore, ErrorClass,
-    ObjectRef, PageCache, UploadRef, checksum,
+    Body, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, Digests, DiskOptions, DiskStore,
+    ErrorClass, ObjectRef, PageCache, UploadRef, checksum,
 };
 
 use super::{Scratch, cached, code, completion, creation, failure, mode, mtime, pattern, store, with};
@@ -339,6 +339,20 @@ async fn an_upload_that_is_aborted_while_it_is_completed_is_one_or_the_other() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_is_aborted_while_another_process_completes_it_is_one_or_the_other() {
     race_an_abort(500, |_| Arc::new(store())).await;
+}
+
+#[tokio::test]
+async fn an_upload_whose_file_is_removed_by_another_program_is_none_any_more() {
+    for if_absent in [true, false] {
+        let (scratch, store) = (Scratch::new(), store());
+        let id = store.create_upload(&creation(&scratch, "k", PART as u64, 10)).await.unwrap();
+        let part = send(&store, &scratch, "k", &id, 1, b"0123456789").await;
+        std::fs::remove_file(scratch.path(&scratch.unfinished("part"))).unwrap();
+
+        let request = CompleteUpload { if_absent, ..completion(&scratch, "k", &id, vec![part], 10) };
+
+        assert_eq!(code(store.complete_upload(&request).await), "NoSuchUpload", "{if_absent}");
+    }
 }
 
 #[tokio::test]
