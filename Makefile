@@ -108,10 +108,11 @@ $(TOOLS)/s5cmd: tools/s5cmd/go.mod tools/s5cmd/go.sum
 	cd tools/s5cmd && $(GO) build -mod=mod -o $(abspath $@) github.com/peak/s5cmd/v2
 	@touch $@
 
-# By itself it needs none of the S3 client's crates: half a minute instead of several.
+# None of the S3 client's crates is among what they need. Named within the workspace, so that what they need has the
+# features that the wheel and the tests have, and is compiled once.
 $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load $(TOOLS)/floor &: $(testkit_sources)
 	@tools/require $(CARGO) "a Rust toolchain, 1.94.1 or newer (https://rustup.rs)"
-	$(CARGO) build --quiet --release --locked --package seqferry-testkit --bin s3proxy --bin s3sim --example sim_load --example floor
+	$(CARGO) build --quiet --release --locked $(RUST_PACKAGES) --bin s3proxy --bin s3sim --example sim_load --example floor
 	@mkdir -p $(TOOLS)
 	for tool in s3proxy s3sim examples/sim_load examples/floor; do \
 		name=$$(basename $$tool); cp $(TARGET)/release/$$tool $(TOOLS)/$$name.new && mv $(TOOLS)/$$name.new $(TOOLS)/$$name; \

@@ -57,6 +57,12 @@ def sqlite_settings(run: Run, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
+def unused_settings(tmp_path: Path) -> Settings:
+    """Settings on SQLite, with a state folder that is not there yet."""
+    return settings_for(tmp_path, None)
+
+
+@pytest.fixture
 def service(settings: Settings) -> Iterator[Service]:
     with Service.open(settings) as opened:
         yield opened

@@ -57,12 +57,12 @@ def _client(settings: Settings, url: str) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
-def test_beyond_loopback_it_does_not_start_without_tokens(sqlite_settings: Settings, host: str) -> None:
+def test_beyond_loopback_it_does_not_start_without_tokens(unused_settings: Settings, host: str) -> None:
     with pytest.raises(ConfigError, match="--no-token"):
-        serve(sqlite_settings, host, 0, no_token=True)
+        serve(unused_settings, host, 0, no_token=True)
 
-    check_exposure(sqlite_settings, host, no_token=False)
-    assert not sqlite_settings.state_dir.exists()
+    check_exposure(unused_settings, host, no_token=False)
+    assert not unused_settings.state_dir.exists()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
@@ -72,13 +72,13 @@ def test_on_loopback_it_may_start_without_tokens(sqlite_settings: Settings, host
 
 @pytest.mark.parametrize("token", ["hunter2", "0123456789abcde", "0123456789 abcdef", "0123456789\u00e4bcdef"])
 def test_a_token_that_is_short_or_cannot_be_sent_is_refused_and_not_shown(
-    sqlite_settings: Settings, token: str
+    unused_settings: Settings, token: str
 ) -> None:
     with pytest.raises(UsageError, match="SEQFERRY_TOKEN") as refused:
-        serve(replace(sqlite_settings, token=token), port=0)
+        serve(replace(unused_settings, token=token), port=0)
 
     assert token not in refused.value.message
-    assert not sqlite_settings.state_dir.exists()
+    assert not unused_settings.state_dir.exists()
 
 
 def test_a_token_and_no_token_contradict_each_other(sqlite_settings: Settings) -> None:

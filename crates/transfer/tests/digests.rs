@@ -1,13 +1,11 @@
 //! Digests of contents: every kind over objects of every shape, in bounded memory, in the order that was asked for.
 
-mod common;
-
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{SOURCE, World, bytes, quick};
 use bytes::Bytes;
-use common::{SOURCE, World, bytes, quick};
 use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::prelude::*;

@@ -1,12 +1,10 @@
 //! Faults on the way: every object ends verified, or failed with the right class, and nothing is left behind.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use bytes::Bytes;
-use common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,

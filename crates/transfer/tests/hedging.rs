@@ -1,12 +1,10 @@
 //! A request much slower than its peers is sent a second time, where that is safe, and the first answer counts.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{SOURCE, TARGET, World, bytes, policy, quick, small_limits};
 use bytes::Bytes;
-use common::{SOURCE, TARGET, World, bytes, policy, quick, small_limits};
 use seqferry_client::{RequestMetrics, RequestSpec, RetryContext, RetryingClient};
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, MemoryStore, ObjectRef};

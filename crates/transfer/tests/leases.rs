@@ -1,12 +1,10 @@
 //! Jobs that write only while they hold the lease, and writes on condition that the target is as it was seen.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{Apart, SOURCE, TARGET, World, bytes, drain, job, policy, quick, streaming};
 use bytes::Bytes;
-use common::{Apart, SOURCE, TARGET, World, bytes, drain, job, policy, quick, streaming};
 use seqferry_client::lease::now;
 use seqferry_client::{Lease, LeaseHolder, RetryingClient};
 use seqferry_store::prelude::*;

@@ -1,13 +1,11 @@
 //! Archives packed in memory, behind a store that can fail: contents, determinism, changes under way, kills, refusals.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{SOURCE, TARGET, World, bytes, drain, job, policy};
 use bytes::Bytes;
-use common::{SOURCE, TARGET, World, bytes, drain, job, policy};
 use proptest::prelude::*;
 use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
 use seqferry_archive::write::{Entry, Layout};
@@ -33,7 +31,7 @@ fn limits() -> Limits {
         part_size: 1000,
         maximum_object: 1 << 30,
         maximum_parts: 1000,
-        ..common::small_limits()
+        ..crate::common::small_limits()
     }
 }
 

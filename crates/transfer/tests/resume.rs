@@ -4,13 +4,11 @@
 //! was done, or after, with the reply lost) or between an event and its recording. However often that happens, in the end
 //! all is there, nothing is open, no object was written twice and no part was copied twice.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{SOURCE, TARGET, World, bytes, job, policy};
+use crate::common::{SOURCE, TARGET, World, bytes, job, policy};
 use proptest::prelude::*;
 use seqferry_client::Endpoint;
 use seqferry_store::prelude::*;

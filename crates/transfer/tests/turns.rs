@@ -1,10 +1,8 @@
 //! Whose requests go first where not all can be in flight.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{World, bytes, drain, policy};
+use crate::common::{World, bytes, drain, policy};
 use seqferry_store::{Budget, BudgetLimits};
 use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_transfer::{Item, Policy};

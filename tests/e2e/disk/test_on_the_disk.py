@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,7 @@ def mover(simulator: Simulator, make_mover: MakeMover) -> Mover:
 def test_an_id_is_printed_and_a_cancel_confirmed_when_they_are_on_the_disk(
     mover: Mover, syscalls: Callable[[], Syscalls], tmp_path: Path
 ) -> None:
+    shutil.rmtree(mover.state)
     trace = syscalls()
     mover.within = trace.within
     transfer = mover.submit("s3://source/run/", "s3://target/in/")
