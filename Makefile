@@ -162,8 +162,9 @@ demo: build ## mirror a delivery between two buckets, with a kill half-way: the 
 .PHONY: test test-rust test-python
 test: test-rust test-python ## run every test: cargo, then pytest
 
+# Without the examples: clippy compiles those.
 test-rust: $(VENV)/.stamp-packages try-go-tools ## run the Rust tests
-	$(CARGO) test --release --locked --no-fail-fast --tests $(RUST_PACKAGES) # not the examples: clippy sees those
+	$(CARGO) test --release --locked --no-fail-fast --tests $(RUST_PACKAGES)
 	$(CARGO) test --release --locked --quiet --doc $(RUST_PACKAGES)
 
 test-python: build $(TOOLS)/s3proxy $(TOOLS)/s3sim $(TOOLS)/sim_load try-go-tools try-nextflow ## run the Python and whole-system tests

@@ -16,11 +16,11 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, TryStreamExt as _};
 use md5::{Digest as _, Md5};
-
 use seqferry_store::checksum::hex;
-use seqferry_store::error::{ErrorClass, Scope, StoreError};
-use seqferry_store::{Attributes, ListRequest, ListedObject, PinnedObject, Range};
-use seqferry_store::{ObjectReadExt as _, ObjectStore, ObjectWriteExt as _, Result};
+use seqferry_store::{
+    Attributes, Body, ErrorClass, ListRequest, ListedObject, ObjectReadExt as _, ObjectStore, ObjectWriteExt as _,
+    PinnedObject, Range, Result, Scope, StoreError,
+};
 
 /// Which checksum comes with a copied part of an upload that was created with an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,6 +309,6 @@ fn refused_job_wide<T>(answer: Result<T>, what: &str) -> StoreError {
     error
 }
 
-async fn collect(body: seqferry_store::Body) -> Vec<Result<Bytes>> {
+async fn collect(body: Body) -> Vec<Result<Bytes>> {
     body.into_stream().collect().await
 }

@@ -12,16 +12,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
-use tokio::sync::Notify;
-
-use seqferry_store::Body;
-use seqferry_store::error::StoreError;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
-    ObjectRef, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
+    Body, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest,
+    MultipartUpload, ObjectMeta, ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject,
+    Range, Result, StoreError, UploadInfo, UploadRef, Written,
 };
-use seqferry_store::{Fetched, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
+use tokio::sync::Notify;
 
 /// What happens to a request.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! One object and many, without faults: routes, policies, what travels, what proves it.
 
-use crate::common::{SOURCE, TARGET, World, bytes, policy, small_limits};
+use crate::common::{self, SOURCE, TARGET, World, bytes, policy, small_limits};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, MemoryStore, ObjectRef};
@@ -174,7 +174,7 @@ async fn an_object_that_is_too_large_fails_alone() {
     let world = World::new();
     let mut huge = world.object(1, "huge", &bytes(1, 200)).await;
     let small = world.object(2, "small", b"x").await;
-    let mut limits = crate::common::small_limits();
+    let mut limits = common::small_limits();
     limits.maximum_object = 150;
     huge.target_absent = true;
 
@@ -223,7 +223,7 @@ async fn progress_counts_what_is_done() {
     let items = vec![world.object(1, "a", &bytes(1, 60)).await, world.object(2, "b", &bytes(2, 300)).await];
 
     let job = world.start(policy(), items);
-    let (_, job) = crate::common::drain(job).await;
+    let (_, job) = common::drain(job).await;
 
     let progress = job.progress();
     assert_eq!((progress.bytes_done, progress.bytes_in_progress), (360, 0));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{SOURCE, TARGET, World, bytes, job, small_limits, streaming};
+use crate::common::{self, SOURCE, TARGET, World, bytes, job, small_limits, streaming};
 use seqferry_client::Endpoint;
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
@@ -89,8 +89,8 @@ async fn files_are_uploaded_with_their_time_and_the_same_again_is_skipped() {
     }
     let run = || start(&world, &folder.connection, &world.connection, upload(&folder, streaming()), &items);
 
-    let (outcomes, _) = crate::common::drain(run()).await;
-    let (again, _) = crate::common::drain(run()).await;
+    let (outcomes, _) = common::drain(run()).await;
+    let (again, _) = common::drain(run()).await;
 
     for item in &items {
         let outcome = &outcomes[&item.id];
@@ -116,10 +116,10 @@ async fn objects_are_downloaded_whole_or_not_at_all_and_the_same_again_is_skippe
         }
         let run = |policy| start(&world, &world.connection, &folder.connection, download(&folder, policy), &items);
 
-        let (outcomes, _) = crate::common::drain(run(streaming())).await;
+        let (outcomes, _) = common::drain(run(streaming())).await;
         let reads = world.store.count("GetObject");
-        let (again, _) = crate::common::drain(run(streaming())).await;
-        let (checked, _) = crate::common::drain(run(Policy { verify: Verify::Checksum, ..streaming() })).await;
+        let (again, _) = common::drain(run(streaming())).await;
+        let (checked, _) = common::drain(run(Policy { verify: Verify::Checksum, ..streaming() })).await;
 
         for item in &items {
             let outcome = &outcomes[&item.id];
@@ -179,7 +179,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         assert!(!folder.files().contains_key("k") || uploading, "nothing has the final name yet");
         let item = Item { upload: recorded, ..item };
         let resumed = Policy { resumed: true, ..policy };
-        let (outcomes, _) = crate::common::drain(start(&world, connections.0, connections.1, resumed, &[item])).await;
+        let (outcomes, _) = common::drain(start(&world, connections.0, connections.1, resumed, &[item])).await;
 
         assert_eq!(
             (outcomes[&1].state, outcomes[&1].verified),
@@ -210,8 +210,7 @@ async fn a_file_that_changes_while_it_is_read_is_started_over() {
         folder.store.rule(Rule::once("GetObject", Fault::Hook(hook)).after(u32::from(size > 100) * 3));
 
         let policy = upload(&folder, streaming());
-        let (outcomes, _) =
-            crate::common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+        let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
 
         assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
         assert_eq!(world.read(TARGET, "k").await, Some(bytes(9, 280)));
@@ -230,8 +229,7 @@ async fn bytes_that_change_on_the_way_to_a_disk_leave_no_file() {
     world.store.rule(Rule::always("GetObject", Fault::Corrupt));
 
     let policy = download(&folder, streaming());
-    let (outcomes, _) =
-        crate::common::drain(start(&world, &world.connection, &folder.connection, policy, &items)).await;
+    let (outcomes, _) = common::drain(start(&world, &world.connection, &folder.connection, policy, &items)).await;
 
     for outcome in outcomes.values() {
         assert_eq!(outcome.failure.as_ref().unwrap().class, FailureClass::Mismatch, "{outcome:?}");
@@ -257,7 +255,7 @@ async fn the_md5_of_a_file_is_kept_when_asked_for_and_only_files_in_parts_are_re
 
             let policy = upload(&folder, Policy { md5: asked, ..streaming() });
             let (outcomes, _) =
-                crate::common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+                common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
 
             assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
             assert_eq!(kept_md5(&world, "k").await, asked.then(|| md5(&body)), "{size}");
@@ -270,7 +268,7 @@ async fn the_md5_of_a_file_is_kept_when_asked_for_and_only_files_in_parts_are_re
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_service_holds_is_not_read_for_an_md5() {
-    let apart = crate::common::Apart::new();
+    let apart = common::Apart::new();
     let item = apart.from.object(1, "k", &bytes(1, 300)).await;
 
     let outcomes = apart.run(Policy { md5: true, ..streaming() }, vec![item.clone()]).await;
@@ -294,8 +292,7 @@ async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
     let item = Item { upload: Some((upload_id, 50)), ..item };
 
     let policy = upload(&folder, Policy { md5: true, resumed: true, ..streaming() });
-    let (outcomes, _) =
-        crate::common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+    let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
     assert_eq!(folder.store.count("GetObject"), 6);
@@ -313,8 +310,7 @@ async fn changed_between_the_reads(change: impl Fn(&Path) + Send + Sync + 'stati
     world.store.rule(Rule::once("CreateMultipartUpload", Fault::Hook(hook)));
 
     let policy = upload(&folder, Policy { md5: true, ..streaming() });
-    let (outcomes, _) =
-        crate::common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+    let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
 
     assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
     assert_eq!(kept_md5(&world, "k").await, Some(md5(&now)));
@@ -348,7 +344,7 @@ async fn a_file_that_is_read_for_its_md5_can_be_cancelled() {
     gate.reached().await;
 
     job.stop(Stop::Cancel);
-    let (outcomes, _) = crate::common::drain(job).await;
+    let (outcomes, _) = common::drain(job).await;
 
     assert_eq!(outcomes[&1].state, State::Cancelled);
     assert_eq!(world.store.count("CreateMultipartUpload"), 0);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{SOURCE, TARGET, World, bytes, drain, job, policy};
+use crate::common::{self, SOURCE, TARGET, World, bytes, drain, job, policy};
 use bytes::Bytes;
 use proptest::prelude::*;
 use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
@@ -31,7 +31,7 @@ fn limits() -> Limits {
         part_size: 1000,
         maximum_object: 1 << 30,
         maximum_parts: 1000,
-        ..crate::common::small_limits()
+        ..common::small_limits()
     }
 }
 

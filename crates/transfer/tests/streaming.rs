@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Apart, SOURCE, TARGET, World, bytes, small_limits, streaming};
+use crate::common::{self, Apart, SOURCE, TARGET, World, bytes, small_limits, streaming};
 use bytes::Bytes;
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
@@ -481,7 +481,7 @@ async fn ignored_ranges_cost_one_question_and_then_one_read_per_object() {
     }
     let items: Vec<Item> = items.into_iter().map(|item| Item { target_absent: true, ..item }).collect();
 
-    let (outcomes, job) = crate::common::drain(apart.start(streaming(), items.clone())).await;
+    let (outcomes, job) = common::drain(apart.start(streaming(), items.clone())).await;
 
     for item in &items {
         assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
@@ -541,10 +541,9 @@ async fn copies_that_are_refused_are_streamed_and_the_way_is_remembered() {
             apart.to.store.rule(Rule::always(operation, Fault::Fail(code, status)));
         }
 
-        let outcomes = apart.run(crate::common::policy(), items.clone()).await;
+        let outcomes = apart.run(common::policy(), items.clone()).await;
         let asked = apart.to.store.count("CopyObject") + apart.to.store.count("UploadPartCopy");
-        let again =
-            apart.run(Policy { if_exists: IfExists::Overwrite, ..crate::common::policy() }, items.clone()).await;
+        let again = apart.run(Policy { if_exists: IfExists::Overwrite, ..common::policy() }, items.clone()).await;
 
         for item in &items {
             assert_done(&apart, item, &outcomes[&item.id], Verified::Checksum).await;
@@ -562,7 +561,7 @@ async fn a_refusal_that_streaming_cannot_help_stays_one() {
     world.store.rule(Rule::always("CopyObject", Fault::Fail("AccessDenied", 403)));
 
     // The same credentials on both sides: what they may not copy they may not write either.
-    let outcomes = world.run(crate::common::policy(), vec![item]).await;
+    let outcomes = world.run(common::policy(), vec![item]).await;
 
     assert_eq!(outcomes[&1].failure.as_ref().unwrap().code, "AccessDenied");
     assert_eq!(world.store.count("GetObject"), 0);

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use super::{Bench, attributes, collect, md5_of, refused, sorted, tags};
 use seqferry_store::checksum::{ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use seqferry_store::error::ErrorClass;
-use seqferry_store::{Attributes, Digests, ObjectMeta, ObjectRef, PinnedObject, PutObject, Range};
-use seqferry_store::{ObjectReadExt as _, ObjectWriteExt as _};
+use seqferry_store::{
+    Attributes, Digests, ObjectMeta, ObjectReadExt as _, ObjectRef, ObjectWriteExt as _, PinnedObject, PutObject, Range,
+};
 
 async fn head(bench: &Bench<'_>, key: &str) -> ObjectMeta {
     bench
