@@ -16,12 +16,19 @@ README = Path(__file__).parents[2] / "README.md"
 MARK = "--- next command ---"
 
 
-def session() -> list[tuple[str, list[str]]]:
-    """The commands of the sessions, each with the lines that it is said to print."""
+Session = list[tuple[str, list[str]]]
+
+
+def sessions() -> tuple[Session, Session]:
+    """Both sessions: their commands, each with the lines that it is said to print."""
     blocks = re.findall(r"<!-- session: .*?-->\n```console\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(blocks) == 2, "a session of the README is not marked as one"
-    found: list[tuple[str, list[str]]] = []
-    for line in "".join(blocks).splitlines():
+    return session(blocks[0]), session(blocks[1])
+
+
+def session(block: str) -> Session:
+    found: Session = []
+    for line in block.splitlines():
         if line.startswith("$ "):
             found.append((line[2:], []))
         elif line.startswith("> "):
@@ -61,9 +68,6 @@ def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: 
         command_folder = seqferry().parent
     except MissingToolError as missing:
         pytest.skip(str(missing))
-    commands = session()
-    assert len(commands) >= 5
-    script = "".join(f"{command}\necho '{MARK}'\n" for command, _ in commands)
     environment = {
         **seaweedfs.environment(),
         "PATH": f"{command_folder}:/usr/bin:/bin",
@@ -71,11 +75,23 @@ def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: 
         # On a terminal the progress is gone in the end; here it would stay.
         "SEQFERRY_NO_PROGRESS": "1",
     }
+    first, second = sessions()
 
-    ran = run(["bash", "-c", f"exec 2>&1\n{script}"], environment=environment, cwd=tmp_path)
+    told = run_session(first, environment, tmp_path)
+    # The next command would also begin the transfer that this one has left to a worker, and name it if it ends later.
+    detached = next(lines[0] for (command, _), lines in zip(first, told, strict=True) if "--detach" in command)
+    run([str(seqferry()), "resume", detached], environment=environment, cwd=tmp_path)
+    told += run_session(second, environment, tmp_path / "delivery")
 
+    for (command, said), lines in zip(first + second, told, strict=True):
+        assert alike(lines) == alike(said), command
+
+
+def run_session(commands: Session, environment: dict[str, str], folder: Path) -> list[list[str]]:
+    """What each command printed, in one shell that begins in the folder."""
+    assert len(commands) >= 5
+    script = "".join(f"{command}\necho '{MARK}'\n" for command, _ in commands)
+    ran = run(["bash", "-c", f"exec 2>&1\n{script}"], environment=environment, cwd=folder)
     printed = [part.strip("\n").splitlines() for part in ran.stdout.split(f"{MARK}\n")]
     assert printed.pop() == [], "what follows the last command"
-    assert len(printed) == len(commands)
-    for (command, said), lines in zip(commands, printed, strict=True):
-        assert alike(lines) == alike(said), command
+    return printed
