@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Final, Literal
 
-from seqferry import access, buckets, digests
+from seqferry import access, buckets, digests, runs
 from seqferry.db import events, receipts
 from seqferry.db.database import Database
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import ConflictError, StorageError
-from seqferry.models import OPERATION_PACK, LocalFolder, Status
+from seqferry.models import (
+    OPERATION_CHECK,
+    OPERATION_CLEANUP,
+    OPERATION_HISTORY,
+    OPERATION_PACK,
+    OPERATION_REMOVE,
+    OPERATION_RUN,
+    LocalFolder,
+    Status,
+    TransferSpec,
+)
 
 AT_ONCE: Final = 1000
 """Keys that are looked up, and then read, in one call of the engine, which sends their requests in parallel."""
+
+NOTHING_ARRIVES: Final = {
+    OPERATION_REMOVE: "removed objects",
+    OPERATION_CLEANUP: "cleaned up unfinished uploads",
+    OPERATION_CHECK: "compared two places and wrote nothing",
+}
+"""Operations after which nothing is at a target, and what they did."""
 
 Outcome = Literal["same", "missing", "changed", "unreadable"]
 
@@ -67,28 +84,31 @@ def verify(
         check: called now and then, to leave by an exception.
 
     Raises:
-        ConflictError: nothing of the transfer is at its target by its receipt.
+        ConflictError: the transfer has not ended, or it brings nothing to its target.
         AccessError, StorageError: the target cannot be looked at.
     """
     if not status.ended:
         raise ConflictError(f"Transfer {status.id} has not ended; there is nothing to verify yet.")
+    if did := NOTHING_ARRIVES.get(status.spec.operation):
+        raise ConflictError(f"Transfer {status.id} {did}; nothing arrives by it, so there is nothing to verify.")
     access.require(status.spec)
     arrived = _arrived(database, status)
     check = check or _no_check
     while found := list(islice(arrived, AT_ONCE)):
         check()
-        keys = list(dict.fromkeys(row["target_key"] for row in found))
-        there = dict(zip(keys, engine.head(status.spec.target, keys), strict=True))
-        compared = [_Compared.of(status, row, there[row["target_key"]]) for row in found]
-        for one in _read(engine, status, compared, check) if content else compared:
-            looked.objects += 1
-            outcome = one.difference.outcome
-            setattr(looked, outcome, getattr(looked, outcome) + 1)
-            if outcome != "same":
-                yield one.difference
-                continue
-            looked.size_only += one.seen == "size"
-            looked.content += one.seen == "content"
+        for spec, rows in _by_spec(found):
+            keys = list(dict.fromkeys(row["target_key"] for row in rows))
+            there = dict(zip(keys, engine.head(spec.target, keys), strict=True))
+            compared = [_Compared.of(spec, row, there[row["target_key"]]) for row in rows]
+            for one in _read(engine, spec, compared, check) if content else compared:
+                looked.objects += 1
+                outcome = one.difference.outcome
+                setattr(looked, outcome, getattr(looked, outcome) + 1)
+                if outcome != "same":
+                    yield one.difference
+                    continue
+                looked.size_only += one.seen == "size"
+                looked.content += one.seen == "content"
 
 
 def _no_check() -> None:
@@ -110,22 +130,67 @@ def record(database: Database, status: Status, looked: Looked, *, at: float, act
         events.append(connection, status.id, at, "verified", actor, data)
 
 
-def _arrived(database: Database, status: Status) -> Iterator[dict[str, Any]]:
+_Row = dict[str, Any]
+"""Of a receipt: the values of ``receipts.COLUMNS`` by name, with the key that the object has at its target."""
+
+
+def _by_spec(found: Sequence[tuple[TransferSpec, _Row]]) -> Iterator[tuple[TransferSpec, list[_Row]]]:
+    """Rows of one spec, whose target is one place, together."""
+    specs = {id(spec): spec for spec, _ in found}
+    for known, spec in specs.items():
+        yield spec, [row for own, row in found if id(own) == known]
+
+
+def _arrived(database: Database, status: Status) -> Iterator[tuple[TransferSpec, _Row]]:
+    """What should be at a target, and the spec that brought it there."""
+    rows = _rows(database, status.id)
+    if status.spec.operation == OPERATION_RUN:
+        yield from _of_lines(status.spec, rows)
+        return
+    if status.spec.operation == OPERATION_PACK:
+        rows = _once(rows)
+    if status.spec.operation == OPERATION_HISTORY:
+        rows = _newest(rows)
+    for row in rows:
+        yield status.spec, row
+
+
+def _rows(database: Database, transfer_id: str) -> Iterator[_Row]:
     with database.read() as connection:
-        numbers = receipts.batch_numbers(connection, status.id)
-    archives = set[str]()
+        numbers = receipts.batch_numbers(connection, transfer_id)
     for number in numbers:
-        for page in receipts.pages(database, status.id, number):
+        for page in receipts.pages(database, transfer_id, number):
             for row in page:
-                one: dict[str, Any] = dict(zip(receipts.COLUMNS, row, strict=True))
-                if one["state"] not in ("done", "skipped") or one["error_code"] is not None:
-                    continue
-                if status.spec.operation == OPERATION_PACK:
-                    # Members share an archive, which is looked up once.
-                    if one["target_key"] in archives:
-                        continue
-                    archives.add(one["target_key"])
-                yield one
+                one: _Row = dict(zip(receipts.COLUMNS, row, strict=True))
+                if one["state"] in ("done", "skipped") and one["error_code"] is None:
+                    yield one
+
+
+def _once(rows: Iterator[_Row]) -> Iterator[_Row]:
+    """The first member of each archive: they share it."""
+    archives = set[str]()
+    for row in rows:
+        if row["target_key"] not in archives:
+            archives.add(row["target_key"])
+            yield row
+
+
+def _newest(rows: Iterator[_Row]) -> Iterator[_Row]:
+    """The last version of each object: they follow one another, oldest first."""
+    for _, versions in groupby(rows, key=lambda row: row["target_key"]):
+        *_, newest = versions
+        yield newest
+
+
+def _of_lines(spec: TransferSpec, rows: Iterator[_Row]) -> Iterator[tuple[TransferSpec, _Row]]:
+    """What the lines of a run wrote, those that remove left out."""
+    lines = runs.Lines(spec)
+    for part in lines.parts:
+        access.require(part.spec)
+    for row in rows:
+        part = lines.parts[lines.number_of(row["source_key"])].spec
+        if part.operation not in NOTHING_ARRIVES:
+            yield part, row | {"target_key": runs.key_of(row["target_key"], part.target)}
 
 
 _Seen = Literal["size", "etag", "content"]
@@ -146,11 +211,11 @@ class _Compared:
     wanted: digests.Expected | None = None
 
     @classmethod
-    def of(cls, status: Status, row: dict[str, Any], there: ObjectInfo | None) -> _Compared:
+    def of(cls, spec: TransferSpec, row: _Row, there: ObjectInfo | None) -> _Compared:
         """Compare what a HEAD tells."""
         key = row["target_key"]
-        size = None if status.spec.operation == OPERATION_PACK else row["size"]
-        etag = None if isinstance(status.spec.target, LocalFolder) else row["target_etag"]
+        size = None if spec.operation == OPERATION_PACK else row["size"]
+        etag = None if isinstance(spec.target, LocalFolder) else row["target_etag"]
         recorded = _shown(size, etag)
         if there is None:
             return cls("size", Difference(key, "missing", recorded, "nothing"))
@@ -158,7 +223,7 @@ class _Compared:
         if (size is not None and there.size != size) or (etag and there.etag and there.etag != etag):
             return cls("size", Difference(key, "changed", recorded, found))
         same = Difference(key, "same", recorded, found)
-        return cls("etag" if etag and there.etag else "size", same, there, _wanted(status, row, there.size))
+        return cls("etag" if etag and there.etag else "size", same, there, _wanted(spec, row, there.size))
 
     def read(self, found: list[str] | StorageError) -> _Compared:
         """Compare the digests of its bytes.
@@ -178,7 +243,7 @@ class _Compared:
 
 
 def _read(
-    engine: Engine, status: Status, compared: Sequence[_Compared], check: Callable[[], None]
+    engine: Engine, spec: TransferSpec, compared: Sequence[_Compared], check: Callable[[], None]
 ) -> Generator[_Compared]:
     """Each of them in their order, after the bytes of those were read of which a digest is on record."""
     requests = [
@@ -192,27 +257,27 @@ def _read(
         for one in compared
         if one.there is not None and one.wanted is not None
     ]
-    with closing(_digests(engine, status, requests, check)) as found:
+    with closing(_digests(engine, spec, requests, check)) as found:
         for one in compared:
             yield one if one.wanted is None else one.read(next(found))
 
 
 def _digests(
-    engine: Engine, status: Status, requests: Sequence[buckets.DigestRequest], check: Callable[[], None]
+    engine: Engine, spec: TransferSpec, requests: Sequence[buckets.DigestRequest], check: Callable[[], None]
 ) -> Generator[list[str] | StorageError]:
     if not requests:
         return
-    with closing(buckets.digests(engine, status.spec.target, requests)) as pages:
+    with closing(buckets.digests(engine, spec.target, requests)) as pages:
         for page in pages:
             check()
             yield from page
 
 
-def _wanted(status: Status, row: dict[str, Any], size: int) -> digests.Expected | None:
+def _wanted(spec: TransferSpec, row: _Row, size: int) -> digests.Expected | None:
     """What is on record of the bytes: of a file, which has no ETag of its own, that of its source."""
-    is_file = isinstance(status.spec.target, LocalFolder)
+    is_file = isinstance(spec.target, LocalFolder)
     recorded = None if is_file else row["target_etag"]
-    same_bytes = status.spec.operation != OPERATION_PACK
+    same_bytes = spec.operation != OPERATION_PACK
     return digests.expected(
         size,
         checksum_algorithm=row["checksum_algorithm"],

@@ -52,6 +52,13 @@ def test_commands_of_all_kinds_are_one_transfer(cli: Cli, places: Places, tmp_pa
     assert f"3 {places.uris[0]}a" in keys
     assert f"7 {places.uris[0]}c" in keys
 
+    verified = cli.run("verify", ran.events[0]["id"], "--json").events[-1]
+    assert (verified["objects"], verified["same"], verified["exit_code"]) == (6, 6, 0), "those that were not removed"
+    (tmp_path / "file").write_bytes(b"has no part in it any more")
+    places.s3.delete_object(Bucket=places.target, Key="archive/moved")
+    found = cli.run("verify", ran.events[0]["id"], "--content", "--json")
+    assert (found.code, found.events[-1]["missing"], found.events[-1]["content"]) == (3, 1, 5)
+
 
 def test_lines_copy_and_move_within_one_bucket(cli: Cli, places: Places, tmp_path: Path) -> None:
     content = places.fill(["a", "b", "c"])

@@ -115,6 +115,9 @@ def test_a_removed_object_is_on_record(cli: Cli, places: Places) -> None:
 
     rows = [event for event in status.events if event["event"] == "object"]
     assert [(row["source_key"], row["method"], row["state"]) for row in rows] == [("run42/a.txt", "remove", "done")]
+    refused = cli.run("verify", ran.events[0]["id"])
+    assert (refused.code, refused.out) == (1, "")
+    assert "removed objects; nothing arrives by it, so there is nothing to verify" in refused.err
 
 
 def test_two_places_are_compared_and_nothing_is_changed(cli: Cli, places: Places) -> None:

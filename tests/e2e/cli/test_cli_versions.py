@@ -190,6 +190,8 @@ def test_whole_histories_are_copied_in_their_order_and_go_on(cli: Cli, histories
     assert "Traceback" not in rows
     report = cli.run("report", ran.events[-1]["id"], "--format", "json").out
     assert "DeleteMarker" in report
+    verified = cli.run("verify", ran.events[-1]["id"], "--content", "--json")
+    assert (verified.code, verified.events[-1]["objects"], verified.events[-1]["content"]) == (0, 4, 4), verified.out
     again = cli.run(*command)
     assert (again.code, again.events[-1]["objects_done"]) == (0, 0), again.err
     assert _history(histories, histories.target, "archive/") == contents
