@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +19,7 @@ from seqferry.db.tables import batch, object_, tally
 from seqferry.models import RESULT_COLUMNS, Status, TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
+from support.processes import run, seqferry
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -43,8 +43,8 @@ def settings_for(folder: Path, database_url: str | None) -> Settings:
 
 def command(service: Service, *words: str) -> subprocess.CompletedProcess[str]:
     """What `seqferry` does with these words in the state folder of a service on SQLite."""
-    line = [sys.executable, "-m", "seqferry", *words, "--state-dir", str(service.settings.state_dir)]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    line = [seqferry(), *words, "--state-dir", str(service.settings.state_dir)]
+    return run(line, expect=None, is_preloaded=True)
 
 
 def spec_on(server: S3Server, source: str, target: str, **options: Any) -> TransferSpec:

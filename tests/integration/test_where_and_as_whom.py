@@ -46,7 +46,8 @@ class Shells:
         self._started.close()
 
     def start(self, shell: dict[str, str], *words: str) -> Running:
-        return self._started.enter_context(Running([seqferry(), *words], environment={**_HOME, **self._state, **shell}))
+        environment = {**_HOME, **self._state, **shell}
+        return self._started.enter_context(Running([seqferry(), *words], environment=environment, is_preloaded=True))
 
     def run(self, shell: dict[str, str], *words: str, code: int = 0) -> Running:
         ran = self.start(shell, *words)

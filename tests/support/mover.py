@@ -41,7 +41,8 @@ class Mover:
 
     def start(self, *arguments: str) -> Running:
         environment = {**self.server.environment(), "SEQFERRY_STATE_DIR": str(self.state), **self.env}
-        return self._started.enter_context(Running([*self.within, seqferry(), *arguments], environment=environment))
+        command = [*self.within, seqferry(), *arguments]
+        return self._started.enter_context(Running(command, environment=environment, is_preloaded=not self.within))
 
     def submit(self, *arguments: str) -> str:
         """``cp --detach``: the transfer's id."""

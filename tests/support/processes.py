@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from support import preloaded
+from support.preloaded import Forked
 from support.run import find_tool
 from support.waiting import eventually
 
@@ -30,23 +32,37 @@ class Running:
     _BEHIND: Final = 10.0
 
     def __init__(
-        self, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None, cwd: Path | None = None
+        self,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        is_preloaded: bool = False,
     ) -> None:
-        """Starts ``command`` with ``environment`` on top of this process's own. It has no terminal and no input."""
+        """Starts ``command`` with ``environment`` on top of this process's own. It has no terminal and no input.
+
+        Args:
+            is_preloaded: the command is that of ``seqferry()``, and may be one that has made its imports before.
+        """
         self.command = [str(word) for word in command]
         self._folder = tempfile.TemporaryDirectory(prefix="seqferry-process-")
         self._stdout = Path(self._folder.name) / "stdout"
         self._stderr = Path(self._folder.name) / "stderr"
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                env={**os.environ, **(environment or {})},
-                cwd=cwd,
-                start_new_session=True,  # so that kill reaches its children too
-            )
+            whole = {**os.environ, **(environment or {})}
+            self._process: subprocess.Popen[bytes] | Forked
+            if is_preloaded and preloaded.can_run(environment or {}):
+                self._process = Forked(self.command, whole, str(cwd or Path.cwd()), [stdout.fileno(), stderr.fileno()])
+            else:
+                self._process = subprocess.Popen(
+                    self.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    env=whole,
+                    cwd=cwd,
+                    start_new_session=True,  # so that kill reaches its children too
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -125,18 +141,20 @@ def run(
     cwd: Path | None = None,
     deadline: float = 120.0,
     expect: int | None = 0,
+    is_preloaded: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end.
 
     Args:
         environment: on top of this process's own.
         expect: the exit status; None for any.
+        is_preloaded: as ``Running`` takes it.
 
     Raises:
         AssertionError: another status than expected; the output is in the text.
         TimeoutError: it did not end in time and was killed.
     """
-    with Running(command, environment=environment, cwd=cwd) as process:
+    with Running(command, environment=environment, cwd=cwd, is_preloaded=is_preloaded) as process:
         status = process.wait(deadline)
         assert expect is None or status == expect, f"expected status {expect}: {process}"
         return subprocess.CompletedProcess(process.command, status, process.stdout, process.stderr)

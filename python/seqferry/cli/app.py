@@ -32,7 +32,7 @@ _EPILOG = (
     "130 interrupted, resumable. Words of the AWS CLI, s5cmd and rclone are understood: docs/coming-from.md."
 )
 
-_COMMANDS: Final = {
+COMMANDS: Final = {
     "cp": "seqferry.cli.copying",
     "sync": "seqferry.cli.copying",
     "mv": "seqferry.cli.moving",
@@ -237,8 +237,8 @@ def application(arguments: list[str]) -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     asked = arguments[0] if arguments else ""
-    for name in [asked] if asked in _COMMANDS else _COMMANDS:
-        module, _, function = _COMMANDS[name].partition(":")
+    for name in [asked] if asked in COMMANDS else COMMANDS:
+        module, _, function = COMMANDS[name].partition(":")
         found = getattr(import_module(module), function or name)
         if isinstance(found, typer.Typer):
             app.add_typer(_with_examples(found), name=name, cls=_Group, context_settings=_WIDTH)

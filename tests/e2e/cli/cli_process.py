@@ -52,7 +52,8 @@ class Cli:
         return ours if self.server is None else {**ours, **self.server.environment()}
 
     def start(self, *arguments: str, env: dict[str, str] | None = None) -> Running:
-        running = Running([self.command, *arguments], environment={**self.environment(), **(env or {})})
+        environment = {**self.environment(), **(env or {})}
+        running = Running([self.command, *arguments], environment=environment, is_preloaded=True)
         return self._started.enter_context(running)
 
     def run(self, *arguments: str, env: dict[str, str] | None = None) -> Ran:
