@@ -90,7 +90,7 @@ signal.pause()
 def test_servers_end_with_the_process_that_started_them_however_it_dies(s3server: S3Server) -> None:
     owner = [sys.executable, "-c", SERVER_OWNER, ROOT / "tests", s3server.kind]
     with Running(owner) as process:
-        folder, endpoint = process.wait_for_output("http://").split()
+        folder, endpoint = process.wait_for_line("http://").split()
 
         process.kill()
 

@@ -109,7 +109,7 @@ def test_a_process_that_is_killed_is_followed_by_one_that_goes_on(
     spec = stored_spec.write(_spec(proxy.server, buckets))
     process = Running([sys.executable, "-c", _CP, str(own.settings.state_dir), spec])
     with held(proxy, "UploadPartCopy", part=3), process:
-        transfer_id = process.wait_for_output("-").strip()
+        transfer_id = process.wait_for_line("-")
         proxy.wait_succeeded("UploadPartCopy", 2)
         proxy.wait_held(count=1)
         eventually(lambda: own.status(transfer_id).totals.done == 10, what="the small objects")
@@ -212,7 +212,7 @@ def test_a_kill_while_the_queue_takes_over_loses_and_repeats_nothing(
     process = Running([sys.executable, "-c", _CP_MANY + _CP, str(own.settings.state_dir), spec])
     # Two end without the queue, two are under way without it, and the rest is on it.
     with held(proxy, "CopyObject", after=2), process:
-        transfer_id = process.wait_for_output("-").strip()
+        transfer_id = process.wait_for_line("-")
         proxy.wait_held(count=5)
         eventually(lambda: own.status(transfer_id).totals.done == 2, what="the objects that were not held")
         process.kill()

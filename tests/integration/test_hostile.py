@@ -41,7 +41,7 @@ serve(Settings.load(state_dir=Path(sys.argv[1])), port=0, ready=lambda url: prin
 @contextmanager
 def _serving(settings: Settings, **environment: str) -> Iterator[tuple[Running, str]]:
     with Running([sys.executable, "-c", _SERVE, str(settings.state_dir)], environment=environment) as process:
-        yield process, process.wait_for_output(" .").split()[2]
+        yield process, process.wait_for_line(" .").split()[2]
 
 
 def _peak(process: Running) -> int:

@@ -45,7 +45,7 @@ TOKEN = "hunter2-hunter2-hunter2"
 def _serving(settings: Settings, *options: str, **environment: str) -> Iterator[tuple[Running, str]]:
     command = [sys.executable, "-c", _SERVE, str(settings.state_dir), *options]
     with Running(command, environment=environment) as process:
-        yield process, process.wait_for_output(" .").split()[2]
+        yield process, process.wait_for_line(" .").split()[2]
 
 
 @contextmanager

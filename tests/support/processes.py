@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -99,25 +99,34 @@ class Running:
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"still running after {deadline:g} s: {self}") from None
 
-    def wait_for_output(self, text: str, deadline: float = 60.0) -> str:
-        """Until a whole line with ``text`` stands in its output; returns all of its standard output.
+    def wait_for_output(self, text: str, deadline: float = 60.0) -> None:
+        """Until a whole line with ``text`` stands in its output or among its errors.
 
         Raises:
             TimeoutError: the deadline passed.
             RuntimeError: it ended without.
         """
+        self._wait_for(text, lambda: (self.stdout, self.stderr), deadline)
 
+    def wait_for_line(self, text: str, deadline: float = 60.0) -> str:
+        """Until a whole line with ``text`` stands in its output; returns the first.
+
+        Raises: as ``wait_for_output``.
+        """
+        self._wait_for(text, lambda: (self.stdout,), deadline)
+        return next(line for line in self.stdout.splitlines() if text in line)
+
+    def _wait_for(self, text: str, outputs: Callable[[], tuple[str, ...]], deadline: float) -> None:
         def there() -> bool:
             ended = not self.running  # asked first: output may still come between the two
             # Output is read in pieces that end anywhere.
-            if any("\n" in output.partition(text)[2] for output in (self.stdout, self.stderr)):
+            if any("\n" in output.partition(text)[2] for output in outputs()):
                 return True
             if ended:
                 raise RuntimeError(f"ended without printing {text!r}: {self}")
             return False
 
         eventually(there, what=f"{text!r} from {self.command}", deadline=deadline, every=0.02)
-        return self.stdout
 
     def signal(self, number: signal.Signals) -> None:
         """To the process alone, as a person or a service manager would."""

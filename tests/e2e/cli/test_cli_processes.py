@@ -17,7 +17,7 @@ from support.waiting import eventually
 def test_serve_does_the_work_and_cp_only_follows(cli: Cli, seaweedfs_places: Places) -> None:
     content = seaweedfs_places.fill(["a", "b"])
     serving = cli.start("serve", "--port", "0")
-    url = serving.wait_for_output("http://").strip()
+    url = serving.wait_for_line("http://")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
     with urllib.request.urlopen(f"{url}/healthz", timeout=10) as answer:
         assert answer.status == 200
@@ -41,7 +41,7 @@ def test_serve_says_which_configuration_holds_for_its_clients(cli: Cli, tmp_path
     config.write_text('[server]\nread = ["s3://vendor/"]\n')
 
     serving = cli.start("serve", "--port", "0", env={"SEQFERRY_CONFIG": str(config)})
-    serving.wait_for_output("http://")
+    serving.wait_for_line("http://")
     serving.signal(signal.SIGTERM)
     assert serving.wait(30) == 0
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_a_token_is_a_usage_error(cli: Cli, wrong: list[str]) -> 
 
 def test_serve_and_worker_are_refused_where_one_is_at_work(cli: Cli) -> None:
     first = cli.start("serve", "--port", "0")
-    first.wait_for_output("http://")
+    first.wait_for_line("http://")
 
     second = cli.run("serve", "--port", "0")
 

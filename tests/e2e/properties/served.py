@@ -39,7 +39,7 @@ class Served:
 @contextmanager
 def served(mover: Mover) -> Generator[Served]:
     running = mover.start("serve", "--port", "0")
-    address = running.wait_for_output("http://").partition("http://")[2].split()[0]
+    address = running.wait_for_line("http://").partition("http://")[2].split()[0]
     token = tokens.owner_file(mover.state).read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=f"http://{address}", headers=headers, timeout=60, trust_env=False) as client:
