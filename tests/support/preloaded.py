@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -137,7 +138,8 @@ def _tell_of_ended(children: dict[int, int]) -> None:
         if not pid:
             return
         telling = children.pop(pid)
-        os.write(telling, _INT.pack(os.waitstatus_to_exitcode(status)))
+        with suppress(BrokenPipeError):  # nobody waits for it any more
+            os.write(telling, _INT.pack(os.waitstatus_to_exitcode(status)))
         os.close(telling)
 
 

@@ -21,8 +21,15 @@ def places(cli: Cli, s3server: S3Server, make_bucket: Callable[..., str]) -> Pla
 
 
 @pytest.fixture
+def versitygw_places(cli: Cli, versitygw: S3Server, make_bucket: Callable[..., str]) -> Places:
+    """Two buckets where one server is enough, since what is tested is our side only: on the one that is quicker."""
+    cli.server = versitygw
+    return Places(versitygw, make_bucket(versitygw), make_bucket(versitygw))
+
+
+@pytest.fixture
 def seaweedfs_places(cli: Cli, seaweedfs: S3Server, make_bucket: Callable[..., str]) -> Iterator[Places]:
-    """Two buckets where one server is enough, since what is tested is our side only. Takes keys with escapes."""
+    """As ``versitygw_places``, on the server that takes keys with escapes."""
     cli.server = seaweedfs
     places = Places(seaweedfs, make_bucket(seaweedfs), make_bucket(seaweedfs))
     yield places

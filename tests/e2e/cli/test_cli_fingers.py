@@ -8,6 +8,11 @@ from cli_process import Cli, Places
 KEYS = ["a.txt", "b.log", "d/c.txt"]
 
 
+@pytest.fixture
+def places(versitygw_places: Places) -> Places:
+    return versitygw_places
+
+
 @pytest.mark.parametrize(
     ("typed", "arrived"),
     [

@@ -161,6 +161,11 @@ COPIED: list[tuple[str, dict[str, bytes], Check]] = [
 ]
 
 
+@pytest.fixture
+def places(versitygw_places: Places) -> Places:
+    return versitygw_places
+
+
 @pytest.mark.parametrize(("typed", "left", "check"), COPIED, ids=[typed for typed, _, _ in COPIED])
 def test_a_typed_line_has_the_effect_that_was_meant(
     cli: Cli, places: Places, tmp_path: Path, typed: str, left: dict[str, bytes], check: Check

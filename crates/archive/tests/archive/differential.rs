@@ -4,6 +4,7 @@
 //! error; what they read differently, we must have refused.
 
 use std::collections::BTreeSet;
+use std::thread;
 
 use crate::corpus::cases;
 use crate::support::{Contents, Folder, bsdtar, gnu_tar, python, run, sha256, strict};
@@ -55,7 +56,7 @@ sys.stdout.buffer.write(digest.hexdigest().encode())
 ";
 
 fn by_python(program: &str, folder: &Folder) -> Option<Reading> {
-    let output = run(program, &["-c", PYTHON, "x.tar"], &folder.0);
+    let output = run(program, &["-I", "-S", "-c", PYTHON, "x.tar"], &folder.0);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut fields: Vec<&str> = text.split('\0').collect();
     let contents = fields.pop()?.to_owned();
@@ -90,19 +91,19 @@ fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, fold
     Some(Reading { members: members?, contents: sha256(&extracted.stdout) }).filter(|_| clean)
 }
 
+/// By each program that there is, at once: starting them is most of what this test takes.
 fn readings(folder: &Folder) -> Vec<(&'static str, Option<Reading>)> {
-    let mut found = Vec::new();
-    if let Some(program) = gnu_tar() {
-        let list = ["-tvf", "x.tar", "--full-time", "--quoting-style=literal", "-P"];
-        found.push(("GNU tar", by_listing(program, &list, 5, 2, folder)));
-    }
-    if let Some(program) = bsdtar() {
-        found.push(("bsdtar", by_listing(program, &["-tvPf", "x.tar"], 8, 4, folder)));
-    }
-    if let Some(program) = python() {
-        found.push(("Python", by_python(program, folder)));
-    }
-    found
+    thread::scope(|scope| {
+        let gnu = gnu_tar().map(|program| {
+            let list = ["-tvf", "x.tar", "--full-time", "--quoting-style=literal", "-P"];
+            ("GNU tar", scope.spawn(move || by_listing(program, &list, 5, 2, folder)))
+        });
+        let bsd = bsdtar()
+            .map(|program| ("bsdtar", scope.spawn(move || by_listing(program, &["-tvPf", "x.tar"], 8, 4, folder))));
+        let python = python().map(|program| ("Python", scope.spawn(move || by_python(program, folder))));
+        let begun = [gnu, bsd, python].into_iter().flatten();
+        begun.map(|(name, reading)| (name, reading.join().unwrap())).collect()
+    })
 }
 
 #[test]
