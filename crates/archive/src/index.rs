@@ -17,5 +17,5 @@ pub use check::{Match, same_member, spot_checks, verify_member};
 pub use format::{Head, IndexMember, MemberSource, TarIdentity};
 pub use read::{Index, IndexError, IndexFault, IndexLimits, IndexReader};
 
-/// What is added to the name of a tar to name its index.
+/// Suffix that turns the name of a tar into the name of its index.
 pub const SUFFIX: &str = ".sfidx";

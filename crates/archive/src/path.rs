@@ -84,7 +84,7 @@ impl MemberPath {
         std::str::from_utf8(&self.0).ok()
     }
 
-    /// Whether this is the root of the tree.
+    /// True for the root of the tree.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }

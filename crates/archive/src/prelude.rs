@@ -17,12 +17,12 @@ pub(crate) struct Prelude {
     link: Option<Vec<u8>>,
 }
 
-/// Whether `flag` announces an extension header whose body must be read.
+/// True when `flag` announces an extension header whose body must be read.
 pub(crate) fn is_extension(flag: u8) -> bool {
     matches!(flag, b'x' | b'g' | b'L' | b'K')
 }
 
-/// Whether `flag` announces an extension header that is not supported and would change how the next header is read.
+/// True when `flag` announces an extension header that is not supported and would change how the next header is read.
 pub(crate) fn is_unsupported(flag: u8) -> bool {
     // Solaris extended headers, and the long names of GNU tar before 1990.
     matches!(flag, b'X' | b'N')
@@ -33,7 +33,7 @@ impl Prelude {
         self.start.is_none()
     }
 
-    /// Whether an extension header of this kind may come now.
+    /// Refuse an extension header that may not follow those read since the last member.
     pub(crate) fn check_order(&self, flag: u8) -> Result<(), Fault> {
         let repeated = match flag {
             b'x' => self.pax.is_some(),

@@ -7,7 +7,7 @@ use std::fmt;
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $name:ident = $word:literal, $text:literal;)*) => {
-        /// Why a member is not listed, mounted or unpacked.
+        /// Reason why a member is not listed, mounted or unpacked.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Refusal { $(#[doc = $text] $name,)* }

@@ -16,7 +16,7 @@ pub(crate) struct PaxSparse {
     pub(crate) records: Vec<(String, Vec<u8>)>,
 }
 
-/// How the map of a member is found.
+/// Place of the map of a sparse member.
 #[derive(Debug)]
 pub(crate) enum MapPlace {
     /// It is known.

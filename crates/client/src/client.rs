@@ -1,5 +1,6 @@
-//! The one place that makes requests: waits for the budget, retries by error class, sends slow ones a second time, stops on
-//! cancel.
+//! The client that makes all requests to a store.
+//!
+//! It waits for the budget, retries by error class, hedges slow requests and stops on cancel.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::quirks::{Endpoint, Quirks};
 use crate::request::{RequestError, RequestSpec, RetryContext};
 use crate::retry::RetryPolicy;
 
-/// How often a request that is not answered is looked at again: whether it has become slow, whether a second is allowed.
+/// Time between two looks at a request that is not answered: it may have become slow, or a hedged request be allowed.
 const HEDGE_LOOK: Duration = Duration::from_secs(1);
 
 /// Makes requests to one store on behalf of one job.
@@ -132,12 +133,12 @@ impl RetryingClient {
         &self.connection
     }
 
-    /// What the store can do.
+    /// Capabilities of the store.
     pub fn capabilities(&self) -> Capabilities {
         self.connection.store.capabilities()
     }
 
-    /// What was learned of the service.
+    /// Faults and limits learned of the service.
     pub fn quirks(&self) -> &Quirks {
         &self.connection.quirks
     }

@@ -56,12 +56,12 @@ impl<K: Clone + Eq + Hash> ConnectionCache<K> {
         slot.get_or_init(async || Endpoint::new(connect().await)).await.clone()
     }
 
-    /// How many connections are there, idle or in use.
+    /// Number of connections, idle or in use.
     pub fn len(&self) -> usize {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).by_key.len()
     }
 
-    /// Whether there is none.
+    /// True when there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -99,7 +99,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use seqferry_store::MemoryStore;
+    use seqferry_store_testing::MemoryStore;
 
     use super::*;
 

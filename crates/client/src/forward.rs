@@ -1,7 +1,8 @@
-//! Reading an object front to back with jumps: one short range after each long jump, long ranges side by side over short ones.
+//! A reader that goes through an object front to back with jumps.
 //!
-//! Which is quicker follows from the distance of the jump: a request costs its latency, streaming costs the bytes in between.
-//! The latency is that of the quickest short range so far.
+//! A long jump is followed by one short range; over short jumps, long ranges are read side by side. The distance of the
+//! jump decides which is quicker: a request costs its latency, streaming costs the bytes in between. The latency is
+//! that of the quickest short range so far.
 //!
 //! What must stay true: at most `ahead` ranges of `longest` bytes are held or under way; offsets that are asked for only grow.
 
@@ -20,7 +21,7 @@ const FAR: f64 = 16e6;
 
 /// Reads ranges of one object.
 pub trait RangeSource: Clone + Send + 'static {
-    /// Why a range cannot be read.
+    /// Reason why a range cannot be read.
     type Error: Send + 'static;
 
     /// Bytes `start..end`, all of them.

@@ -68,7 +68,7 @@ impl Lease {
     }
 }
 
-/// What one job has of the lease: leave to write in one epoch of it.
+/// Right of one job to write in one epoch of the lease.
 #[derive(Debug)]
 pub struct LeaseHolder {
     lease: Arc<Lease>,
@@ -82,7 +82,7 @@ impl LeaseHolder {
         Self { lease, epoch: AtomicU64::new(epoch), disowned: Notify::new() }
     }
 
-    /// Whether a write may start now.
+    /// True when a write may start now.
     pub fn may_write(&self) -> bool {
         self.lease.holds(self.epoch.load(Ordering::SeqCst))
     }
@@ -153,7 +153,7 @@ impl LeaseHolder {
     }
 }
 
-/// What an error says of a request: operation, bucket, key.
+/// Operation, bucket and key of a request, for its errors.
 #[derive(Clone, Copy)]
 struct ErrorContext<'a>(&'static str, &'a str, &'a str);
 

@@ -25,9 +25,8 @@
 //!
 //! use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy, RetryingClient};
 //! use seqferry_store::prelude::*;
-//! use seqferry_store::{
-//!     Attributes, Budget, BudgetLimits, ListRequest, MemoryStore, ObjectRef, PinnedObject, Range,
-//! };
+//! use seqferry_store::{Attributes, Budget, BudgetLimits, ListRequest, ObjectRef, PinnedObject, Range};
+//! use seqferry_store_testing::MemoryStore;
 //! use tokio_util::sync::CancellationToken;
 //!
 //! # #[tokio::main(flavor = "current_thread")]

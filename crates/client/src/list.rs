@@ -30,7 +30,7 @@ const DEPTH: usize = 8;
 /// Runs at a time: more find no more pages in practice.
 const RUNS: usize = 16;
 
-/// What to list.
+/// Scope of a listing: bucket, prefix and limits.
 #[derive(Debug, Clone)]
 pub struct Listing {
     /// Bucket name.

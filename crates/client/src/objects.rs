@@ -13,7 +13,7 @@ use crate::request::{RequestError, RequestSpec, RetryContext};
 /// HEAD requests of one call that wait at a time; the budget decides how many are under way.
 const HEADS: usize = 256;
 
-/// What is under a key.
+/// Result of a look-up of one key.
 #[derive(Debug, Clone)]
 pub enum Lookup {
     /// An object.
@@ -34,7 +34,7 @@ pub struct RangeRead {
 }
 
 impl RetryingClient {
-    /// Whether the bucket is there and may be used.
+    /// Checks that the bucket exists and may be used.
     ///
     /// A refusal of the credentials is asked once more with credentials loaded anew: they may have been put right since this
     /// process has read them.
@@ -66,7 +66,7 @@ impl RetryingClient {
         self.call(spec, &RetryContext::default(), async |store| store.head(object, None).await).await
     }
 
-    /// What is under each of these keys, in their order.
+    /// Looks up each of these keys with a HEAD. The results are in the order of the keys.
     ///
     /// # Errors
     /// The first failure but for absence.

@@ -15,7 +15,8 @@ use crate::retry::RetryPolicy;
 /// Idle connections that are kept.
 const IDLE_CONNECTIONS: usize = 64;
 
-/// Where to send requests and as whom. Equal ones share a connection and all that was learned of the service.
+/// Target of requests: a service with an identity, or this machine's disks. Equal ones share a connection and all that
+/// was learned of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EndpointSpec {
     /// A service, with an identity.

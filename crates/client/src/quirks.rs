@@ -13,7 +13,7 @@ const UNCOPYABLE: usize = 1000;
 /// So many objects without encryption are remembered: those that were looked at just before their copy.
 const PLAIN_OBJECTS: usize = 64;
 
-/// Which checksum may be sent with bytes.
+/// Checksums that may be sent with bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sums {
     /// Any, as far as is known.
@@ -66,7 +66,7 @@ pub struct Quirks {
     refused_sizes: AtomicBool,
     /// Source connections (by the ids of their quirks) and buckets that this service cannot copy from. Way round: streaming.
     uncopyable: std::sync::Mutex<HashSet<(u64, String)>>,
-    /// What buckets do with objects that are written without a word of encryption.
+    /// Default encryption of buckets, for objects that are written without encryption headers.
     encryption: std::sync::Mutex<HashMap<String, BucketEncryption>>,
     /// Versions of objects that the latest HEADs showed without encryption.
     plain_objects: std::sync::Mutex<VecDeque<PinnedObject>>,
@@ -85,7 +85,7 @@ impl Default for UniqueId {
 }
 
 impl Quirks {
-    /// Whether checksums of copied parts are known to be wrong or missing.
+    /// True when checksums of copied parts are known to be wrong or missing.
     pub fn useless_part_checksums(&self) -> bool {
         self.useless_part_checksums.load(Ordering::Relaxed)
     }
@@ -108,7 +108,7 @@ impl Quirks {
         (!known()).then_some(Trial { quirks: self, alike, _turn: turn })
     }
 
-    /// What the bucket does by default, if it was asked.
+    /// Default encryption of the bucket. None: it is not known yet.
     pub fn bucket_encryption(&self, bucket: &str) -> Option<BucketEncryption> {
         self.encryption.lock().unwrap_or_else(PoisonError::into_inner).get(bucket).cloned()
     }
@@ -122,7 +122,7 @@ impl Quirks {
         known.insert(bucket.to_owned(), found.clone());
     }
 
-    /// Whether one of the latest HEADs showed this version of an object without encryption.
+    /// True when one of the latest HEADs showed this version of an object without encryption.
     pub fn is_plain_object(&self, object: &PinnedObject) -> bool {
         self.plain_objects.lock().unwrap_or_else(PoisonError::into_inner).contains(object)
     }
@@ -136,7 +136,7 @@ impl Quirks {
         known.push_back(object);
     }
 
-    /// Whether the same part may get two `ETag`s.
+    /// True when the same part is known to have got two `ETag`s.
     pub fn changing_part_etags(&self) -> bool {
         self.changing_part_etags.load(Ordering::Relaxed)
     }
@@ -146,7 +146,7 @@ impl Quirks {
         self.changing_part_etags.store(true, Ordering::Relaxed);
     }
 
-    /// Whether ranged reads are known to be answered with something else.
+    /// True when ranged reads are known to be answered with something else.
     pub fn ignores_ranges(&self) -> bool {
         self.ignored_ranges.load(Ordering::Relaxed)
     }
@@ -167,7 +167,7 @@ impl Quirks {
         (!known()).then_some(RangeTrial { quirks: self, _turn: turn })
     }
 
-    /// Which checksum may be sent with bytes.
+    /// Checksums that may be sent with bytes, as far as is known.
     pub fn sums(&self) -> Sums {
         match self.refused_sums.load(Ordering::Relaxed) {
             0 => Sums::Any,
@@ -182,7 +182,7 @@ impl Quirks {
         self.refused_sums.fetch_max(level, Ordering::Relaxed);
     }
 
-    /// Whether checksums that come with parts are known to be passed over.
+    /// True when checksums that come with parts are known to be ignored.
     pub fn silent_sums(&self) -> bool {
         self.silent_sums.load(Ordering::Relaxed)
     }
@@ -192,7 +192,7 @@ impl Quirks {
         self.silent_sums.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writes that are to replace nothing are known to be refused for that wish.
+    /// True when writes on condition that no object exists are known to be refused for that condition.
     pub fn refuses_conditions(&self) -> bool {
         self.refused_conditions.load(Ordering::Relaxed)
     }
@@ -202,7 +202,7 @@ impl Quirks {
         self.refused_conditions.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the service is known to have no tags of objects.
+    /// True when the service is known to have no tags of objects.
     pub fn has_no_tags(&self) -> bool {
         self.no_tags.load(Ordering::Relaxed)
     }
@@ -212,7 +212,7 @@ impl Quirks {
         !self.no_tags.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether the service is known not to list open uploads.
+    /// True when the service is known not to list open uploads.
     pub fn lists_no_uploads(&self) -> bool {
         self.unlisted_uploads.load(Ordering::Relaxed)
     }
@@ -222,7 +222,7 @@ impl Quirks {
         !self.unlisted_uploads.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether Complete is known to be refused for the size that it names.
+    /// True when Complete is known to be refused for the size that it names.
     pub fn refuses_sizes(&self) -> bool {
         self.refused_sizes.load(Ordering::Relaxed)
     }
@@ -232,7 +232,7 @@ impl Quirks {
         self.refused_sizes.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writes that are to replace one object only are known to be refused for that wish.
+    /// True when writes on condition that they replace a certain object are known to be refused for that condition.
     pub fn refuses_matches(&self) -> bool {
         self.refused_matches.load(Ordering::Relaxed)
     }
@@ -242,7 +242,7 @@ impl Quirks {
         self.refused_matches.store(true, Ordering::Relaxed);
     }
 
-    /// Whether removals of one object only are known to be refused for that wish.
+    /// True when removals on condition that they remove a certain object are known to be refused for that condition.
     pub fn refuses_delete_matches(&self) -> bool {
         self.refused_delete_matches.load(Ordering::Relaxed)
     }
@@ -252,7 +252,7 @@ impl Quirks {
         self.refused_delete_matches.store(true, Ordering::Relaxed);
     }
 
-    /// Whether removals of many objects in one request are known to be refused.
+    /// True when removals of many objects in one request are known to be refused.
     pub fn refuses_delete_many(&self) -> bool {
         self.refused_delete_many.load(Ordering::Relaxed)
     }
@@ -262,7 +262,7 @@ impl Quirks {
         self.refused_delete_many.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this service is known to be unable to copy from a bucket of that connection.
+    /// True when this service is known to be unable to copy from a bucket of that endpoint.
     pub fn cannot_copy_from(&self, source: &Endpoint, bucket: &str) -> bool {
         let known = self.uncopyable.lock().unwrap_or_else(PoisonError::into_inner);
         !known.is_empty() && known.contains(&(source.id(), bucket.to_owned()))
@@ -301,7 +301,7 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// What the first part showed.
+    /// Records what the first part showed: useless checksums or good ones.
     pub fn found(self, useless: bool) {
         if useless {
             self.quirks.learn_useless_part_checksums();
@@ -327,7 +327,7 @@ impl Endpoint {
         Self { store, quirks: Arc::default() }
     }
 
-    /// Whether both talk to the same service with the same credentials.
+    /// True when both talk to the same service with the same credentials.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.quirks, &other.quirks)
     }
@@ -338,7 +338,7 @@ impl Endpoint {
         Self { store: layer(self.store), ..self }
     }
 
-    /// What tells it from others for as long as the process runs.
+    /// Number of the endpoint, unique for as long as the process runs.
     fn id(&self) -> u64 {
         self.quirks.id.0
     }

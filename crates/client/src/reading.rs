@@ -1,5 +1,6 @@
-//! Pinned reading: takes a body apart into pieces of known length, with their digests, and checks that the answer is about
-//! the pinned object.
+//! Reading of pinned objects: pieces of a body, their digests, and the check of the pin.
+//!
+//! A body is taken apart into pieces of known length. [`check_pin`] checks that an answer is about the pinned object.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -9,7 +9,7 @@ use seqferry_store::budget::Access;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinError;
 
-/// Why a request has no answer.
+/// Reason why a request has no answer.
 #[derive(Debug)]
 pub enum RequestError {
     /// The client was cancelled.
@@ -82,7 +82,7 @@ impl<'a> RequestSpec<'a> {
     }
 }
 
-/// What the requests of one object share: their count of retries, their rank, and their place in a queue.
+/// State that the requests of one object share: their count of retries, their rank, and their place in a queue.
 #[derive(Debug, Default)]
 pub struct RetryContext {
     retries: AtomicU32,

@@ -1,4 +1,4 @@
-//! When a failed request is sent again, and after what pause.
+//! The retry policy: which failed requests are sent again, and after which pause.
 //!
 //! The class of an error decides whether another try can help; the table of classes is the store's. Pauses grow up to a
 //! ceiling and are drawn at random below it.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use seqferry_store::{ErrorClass, StoreError};
 
-/// How often and after what pause a request is sent again. Pauses are drawn evenly from zero to the ceiling ("full
+/// Number of tries of a request, and the pauses between them. Pauses are drawn evenly from zero to the ceiling ("full
 /// jitter"), so that many requests that failed together do not come back together.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
@@ -60,7 +60,7 @@ impl RetryPolicy {
         attempts.map_or(self, |attempts| Self { attempts, throttled_attempts: attempts, ..self })
     }
 
-    /// Whether the request may pass with credentials that are loaded anew.
+    /// True when the request may succeed with credentials that are loaded anew.
     pub fn renews_credentials(&self, error: &StoreError) -> bool {
         // The answer to a HEAD has no code: a 400 is all that it says of an expired token.
         let is_bare_refusal = error.operation.starts_with("Head") && error.code == "BadRequest";

@@ -31,7 +31,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-/// What our crates' targets begin with.
+/// Prefix of the targets of our crates.
 const OURS: &str = "seqferry_";
 
 /// Writes spans and events of this process from now on.
@@ -74,7 +74,7 @@ struct Lines<W> {
     write: Arc<W>,
 }
 
-/// What is kept of a span until it ends.
+/// Start and fields of a span, kept until it ends.
 struct Kept {
     begun: SystemTime,
     since: Instant,

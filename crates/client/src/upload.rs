@@ -19,7 +19,8 @@
 //!
 //! use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJournal, UploadSession};
 //! use seqferry_client::{Endpoint, RequestMetrics, RetryPolicy, RetryingClient};
-//! use seqferry_store::{Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore};
+//! use seqferry_store::{Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests};
+//! use seqferry_store_testing::MemoryStore;
 //! use tokio_util::sync::CancellationToken;
 //!
 //! /// A real one writes to a database, and returns when the row is on disk.
@@ -72,7 +73,7 @@ pub use ending::CLOCK_SLACK;
 pub use parts::{PartBody, PartWriter, ReservedCopy};
 pub use sizes::growing_part_size;
 
-/// How long unknown uploads are looked for after creating one has failed for good.
+/// Longest search for unrecorded uploads after creating one has failed for good.
 const LOOK_AFTER: Duration = Duration::from_secs(15);
 
 /// An upload as its journal keeps it.
@@ -84,13 +85,13 @@ pub struct RecordedUpload {
     pub part_size: u64,
 }
 
-/// Where uploads are recorded before their first part starts, by the caller's own means.
+/// Journal in which the caller records uploads before their first part starts.
 pub trait UploadJournal: Sync {
     /// Returns once the upload is recorded durably; None when the caller was stopped first. The upload is then aborted.
     fn record(&self, upload: &RecordedUpload) -> impl Future<Output = Option<()>> + Send;
 }
 
-/// How a completion ended.
+/// Outcome of a completion.
 #[derive(Debug)]
 pub enum Completion {
     /// The object is there.

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use seqferry_client::list::{Listing, list};
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, Budget, BudgetLimits, MemoryStore};
+use seqferry_store::{Attributes, Budget, BudgetLimits};
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
 use tokio_util::sync::CancellationToken;
 

@@ -7,9 +7,8 @@ use bytes::Bytes;
 use seqferry_client::{Endpoint, Lookup, RequestError, RequestMetrics, RetryPolicy, RetryingClient};
 use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
-use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ErrorClass, ListRequest, MemoryStore, ObjectRef, PinnedObject, Range,
-};
+use seqferry_store::{Attributes, Budget, BudgetLimits, ErrorClass, ListRequest, ObjectRef, PinnedObject, Range};
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
 use tokio_util::sync::CancellationToken;
 

@@ -7,9 +7,9 @@ use seqferry_client::upload::{Completion, PartBody, RecordedUpload, UploadJourna
 use seqferry_client::{Endpoint, RequestError, RequestMetrics, RetryContext, RetryPolicy, RetryingClient};
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, MemoryStore, ObjectRef, PinnedObject,
-    UploadRef,
+    Budget, BudgetLimits, CompleteUpload, CompletedPart, CreateUpload, Digests, ObjectRef, PinnedObject, UploadRef,
 };
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Rule};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;

@@ -56,7 +56,7 @@ fn check_page(head: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What the header of a page says first, in Thrift's compact protocol.
+/// First fields of the header of a page, which is in Thrift's compact protocol: type, sizes and number of values.
 struct PageSizes {
     dictionary: bool,
     unpacked: u64,

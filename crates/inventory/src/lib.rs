@@ -24,9 +24,9 @@ use self::columns::{Column, ColumnValues, Values};
 pub struct InventoryRow {
     /// Key, as it is.
     pub key: String,
-    /// Whether it is the current version.
+    /// True for the current version of the key.
     pub is_latest: Option<bool>,
-    /// Whether it is a delete marker.
+    /// True for a delete marker.
     pub is_delete_marker: Option<bool>,
     /// Bytes; None for a delete marker.
     pub size: Option<u64>,
@@ -38,7 +38,7 @@ pub struct InventoryRow {
     pub storage_class: Option<String>,
 }
 
-/// Why a file cannot be read, and the row that it is about.
+/// Reason why a file cannot be read, and the row that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InventoryError {
     /// Number of the row, counted from 1; None: the file as a whole.

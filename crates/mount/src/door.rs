@@ -39,15 +39,15 @@ pub(crate) struct Door {
     log: Arc<Log>,
 }
 
-/// How files look.
+/// File attributes set by the mount: owner, group, default permissions, and the change time of directories.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     uid: u32,
     gid: u32,
     file_mode: u16,
     directory_mode: u16,
-    /// When the folder was mounted: the change time of directories. Programs compare it before and after they read one (tar),
-    /// and the modification time becomes another one when a directory is listed.
+    /// Time of the mount: the change time of directories. Programs such as tar compare it before and after they read a
+    /// directory, and the modification time becomes another one when a directory is listed.
     since: SystemTime,
 }
 
@@ -102,7 +102,7 @@ fn time(seconds: f64) -> SystemTime {
     moment.unwrap_or(UNIX_EPOCH)
 }
 
-/// Why a request has no answer: the file system's reason, or the program gave it up.
+/// Cause of a failed request: an error of the file system, or a signal that asks the program to stop.
 enum Refusal {
     Failed(VfsError),
     Interrupted,

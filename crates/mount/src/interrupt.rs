@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-/// How long a request may take before anybody looks, and how often after that.
+/// Interval between checks for a stopping signal while a request waits; the first check comes after one interval.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM as a mask: signals that ask a program to stop. Timers and the like do not
@@ -29,7 +29,7 @@ pub(crate) async fn interrupted(thread: u32) {
     }
 }
 
-/// Whether a stopping signal is pending for the thread and neither blocked nor ignored.
+/// True when a stopping signal is pending for the thread and neither blocked nor ignored.
 fn is_stopping(status: &str) -> bool {
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// How a file system is mounted and how its files look.
+/// Options of a mount: folder, access, and the owner and permissions of files.
 #[derive(Debug, Clone)]
 pub struct MountOptions {
     /// The folder that becomes the mount.
     pub directory: PathBuf,
-    /// What the table of mounts shows as the source, such as `s3://bucket/prefix/`.
+    /// Source that the table of mounts shows, such as `s3://bucket/prefix/`.
     pub source: String,
     /// Let other users than the one who mounts use it. The kernel then checks permissions.
     pub allow_other: bool,
@@ -24,7 +24,7 @@ pub struct MountOptions {
     pub directory_mode: u16,
 }
 
-/// Why a folder cannot be mounted: one sentence with the cause, and one with the next step.
+/// Reason why a folder cannot be mounted: one sentence with the cause, and one with the next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountError(pub String);
 

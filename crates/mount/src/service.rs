@@ -22,7 +22,7 @@ use crate::session::{Mounted, start};
 /// Threads of the runtime: two serve a saturated link, more cost more CPU per byte.
 const THREADS: usize = 2;
 
-/// How long requests are tried again: an outage of a minute must pass unnoticed but for the wait. 24 pauses of 5 s on average.
+/// Retry policy of a mount: programs notice an outage of a minute only by the wait. 24 pauses of 5 s on average.
 const RETRIES: RetryPolicy = RetryPolicy {
     attempts: 30,
     throttled_attempts: 30,
@@ -35,16 +35,16 @@ const RETRIES: RetryPolicy = RetryPolicy {
     most: Duration::from_secs(10),
 };
 
-/// What to mount.
+/// Specification of a mount: bucket, cache, limits and folder.
 #[derive(Debug, Clone)]
 pub struct BucketMount {
-    /// Where the bucket is and as whom to ask.
+    /// Endpoint of the bucket, and the credentials for it.
     pub endpoint: EndpointSpec,
     /// Name of the endpoint in inodes and caches: its URL, or one for AWS.
     pub endpoint_name: String,
-    /// What is shown.
+    /// Bucket and prefix to show, and how long names stay valid.
     pub tree: TreeOptions,
-    /// How fresh objects have to be when they are opened.
+    /// Required freshness of objects when they are opened.
     pub freshness: Freshness,
     /// Bytes of memory for blocks.
     pub memory: u64,
@@ -129,7 +129,7 @@ impl BucketMount {
     }
 }
 
-/// Whether the bucket is there and may be listed; the value is whether anything is below the prefix.
+/// Checks that the bucket exists and may be listed; returns true when there is an object below the prefix.
 async fn check_bucket(clients: &ClientPool, endpoint: &EndpointSpec, tree: &TreeOptions) -> Result<bool, RequestError> {
     let asking = clients.client(endpoint, RetryPolicy::impatient()).await;
     let (bucket, prefix) = (tree.bucket.clone(), tree.prefix.clone());
@@ -267,8 +267,9 @@ impl Drop for MountedBucket {
 mod tests {
     use bytes::Bytes;
     use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
+    use seqferry_store::Attributes;
     use seqferry_store::prelude::*;
-    use seqferry_store::{Attributes, MemoryStore};
+    use seqferry_store_testing::MemoryStore;
     use seqferry_store_testing::fault::{Fault, FaultStore, Rule};
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;

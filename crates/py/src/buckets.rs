@@ -121,9 +121,7 @@ pub fn list_versions(
 ) -> PyResult<(Vec<ObjectVersion>, Option<(String, Option<String>)>)> {
     let engine = engine.here()?;
     let request = VersionsRequest { bucket, prefix, after };
-    let mut page = py.detach(|| engine.versions_page(&endpoint.0, &request)).map_err(|error| request_error(&error))?;
-    // Services that normalise keys may answer with names that cannot start with the prefix.
-    page.versions.retain(|version| version.object.key.starts_with(&request.prefix));
+    let page = py.detach(|| engine.versions_page(&endpoint.0, &request)).map_err(|error| request_error(&error))?;
     Ok((page.versions.into_iter().map(ObjectVersion::from).collect(), page.next))
 }
 

@@ -1,17 +1,14 @@
 //! A disk cache, as Python sees it: listing, verifying, removing and warming.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use seqferry_client::{ClientPool, RequestError, RetryPolicy};
-use seqferry_store::{Budget, BudgetLimits, StoreError};
-use seqferry_vfs::disk_cache::{self, Limits, Prefix, WarmProgress, WarmReport, WarmRequest, warm};
-use seqferry_vfs::{ClientSource, VersionPin};
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
+use seqferry_client::RequestError;
+use seqferry_vfs::VersionPin;
+use seqferry_vfs::disk_cache::{self, Limits, Prefix, WarmReport, WarmRequest, WarmTask};
 
 use crate::values::{PyEndpoint, request_error};
 
@@ -22,9 +19,6 @@ type ObjectFacts = (String, String, String, String, u64, u64, u64, f64, bool);
 
 /// Bucket, key, sound blocks, damaged blocks, whether it was in use and not looked at.
 type VerifiedFacts = (String, String, u64, u64, bool);
-
-/// Threads that fetch: two serve a saturated link.
-const THREADS: usize = 2;
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct DiskCache(Arc<disk_cache::DiskCache>);
@@ -117,59 +111,39 @@ impl DiskCache {
         ranges: usize,
         max_bandwidth: Option<u64>,
     ) -> PyResult<CacheWarming> {
-        let runtime = Builder::new_multi_thread().enable_all().worker_threads(THREADS).build().map_err(failed)?;
-        let limits = BudgetLimits { max_bandwidth, ..BudgetLimits::default() };
-        let clients = ClientPool::new(Budget::new(limits));
-        let client = py.detach(|| runtime.block_on(clients.client(&endpoint.0, RetryPolicy::default())));
         let (name, bucket, prefix) = place;
-        let source = Arc::new(ClientSource::new(client.clone(), client, name));
-        let (cache, progress) = (Arc::clone(&self.0), Arc::new(WarmProgress::default()));
-        let seen = Arc::clone(&progress);
-        let task =
-            runtime.spawn(async move { warm(cache, source, &WarmRequest { bucket, prefix, ranges }, seen).await });
-        Ok(CacheWarming { work: Mutex::new(Some((runtime, task))), progress })
+        let request = WarmRequest { bucket, prefix, ranges };
+        let task = py.detach(|| WarmTask::start(self.shared(), &endpoint.0, name, request, max_bandwidth));
+        Ok(CacheWarming(task.map_err(failed)?))
     }
 }
 
-type Task = JoinHandle<Result<WarmReport, StoreError>>;
-
 #[pyclass(frozen, module = "seqferry._native")]
-pub struct CacheWarming {
-    work: Mutex<Option<(Runtime, Task)>>,
-    progress: Arc<WarmProgress>,
-}
+pub struct CacheWarming(WarmTask);
 
 /// Objects, their bytes, bytes present, bytes fetched, failed objects, whether there is no room, failures.
 type Report = (u64, u64, u64, u64, u64, bool, Vec<(String, String)>);
 
 #[pymethods]
 impl CacheWarming {
-    /// Whether it has ended; raises why the prefix cannot be listed.
+    /// Waits at most `seconds`; true when the warming has ended. Raises an error when the prefix cannot be listed.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         let limit = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let ended = py.detach(|| {
-            let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some((runtime, task)) = work.as_mut() else { return Some(Ok(())) };
-            let ended = runtime.block_on(async { tokio::time::timeout(limit, task).await }).ok()?;
-            *work = None;
-            Some(match ended {
-                Ok(result) => result.map(drop).map_err(|error| request_error(&RequestError::Failed(error))),
-                Err(error) => Err(failed(error)),
-            })
-        });
-        ended.map_or(Ok(false), |result| result.map(|()| true))
+        match py.detach(|| self.0.wait(limit)) {
+            None => Ok(false),
+            Some(Ok(listed)) => listed.map(|()| true).map_err(|error| request_error(&RequestError::Failed(error))),
+            Some(Err(error)) => Err(failed(error)),
+        }
     }
 
     fn report(&self) -> Report {
-        let report = self.progress.report();
+        let report = self.0.report();
         let WarmReport { objects, bytes, present, fetched, failed, no_room, failures } = report;
         (objects, bytes, present, fetched, failed, no_room, failures)
     }
 
     /// End at once.
     fn cancel(&self) {
-        if let Some((runtime, _)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            runtime.shutdown_background();
-        }
+        self.0.cancel();
     }
 }

@@ -12,7 +12,7 @@ use crate::values::{Events, Failure, Progress, seconds};
 pub struct Job {
     running: transfer::Job,
     cache: Option<Arc<DiskCache>>,
-    /// What the cache had to say so far: it says each thing once.
+    /// Notes of the cache so far: the cache hands out each note only once.
     cache_notes: Mutex<Vec<String>>,
 }
 

@@ -1,9 +1,9 @@
 //! Python's door to the engine: converts values and errors, releases the GIL, decides nothing.
 //!
-//! One file per group: [`buckets`] (buckets, single objects, removals), [`digests`] (digests of contents), [`engine`]
-//! (the process-wide engine), [`inventory`] (S3 Inventory in Parquet), [`job`] (a running job), [`listing`],
-//! [`properties`] (what objects carry), [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what goes in
-//! and comes out). The typed picture is
+//! One file per group: [`buckets`] (buckets, single objects, removals), [`cache`] (disk caches of mounts), [`digests`]
+//! (digests of contents), [`engine`] (the process-wide engine), [`inventory`] (S3 Inventory in Parquet), [`job`] (a
+//! running job), [`listing`], [`mount`], [`pipes`] (standard input and output), [`properties`] (what objects carry),
+//! [`stats`] (metrics), [`unpack`] (members of archives), [`values`] (what goes in and comes out). The typed picture is
 //! `python/seqferry/_native.pyi`.
 
 // pyo3's macros generate code that these lints would judge.

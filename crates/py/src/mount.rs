@@ -94,7 +94,7 @@ impl Mount {
     }
 }
 
-/// What a walk over everything has found.
+/// Counts of a walk over everything that a mount would show, and the keys that it would hide.
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 pub struct NameAudit {
     directories: u64,

@@ -6,13 +6,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use seqferry_transfer::IfExists;
 use seqferry_transfer::pipe::{self, InputOptions, InputTarget, OutputSource, PipeError};
 
 use crate::EngineError;
 use crate::engine::Engine;
 use crate::properties::PyProperties;
-use crate::values::{PyEndpoint, request_error, seconds};
+use crate::values::{PyEndpoint, exists_policy, request_error, seconds};
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct Pipe(pipe::Pipe);
@@ -96,12 +95,7 @@ pub fn store_input(
     journal: Option<PathBuf>,
 ) -> PyResult<Pipe> {
     let (engine, source) = (engine.here()?, owned(io::stdin().as_fd().try_clone_to_owned())?);
-    let if_exists = match if_exists {
-        "skip" => IfExists::Skip,
-        "fail" => IfExists::Fail,
-        "overwrite" => IfExists::Overwrite,
-        _ => IfExists::Same,
-    };
+    let if_exists = exists_policy(if_exists)?;
     let properties = properties.map(|found| found.0.clone()).unwrap_or_default();
     let options = InputOptions { part_size, storage_class, properties, if_exists, journal };
     let target = InputTarget { bucket, key };

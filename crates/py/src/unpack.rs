@@ -1,21 +1,11 @@
 //! Members of archives, as Python sees them.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use seqferry_archive::ReadOptions;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
 use seqferry_transfer::unpack::{self, IndexUse};
 
-use crate::values::{request_error, seconds};
-
-/// The word among these, or an error that names them.
-pub(crate) fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> PyResult<T> {
-    let found = choices.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
-        PyValueError::new_err(format!("{what} is none of {}: {word}", known.join(", ")))
-    })
-}
+use crate::values::{choose, request_error, seconds};
 
 #[pyclass(frozen, module = "seqferry._native")]
 pub struct ScanOptions(pub(crate) unpack::ScanOptions);

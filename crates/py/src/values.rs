@@ -38,6 +38,25 @@ pub(crate) fn seconds(timeout: f64) -> Duration {
     Duration::try_from_secs_f64(timeout.clamp(0.0, 60.0)).unwrap_or_default()
 }
 
+/// The word among these, or an error that names them.
+pub(crate) fn choose<T: Copy>(what: &str, word: &str, choices: &[(&str, T)]) -> PyResult<T> {
+    let found = choices.iter().find(|(known, _)| *known == word).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = choices.iter().map(|(known, _)| *known).collect();
+        PyValueError::new_err(format!("{what} is none of {}: {word}", known.join(", ")))
+    })
+}
+
+pub(crate) fn exists_policy(word: &str) -> PyResult<IfExists> {
+    let known = [
+        ("same", IfExists::Same),
+        ("skip", IfExists::Skip),
+        ("overwrite", IfExists::Overwrite),
+        ("fail", IfExists::Fail),
+    ];
+    choose("if_exists", word, &known)
+}
+
 #[pyclass(frozen, name = "Endpoint", module = "seqferry._native")]
 #[derive(Clone)]
 pub struct PyEndpoint(pub(crate) EndpointSpec);
@@ -72,12 +91,8 @@ impl PyEndpoint {
         page_cache: bool,
         preserve_permissions: bool,
     ) -> PyResult<Self> {
-        let symlinks = match symlinks {
-            "follow" => Symlinks::Follow,
-            "skip" => Symlinks::Skip,
-            "keep" => Symlinks::Keep,
-            other => return Err(PyValueError::new_err(format!("symlinks is none of follow, skip, keep: {other}"))),
-        };
+        let known = [("follow", Symlinks::Follow), ("skip", Symlinks::Skip), ("keep", Symlinks::Keep)];
+        let symlinks = choose("symlinks", symlinks, &known)?;
         Ok(Self(if disk {
             EndpointSpec::Disk(DiskOptions {
                 symlinks,
@@ -137,7 +152,7 @@ impl From<ListedObject> for ObjectInfo {
 }
 
 impl ObjectInfo {
-    /// What is under a key; None where nothing is.
+    /// Facts about the object under a key, or the refusal of something that is no object; None for an absent key.
     pub(crate) fn of(key: String, found: Lookup) -> Option<Self> {
         match found {
             Lookup::Object(meta) => Some(Self::of_head(key, *meta)),
@@ -198,28 +213,10 @@ impl CopyPolicy {
         compare_only: bool,
         transfer: &str,
     ) -> PyResult<Self> {
-        let if_exists = match if_exists {
-            "same" => IfExists::Same,
-            "skip" => IfExists::Skip,
-            "overwrite" => IfExists::Overwrite,
-            "fail" => IfExists::Fail,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "if_exists is none of same, skip, overwrite, fail: {other}"
-                )));
-            }
-        };
-        let verify = match verify {
-            "auto" => Verify::Auto,
-            "checksum" => Verify::Checksum,
-            "content" => Verify::Content,
-            other => return Err(PyValueError::new_err(format!("verify is none of auto, checksum, content: {other}"))),
-        };
-        let way = match way {
-            "copy" => DataPath::Copy,
-            "stream" => DataPath::Stream,
-            other => return Err(PyValueError::new_err(format!("way is none of copy, stream: {other}"))),
-        };
+        let if_exists = exists_policy(if_exists)?;
+        let verifying = [("auto", Verify::Auto), ("checksum", Verify::Checksum), ("content", Verify::Content)];
+        let verify = choose("verify", verify, &verifying)?;
+        let way = choose("way", way, &[("copy", DataPath::Copy), ("stream", DataPath::Stream)])?;
         let policy = Policy {
             transfer: transfer.to_owned(),
             source_bucket,
@@ -290,7 +287,7 @@ pub struct MultipartBegun {
     part_size: u64,
 }
 
-/// What a job has told since it was last asked.
+/// Events of a job since the last call of `Job.wait`.
 #[pyclass(frozen, module = "seqferry._native")]
 #[derive(Default)]
 pub struct Events {

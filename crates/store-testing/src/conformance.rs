@@ -22,7 +22,7 @@ use seqferry_store::{
     PinnedObject, Range, Result, Scope, StoreError,
 };
 
-/// Which checksum comes with a copied part of an upload that was created with an algorithm.
+/// Checksum that comes with a copied part of an upload that was created with an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopiedPartChecksums {
     /// The part's.
@@ -33,7 +33,7 @@ pub enum CopiedPartChecksums {
     Wrong,
 }
 
-/// How a service differs from AWS, and what of it a test can rely on. The default is AWS.
+/// Differences of a service from AWS, and properties of it that a test can rely on. The default is AWS.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each with its own name")]
 pub struct ServiceQuirks {
@@ -53,7 +53,7 @@ pub struct ServiceQuirks {
     pub keeps_empty_metadata: bool,
     /// A copy gets the storage class of its source when none is asked for.
     pub class_travels: bool,
-    /// What the answer to a part copy holds.
+    /// Checksum in the answer to a part copy.
     pub copied_part_checksums: CopiedPartChecksums,
     /// Listed parts have the checksum that the upload was created with.
     pub listed_parts_have_checksums: bool,
@@ -159,7 +159,7 @@ pub async fn conformance(store: &dyn ObjectStore, bucket: &str, quirks: &Service
     assert!(failed.is_empty(), "{} (seed {}) fails {failed:#?}", quirks.name, quirks.seed);
 }
 
-/// What a check works with.
+/// Fixture of one check: store, bucket, quirks and prefix.
 struct Bench<'a> {
     store: &'a dyn ObjectStore,
     bucket: &'a str,

@@ -20,7 +20,7 @@ use seqferry_store::{
 };
 use tokio::sync::Notify;
 
-/// What happens to a request.
+/// Effect of a fault on a request.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// Nothing is done; this code and status come back.
@@ -82,15 +82,15 @@ impl Gate {
     }
 }
 
-/// Which requests a fault is for.
+/// Rule that gives a fault to matching requests, by operation, key, part and count.
 #[derive(Debug, Clone)]
 pub struct Rule {
     operation: &'static str,
     key: Option<String>,
     part: Option<u32>,
-    /// How many matching requests are let through first.
+    /// Number of matching requests that are let through first.
     skip: u32,
-    /// How many are hit after that; None for all.
+    /// Number of matching requests that are hit after that; None for all.
     times: Option<u32>,
     fault: Fault,
 }
@@ -191,7 +191,7 @@ impl FaultStore {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How often an operation was asked for.
+    /// Number of requests of an operation so far.
     pub fn count(&self, operation: &str) -> usize {
         self.calls().iter().filter(|call| call.operation == operation).count()
     }
@@ -276,7 +276,8 @@ impl FaultStore {
     }
 }
 
-/// What arrives of a body. Altered otherwise than what a GET answers: both would look alike.
+/// Body of a write, as the wrapped store gets it. It is altered otherwise than the body of a GET: else both would look
+/// alike.
 fn sent(fault: Option<&Fault>, body: Bytes) -> Bytes {
     if !matches!(fault, Some(Fault::Corrupt)) {
         return body;

@@ -102,7 +102,7 @@ pub enum Access {
     Write,
 }
 
-/// What one prefix limiter does just now.
+/// Present state of one prefix limiter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimiterStats {
     /// Bucket.
@@ -139,10 +139,10 @@ impl FlowId {
     }
 }
 
-/// What a request is, as far as it matters when it may begin.
+/// Description of a request, as far as it decides when the request may start.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Whether a program waits for the reply.
+    /// Interactive when a program waits for the reply, else bulk.
     pub priority: Priority,
     /// The flow it belongs to.
     pub job: FlowId,
@@ -150,19 +150,19 @@ pub struct Wanted<'a> {
     pub rank: u64,
     /// Bucket it goes to.
     pub bucket: &'a str,
-    /// What the job works on there: the prefix it was told, empty for the whole bucket.
+    /// Prefix that the job works on, as the job was given it; empty for the whole bucket.
     pub prefix: &'a str,
-    /// What it counts as.
+    /// Limit that it counts against: that of reads or that of writes.
     pub access: Access,
     /// Operation, by S3's name.
     pub operation: &'static str,
     /// Object bytes that it moves.
     pub bytes: u64,
-    /// Whether it is sent again after a failure.
+    /// True when it is sent again after a failure.
     pub is_retry: bool,
 }
 
-/// How a request ended, for its limiter.
+/// Outcome of a request, for its limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// It did its work.
@@ -194,9 +194,9 @@ pub struct Budget {
 #[derive(Debug)]
 struct RequestLimits {
     limiters: PrefixLimiters<Wake>,
-    /// When the timer task will look again; None: there is no such task.
+    /// Time at which the timer task will look again; None: there is no such task.
     timer: Option<Duration>,
-    /// Where it can run.
+    /// Runtime for the timer task.
     runtime: Option<Handle>,
 }
 
@@ -403,18 +403,18 @@ impl Budget {
         }
     }
 
-    /// What each prefix class has counted since this budget was made. A bounded number (see [`stats`]).
+    /// Counts of each prefix class since this budget was made. The number of classes is bounded (see [`stats`]).
     pub fn classes(&self) -> Vec<PrefixClassStats> {
         self.lock().limiters.classes()
     }
 
-    /// What work of a priority has waited for besides its permits.
+    /// Waits of a priority's work for memory and for bandwidth.
     pub fn shared_waits(&self, priority: Priority) -> SharedWaits {
         let bandwidth = self.bandwidth_waits.lock().unwrap_or_else(PoisonError::into_inner)[priority];
         SharedWaits { memory: self.memory.waits(priority), bandwidth }
     }
 
-    /// What each prefix limiter does just now. Limiters that were not used for long are forgotten.
+    /// Present state of each prefix limiter. Limiters that were not used for long are forgotten.
     pub fn limiters(&self) -> Vec<LimiterStats> {
         self.lock().limiters.stats()
     }

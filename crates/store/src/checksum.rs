@@ -43,7 +43,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// Whether a multipart upload can be given one value over the full object: only CRCs can be combined.
+    /// True when a multipart upload can be given one value over the full object: only CRCs can be combined.
     pub fn spans_parts(self) -> bool {
         self.crc().is_some()
     }
@@ -85,7 +85,7 @@ fn big_endian(raw: &[u8]) -> u64 {
     raw.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What can be computed over bytes: the checksums that services keep, and what `ETag`s are made of.
+/// Algorithms that can be computed over bytes: the checksums that services keep, and the digest behind `ETag`s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DigestAlgorithm {
     /// A checksum.
@@ -162,7 +162,7 @@ pub fn base64(digest: &[u8]) -> String {
     STANDARD.encode(digest)
 }
 
-/// What the value was computed over.
+/// Input of a checksum value: the object's bytes, or the checksums of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChecksumKind {
     /// All bytes of the object.
@@ -178,7 +178,7 @@ pub struct Checksum {
     pub algorithm: ChecksumAlgorithm,
     /// Base64 of the big-endian bytes; a composite one may end in `-` and the number of parts.
     pub value: String,
-    /// What it was computed over.
+    /// Input that the value was computed over.
     pub kind: ChecksumKind,
 }
 
@@ -194,7 +194,7 @@ impl Checksum {
         Self { algorithm, value: value.to_owned(), kind }
     }
 
-    /// Whether both say the same of the bytes. None when they cannot be compared.
+    /// True when both values are equal. None when they cannot be compared: other algorithms, or a composite value.
     pub fn agrees(&self, other: &Self) -> Option<bool> {
         let comparable = self.algorithm == other.algorithm
             && self.kind == ChecksumKind::FullObject

@@ -66,7 +66,7 @@ const READ: usize = 256 << 10;
 
 const UPLOAD_PART: &str = "UploadPart";
 
-/// What becomes of symbolic links.
+/// Treatment of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Symlinks {
     /// Reading takes what they point to, wherever that is. Writing never goes through one, whatever is chosen.
@@ -78,7 +78,7 @@ pub enum Symlinks {
     Keep,
 }
 
-/// Whether large enough files go through the system's cache.
+/// Use of the system's page cache for large enough files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PageCache {
     /// Past it, where the file system offers that: it takes less CPU, and the cache is left to others.
@@ -98,21 +98,21 @@ pub enum Permissions {
     Preserve,
 }
 
-/// How to read and write a disk.
+/// Options for reading and writing a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DiskOptions {
-    /// What becomes of symbolic links.
+    /// Treatment of symbolic links.
     pub symlinks: Symlinks,
-    /// Whether empty folders are listed, as keys that end in `/`.
+    /// True when empty folders are listed, as keys that end in `/`.
     pub empty_folders: bool,
-    /// Whether what was written is on the disk itself before it counts as done. Without it a power cut may cost files that
-    /// were said to be written.
+    /// True when written data is synced to the disk before a write counts as done. Without it a power cut may cost
+    /// files that were reported as written.
     pub durable: bool,
-    /// Which way large enough files go.
+    /// Use of the page cache for large enough files.
     pub cache: PageCache,
-    /// What the permissions of objects' metadata do to files and folders.
+    /// Effect of the permissions in objects' metadata on files and folders.
     pub permissions: Permissions,
-    /// Whether the folder that is written to is made if it is not there.
+    /// True when the folder that is written to is made if it is not there.
     pub create_root: bool,
     /// Names of one folder that a listing keeps at a time: bounds its memory, whatever lies in a folder.
     pub names_at_a_time: usize,
@@ -138,7 +138,7 @@ pub struct DiskStore {
     disk: Arc<Disk>,
 }
 
-/// What requests share.
+/// State that all requests of a store share.
 #[derive(Debug)]
 struct Disk {
     options: DiskOptions,
@@ -211,7 +211,7 @@ fn sent(digests: &Digests, body: &[u8]) -> u64 {
     told.map_or_else(|| crc64(body), u64::from_be_bytes)
 }
 
-/// What was written, as S3 tells it.
+/// Full-object CRC64NVME of the bytes written, as S3 reports it.
 fn full(crc64: u64) -> Checksum {
     Checksum { algorithm: ChecksumAlgorithm::Crc64Nvme, value: base64(crc64), kind: ChecksumKind::FullObject }
 }

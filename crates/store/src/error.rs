@@ -13,7 +13,7 @@ pub mod classify;
 const LONGEST_MESSAGE: usize = 1 << 10;
 const LONGEST_CODE: usize = 128;
 
-/// What to do about a failure.
+/// Class of a failure: the action that it calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorClass {
@@ -54,7 +54,7 @@ impl ErrorClass {
     }
 }
 
-/// How far a failure reaches.
+/// Reach of a failure: one object, or the whole job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Other objects of the job may fare better.
@@ -72,9 +72,9 @@ pub struct StoreError {
     pub bucket: String,
     /// Key the request was about; none for requests about a bucket.
     pub key: Option<String>,
-    /// What to do about it.
+    /// Action that the failure calls for.
     pub class: ErrorClass,
-    /// How far it reaches.
+    /// Reach of the failure.
     pub scope: Scope,
     /// The service's code, or one of ours for failures that never got an answer (`ConnectionFailed`, `TimedOut`, ...).
     pub code: String,
@@ -86,7 +86,7 @@ pub struct StoreError {
     pub request_id: Option<String>,
     /// Region that serves the bucket, learned from a redirect.
     pub region: Option<String>,
-    /// How long the service asks to wait.
+    /// Time that the service asks to wait.
     pub retry_after: Option<Duration>,
 }
 
@@ -116,7 +116,7 @@ impl StoreError {
         self
     }
 
-    /// Whether other credentials, or the same ones put right, could fare better.
+    /// True when other credentials, or the same ones put right, could succeed.
     pub fn is_about_credentials(&self) -> bool {
         self.class == ErrorClass::Credentials
             || matches!(
@@ -125,29 +125,29 @@ impl StoreError {
             )
     }
 
-    /// Whether these credentials lack a permission for this request, and may have others.
+    /// True when these credentials lack a permission for this request, and may have others.
     pub fn is_denied(&self) -> bool {
         matches!(self.code.as_str(), "AccessDenied" | "Forbidden")
     }
 
-    /// Whether the service has received other bytes than their checksum or digest promises.
+    /// True when the service has received other bytes than their checksum or digest promises.
     pub fn is_about_bytes(&self) -> bool {
         matches!(self.code.as_str(), "BadDigest" | "XAmzContentSHA256Mismatch" | "XAmzContentChecksumMismatch")
     }
 
-    /// Whether the service refuses the request for the checksum that it names, or that it lacks.
+    /// True when the service refuses the request for the checksum that it names, or that it lacks.
     pub fn is_about_checksums(&self) -> bool {
         matches!(self.code.as_str(), "InvalidRequest" | "InvalidArgument")
             && self.message.to_ascii_lowercase().contains("checksum")
     }
 
-    /// Whether there is no object because something else has its name: a link that is not followed, a device.
+    /// True when there is no object because something else has its name: a link that is not followed, a device.
     pub fn is_of_no_object(&self) -> bool {
         use classify::code::{SPECIAL_FILE, SYMLINK_DANGLING, SYMLINK_LOOP, SYMLINK_SKIPPED};
         matches!(self.code.as_str(), SPECIAL_FILE | SYMLINK_DANGLING | SYMLINK_LOOP | SYMLINK_SKIPPED)
     }
 
-    /// What a person should do next, one sentence.
+    /// Next step for the user, in one sentence.
     pub fn advice(&self) -> &'static str {
         classify::advice(self.operation, &self.code, self.class)
     }

@@ -22,7 +22,7 @@ impl Encryption {
         Self { algorithm: algorithm.to_owned(), kms_key, is_customer: false }
     }
 
-    /// Whether the key is one of KMS.
+    /// True when the key is one of KMS.
     pub fn is_kms(&self) -> bool {
         self.algorithm.starts_with("aws:kms")
     }
@@ -37,8 +37,8 @@ impl Encryption {
         Some(Self::new(filled("x-amz-server-side-encryption")?, key))
     }
 
-    /// Whether an object with this encryption is encrypted as `wanted` says. Ids of keys come as ids, aliases or ARNs: an alias
-    /// is not compared.
+    /// True when an object with this encryption is encrypted as `wanted` says. Ids of keys come as ids, aliases or
+    /// ARNs: an alias is not compared.
     pub fn satisfies(&self, wanted: &Self) -> bool {
         let key = |key: &str| key.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
         let same_key = match (&wanted.kms_key, &self.kms_key) {
@@ -105,12 +105,12 @@ pub struct ObjectLock {
 }
 
 impl ObjectLock {
-    /// Whether there is none.
+    /// True when there is neither retention nor a legal hold.
     pub fn is_none(&self) -> bool {
         self.retention.is_none() && !self.legal_hold
     }
 
-    /// Whether an object with this lock is locked as `wanted` says. Services write times with more or fewer digits.
+    /// True when an object with this lock is locked as `wanted` says. Services write times with more or fewer digits.
     pub fn satisfies(&self, wanted: &Self) -> bool {
         let second = |retention: &(String, String)| (retention.0.clone(), retention.1.get(..19).map(str::to_owned));
         let retention = wanted.retention.as_ref().map(second);
@@ -141,7 +141,7 @@ impl fmt::Display for ObjectLock {
     }
 }
 
-/// What a new object gets besides its bytes, attributes, tags and storage class.
+/// Options of a new object besides its bytes, attributes, tags and storage class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// None: the bucket's default.
@@ -178,7 +178,7 @@ impl WriteOptions {
     }
 }
 
-/// What a bucket does with objects that are written without a word of encryption.
+/// Encryption that a bucket gives to objects written without encryption options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BucketEncryption {
     /// They are encrypted with this algorithm.

@@ -43,9 +43,9 @@ pub struct S3Store {
     options: EndpointOptions,
     throttle: ByteThrottle,
     state: RwLock<State>,
-    /// When credentials were loaded anew last; held while they are, so that many expired requests cause one load.
+    /// Time of the last load of new credentials; held during a load, so that many expired requests cause one.
     reloaded: tokio::sync::Mutex<Option<Instant>>,
-    /// What a person has to know of the settings, until it was said.
+    /// Remarks on the settings for the user, until they were said.
     notes: Mutex<Vec<String>>,
     /// Tries of a request, if the AWS settings name a number.
     max_attempts: Option<u32>,
@@ -65,7 +65,7 @@ struct State {
 const REGIONS: usize = 64;
 const BUCKETS: usize = 1000;
 
-/// What talks to one region.
+/// The clients of one region.
 struct Regional {
     name: String,
     client: Client,
@@ -123,7 +123,7 @@ impl S3Store {
         Arc::clone(regional)
     }
 
-    /// Whether it talks to AWS itself.
+    /// True when it talks to AWS itself.
     fn is_aws(&self) -> bool {
         self.state.read().unwrap_or_else(PoisonError::into_inner).base.endpoint.is_none()
     }
@@ -186,7 +186,7 @@ impl S3Store {
         timed(self.regional(bucket)).await
     }
 
-    /// How a request ends, or how long it has not.
+    /// Waits for the end of a request; an error says how long it did not end.
     async fn within<T>(
         &self,
         patience: Patience,
@@ -235,7 +235,7 @@ impl S3Store {
     }
 }
 
-/// How long to wait for the answer to a request.
+/// Longest wait for the answer to a request.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     limit: Duration,
@@ -255,7 +255,7 @@ impl Patience {
     }
 }
 
-/// How long to wait for the answer to a request that moves so many bytes.
+/// Longest wait for the answer to a request that moves so many bytes.
 ///
 /// A part copy runs at 70-90 MiB/s on AWS; 2 MiB/s is what a busy small server may still do. The fixed minute covers queues.
 fn time_limit(bytes: u64) -> Duration {

@@ -21,14 +21,14 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 pub struct Fetched {
     /// Of the whole object, whatever the range. Its checksum is told only when the whole object was asked for.
     pub meta: ObjectMeta,
-    /// What was asked for.
+    /// Bytes of the object, or of the range asked for.
     pub body: Body,
 }
 
 /// Reads buckets and objects.
 #[async_trait]
 pub trait ObjectRead: Send + Sync {
-    /// Whether the bucket is there and may be used.
+    /// Checks that the bucket is there and may be used.
     async fn head_bucket(&self, bucket: &str) -> Result<()>;
 
     /// One page of a listing.
@@ -44,7 +44,7 @@ pub trait ObjectRead: Send + Sync {
     /// The tags of an object.
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>>;
 
-    /// What the bucket does with objects that are written without a word of encryption.
+    /// Returns the encryption that the bucket gives to objects written without encryption options.
     async fn bucket_encryption(&self, _bucket: &str) -> Result<BucketEncryption> {
         Ok(BucketEncryption::Unsupported)
     }
@@ -147,17 +147,17 @@ pub trait BucketService: Send + Sync {
 /// which class it is. A write whose reply is lost ends as an error although it may have happened.
 #[async_trait]
 pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
-    /// What it can do. The same for as long as it lives.
+    /// Returns the store's capabilities. They are the same for as long as the store lives.
     fn capabilities(&self) -> Capabilities {
         Capabilities::SERVICE
     }
 
-    /// What it offers besides objects, if anything.
+    /// Returns the store's operations on buckets and versions; None where it offers objects only.
     fn bucket_service(&self) -> Option<&dyn BucketService> {
         None
     }
 
-    /// Whether the service encrypts every object, asked or not, as AWS does: `AES256` is then no property of an object.
+    /// True when the service encrypts every object by default, as AWS does: `AES256` is then no property of an object.
     fn encrypts_all(&self) -> bool {
         false
     }
@@ -167,8 +167,8 @@ pub trait ObjectStore: ObjectRead + ObjectWrite + MultipartUpload + Debug {
         None
     }
 
-    /// What a person has to know of the settings of this service, each text once. What is about bodies that are sent is said only
-    /// to a caller that sends some.
+    /// Returns notes for the user on the settings of this service, each text once. Notes on bodies that are sent are
+    /// returned only to a caller that sends some.
     fn take_notes(&self, _sends_bodies: bool) -> Vec<String> {
         Vec::new()
     }

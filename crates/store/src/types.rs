@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64nvme};
 use crate::properties::{Encryption, ObjectLock, WriteOptions};
 
-/// What a store can do, declared by the store: nothing above asks what is behind it.
+/// Capabilities of a store, declared by the store: nothing above asks what is behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // facts that do not depend on each other
 pub struct Capabilities {
@@ -77,7 +77,7 @@ impl<'a> UploadRef<'a> {
     }
 }
 
-/// Where a copy within the service goes.
+/// Target of a copy within the service.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyTarget<'a> {
     /// The object to write.
@@ -134,7 +134,7 @@ impl Range {
     }
 }
 
-/// What to list.
+/// Parameters of one page of a listing.
 #[derive(Debug, Clone, Default)]
 pub struct ListRequest {
     /// Bucket name.
@@ -164,11 +164,12 @@ pub struct ListedObject {
     pub last_modified: f64,
     /// Present where it is not the default one.
     pub storage_class: Option<String>,
-    /// Why this cannot be read as an object (a special file, say). The other facts are then for show: the key may be escaped.
+    /// Reason why this cannot be read as an object (a special file, say). The other facts are then for show: the key
+    /// may be escaped.
     pub refusal: Option<Refusal>,
 }
 
-/// Why something that a listing met is no object.
+/// Reason why an entry of a listing is no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// One of ours, in [`code`](crate::error::classify::code).
@@ -209,7 +210,7 @@ pub struct Attributes {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// What HEAD tells.
+/// Facts about an object, as HEAD reports them.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectMeta {
     /// Bytes of the object, or of the part when one was asked for.
@@ -218,8 +219,8 @@ pub struct ObjectMeta {
     pub etag: String,
     /// Seconds since the epoch.
     pub last_modified: f64,
-    /// When a file, or what its folder says of it, was last changed, by this machine's clock, which no program can set
-    /// back: seconds since the epoch. 0 from a service.
+    /// Time of the last change to a file or its inode (`ctime`), by this machine's clock; no program can set it back.
+    /// Seconds since the epoch; 0 from a service.
     pub changed: f64,
     /// None without versioning.
     pub version_id: Option<String>,
@@ -275,7 +276,7 @@ impl PinnedObject {
     }
 }
 
-/// What a finished write says of the object it made.
+/// Facts that a finished write reports about the object it made.
 #[derive(Debug, Clone, Default)]
 pub struct Written {
     /// Without quotes.
@@ -288,7 +289,7 @@ pub struct Written {
     pub encryption: Option<Encryption>,
 }
 
-/// What the sender knows of the bytes that it sends. A service refuses (`BadDigest`) what arrives otherwise.
+/// Digests of the bytes to be sent, known before sending. A service refuses (`BadDigest`) bytes that do not match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Digests {
     /// A checksum, Base64, which the service keeps as well.
@@ -311,7 +312,7 @@ pub struct PutObject {
     pub bucket: String,
     /// Key.
     pub key: String,
-    /// What it carries besides its bytes.
+    /// Settable attributes.
     pub attributes: Attributes,
     /// Its tags.
     pub tags: Vec<(String, String)>,
@@ -319,7 +320,7 @@ pub struct PutObject {
     pub storage_class: Option<String>,
     /// Encryption, access and retention.
     pub write: WriteOptions,
-    /// What its bytes must be.
+    /// Expected digests of its bytes.
     pub digests: Digests,
     /// Only if there is no object of this key: else `PreconditionFailed`. Some services pass over that.
     pub if_absent: bool,
@@ -339,7 +340,7 @@ pub struct Copied {
     pub opaque_etag: bool,
 }
 
-/// How to create a multipart upload.
+/// Parameters of a new multipart upload.
 #[derive(Debug, Clone, Default)]
 pub struct CreateUpload {
     /// Bucket name.
@@ -395,7 +396,7 @@ pub struct CompletedPart {
     pub checksum: Option<String>,
 }
 
-/// How to complete a multipart upload.
+/// Parameters for completing a multipart upload.
 #[derive(Debug, Clone, Default)]
 pub struct CompleteUpload {
     /// Bucket name.
@@ -438,7 +439,7 @@ pub struct BucketInfo {
     pub created: f64,
 }
 
-/// What versions to list.
+/// Parameters of one page of versions.
 #[derive(Debug, Clone, Default)]
 pub struct VersionsRequest {
     /// Bucket name.
@@ -467,7 +468,7 @@ pub struct ListedVersion {
 pub struct VersionsPage {
     /// Versions and delete markers.
     pub versions: Vec<ListedVersion>,
-    /// Where the next page begins; none at the end.
+    /// Start of the next page; none at the end.
     pub next: Option<(String, Option<String>)>,
 }
 
@@ -482,7 +483,7 @@ pub struct Removal {
     pub etag: Option<String>,
 }
 
-/// What became of an object that was removed.
+/// Result of removing one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Version of the delete marker that hides it now.

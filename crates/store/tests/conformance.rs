@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use seqferry_store::prelude::*;
-use seqferry_store::{Credentials, EndpointOptions, MemoryStore, S3Store};
+use seqferry_store::{Credentials, EndpointOptions, S3Store};
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::conformance::{CopiedPartChecksums, ServiceQuirks, conformance};
 use seqferry_store_testing::fault::FaultStore;
 use seqferry_testkit::data::{odd_keys, seed};

@@ -6,7 +6,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 
-/// What a request asks for.
+/// Operation of an S3 request, the object it addresses, and its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     pub(crate) operation: &'static str,

@@ -49,7 +49,7 @@ struct Repeat {
 pub struct OddKey {
     /// At most 991 bytes, so that a short prefix fits before it.
     pub key: String,
-    /// What it tries.
+    /// Name of the oddity that the key tests.
     pub name: String,
 }
 

@@ -89,7 +89,7 @@ impl Proxy {
         Ok(Self { address, journal, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address on which the proxy listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

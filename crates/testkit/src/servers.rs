@@ -31,7 +31,7 @@ const READY_WITHIN: Duration = Duration::from_secs(90);
 
 const TRIES: usize = 4;
 
-/// Which implementation.
+/// S3 server implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServerKind {
     /// The most faithful to AWS.
@@ -86,7 +86,7 @@ pub fn server(kind: ServerKind) -> Option<&'static S3Server> {
     }
 }
 
-/// Why there is no server.
+/// Reason why no server is available.
 #[derive(Debug)]
 pub enum NotStarted {
     /// Its binary is not installed; the text says how to get it.
@@ -121,7 +121,7 @@ impl S3Server {
         versitygw::start(options)
     }
 
-    /// Which implementation.
+    /// Implementation of this server.
     pub fn kind(&self) -> ServerKind {
         self.kind
     }

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::date;
 
-/// What a request is signed with.
+/// Key pair that signs a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
     /// Access key id.

@@ -40,7 +40,7 @@ use self::scenario::{BucketSpec, Scenario};
 use self::server::Shared;
 use self::world::World;
 
-/// What has happened since the start or the last reset.
+/// Counters since the start or the last reset, unless a field says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stats {
     /// Of the model's time, since the start.
@@ -77,7 +77,7 @@ pub struct Stats {
     pub timeline: Vec<Second>,
 }
 
-/// Whether all that is below one prefix is below another, byte for byte.
+/// Result of comparing all objects below one prefix with those below another, byte for byte.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// Below the source.
@@ -156,7 +156,7 @@ impl Simulator {
         Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address on which the simulator listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -166,7 +166,7 @@ impl Simulator {
         format!("http://{}", self.address)
     }
 
-    /// What has happened.
+    /// Counters of the simulation, as [`Stats`] describes them.
     pub fn stats(&self) -> Stats {
         admin::stats(&self.shared.world())
     }
@@ -197,7 +197,7 @@ impl Simulator {
         self.shared.world().add_bucket(spec)
     }
 
-    /// Whether all that is below `source` (`bucket/prefix`) is below `target`, byte for byte by construction.
+    /// Compares all objects below `source` (`bucket/prefix`) with those below `target`, byte for byte by construction.
     ///
     /// # Errors
     /// When a bucket is not there.

@@ -26,7 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::verification::SegmentedDigest;
 
-/// What is read at a time: AWS's advice for ranged reads.
+/// Bytes of one ranged read: AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
 /// Ranges of one object that are under way or wait to be hashed.
 const SIDE_BY_SIDE: usize = 4;
@@ -44,7 +44,7 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 pub struct DigestRequest {
     /// The object as it was when it was looked at.
     pub object: PinnedObject,
-    /// What to compute.
+    /// Algorithm of the digest.
     pub algorithm: DigestAlgorithm,
     /// Sizes that the parts of the object may have: one digest over the digests of parts for each. Empty: one over all bytes.
     pub part_sizes: Vec<NonZeroU64>,

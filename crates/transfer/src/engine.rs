@@ -48,7 +48,7 @@ pub struct Engine {
     windows: Arc<WindowPool>,
 }
 
-/// What the requests of an engine have come to since it was made.
+/// Statistics of the requests of an engine since it was made.
 #[derive(Debug, Clone)]
 pub struct EngineStats {
     /// All requests together.
@@ -83,10 +83,10 @@ impl Engine {
         Ok(Self { runtime: threads.handle().clone(), threads: Some(threads), pool, scheduler, windows })
     }
 
-    /// Whether a bucket is there and may be used.
+    /// Checks that a bucket is there and may be used.
     ///
     /// # Errors
-    /// When it is not, or the service cannot be reached: a person waits for the answer, so that few retries are made.
+    /// When it is not, or the service cannot be reached. The user waits for the answer, so that few retries are made.
     pub fn check_bucket(&self, endpoint: &EndpointSpec, bucket: &str) -> Result<(), RequestError> {
         self.runtime.block_on(async {
             let client = self.pool.client(endpoint, RetryPolicy::impatient()).await;
@@ -94,7 +94,7 @@ impl Engine {
         })
     }
 
-    /// What is under each of these keys, in their order.
+    /// Looks up each of these keys; the results are in their order.
     ///
     /// # Errors
     /// The first failure but for absence.
@@ -349,7 +349,7 @@ impl Engine {
         self.pool.budget().limit_starts(per_second);
     }
 
-    /// What the requests of the process have come to.
+    /// Statistics of all requests of the process.
     pub fn stats(&self) -> EngineStats {
         let budget = self.pool.budget();
         EngineStats { budget: budget.stats(), metrics: snapshot(budget) }

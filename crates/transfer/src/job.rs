@@ -31,7 +31,7 @@ const QUEUED: usize = 128;
 /// So many events are worth waking the control plane for.
 const BULK: usize = 500;
 
-/// What a job tells.
+/// Event that a job reports to its caller.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// An upload was created: record it, then acknowledge it.
@@ -47,10 +47,10 @@ pub enum Event {
     Ended(Box<Outcome>),
 }
 
-/// Why a job was stopped as a whole.
+/// Failure that stopped a job as a whole.
 pub type Failure = ObjectFailure;
 
-/// How to stop.
+/// Treatment of open uploads and unfinished items when a job is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// Leave uploads open for a later job; unfinished items have no outcome.
@@ -65,7 +65,7 @@ pub struct Job {
     shared: Arc<Shared>,
 }
 
-/// What a job's work and its caller share.
+/// State shared by the work of a job and its caller.
 #[derive(Debug)]
 pub(crate) struct Shared {
     events: Mutex<Queue>,
@@ -101,17 +101,17 @@ impl Shared {
         self.cancel.cancel();
     }
 
-    /// Whether a write may start now.
+    /// True when a write may start now: the lease allows it, or the job has none.
     pub(crate) fn may_write(&self) -> bool {
         self.lease.as_ref().is_none_or(|lease| lease.may_write())
     }
 
-    /// Whether open uploads are to be aborted: the job was cancelled.
+    /// True when open uploads are to be aborted because the job was cancelled.
     pub(crate) fn aborts(&self) -> bool {
         self.abort.load(Ordering::SeqCst)
     }
 
-    /// Whether a failure has stopped the job as a whole.
+    /// True when a failure has stopped the job as a whole.
     pub(crate) fn has_failed(&self) -> bool {
         locked(&self.failure).is_some()
     }
@@ -145,16 +145,16 @@ impl Journal for Shared {
     }
 }
 
-/// What a job is made of.
+/// Specification of a job: endpoints, policies, items and lease.
 #[derive(Debug)]
 pub struct JobSpec {
-    /// Where it reads.
+    /// Endpoint of the source objects.
     pub source: Endpoint,
-    /// Where it writes.
+    /// Endpoint of the target objects.
     pub target: Endpoint,
-    /// What holds for all items.
+    /// Rules that apply to all items.
     pub policy: Policy,
-    /// How failed requests are made again.
+    /// Retry policy of the job's requests.
     pub retry: RetryPolicy,
     /// Its objects.
     pub items: Vec<Item>,
@@ -162,7 +162,7 @@ pub struct JobSpec {
     pub lease: Option<Arc<LeaseHolder>>,
 }
 
-/// What the work of a job needs, before it begins.
+/// Clients, items and shared state of a job whose work has not begun.
 pub(crate) struct Prepared {
     /// The line to the caller. The work calls [`Shared::end`] last.
     pub(crate) shared: Arc<Shared>,
@@ -170,7 +170,7 @@ pub(crate) struct Prepared {
     pub(crate) target: RetryingClient,
     pub(crate) policy: Policy,
     pub(crate) items: Vec<Item>,
-    /// What the work runs in, for traces.
+    /// Tracing span that the work runs in.
     pub(crate) span: Span,
 }
 
@@ -240,13 +240,13 @@ impl Job {
         queue.events.drain(..).collect()
     }
 
-    /// Whether everything has ended and all events were handed out.
+    /// True when all work has ended and all events were handed out.
     pub fn finished(&self) -> bool {
         let queue = locked(&self.shared.events);
         queue.ended && queue.events.is_empty()
     }
 
-    /// Why the job was stopped as a whole, if it was.
+    /// Failure that stopped the job as a whole, if any.
     pub fn failure(&self) -> Option<Failure> {
         locked(&self.shared.failure).clone()
     }
@@ -256,7 +256,7 @@ impl Job {
         self.shared.counters.snapshot(&self.shared.metrics)
     }
 
-    /// What a person should know of the job as a whole: ways round what a service gets wrong.
+    /// Notes for the user about the job as a whole, such as workarounds for faults of a service.
     pub fn notes(&self) -> Vec<String> {
         self.shared.metrics.notes()
     }

@@ -27,7 +27,7 @@ pub struct Limits {
     /// Part size of streams where nothing else decides, grown with the object up to `stream_part_grown`: AWS advises reads of
     /// 8-16 MB, each side by side with others, and a part is held in memory from its first byte read to its last one written.
     pub stream_part: u64,
-    /// Where growing ends, but for objects that would need too many parts.
+    /// Largest part size that a growing stream reaches, except for objects that would need too many parts.
     pub stream_part_grown: u64,
     /// A source's own boundaries, which make an `ETag` or a composite checksum comparable part by part, are kept up to here:
     /// larger parts would leave room in memory for too few.

@@ -39,13 +39,13 @@ use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties};
 pub use stream::DataPath;
 
-/// Where an object says that it has begun an upload, and waits until that is on disk.
+/// Journal of begun uploads: an object hands over its upload id and waits until the id is on disk.
 pub(crate) trait Journal: Sync {
     /// Returns once the upload id is recorded; None when the job was stopped first.
     fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> impl Future<Output = Option<()>> + Send;
 }
 
-/// Why an attempt at an object did not end well.
+/// Cause that ended an attempt at an object without a result.
 pub(crate) enum Trouble {
     /// The job was stopped.
     Cancelled,
@@ -87,7 +87,7 @@ impl From<RequestError> for Trouble {
     }
 }
 
-/// Why an object cannot even be tried again.
+/// Reason why an object cannot be tried again.
 enum Stopped {
     Cancelled,
     Failed(ObjectFailure),
@@ -102,14 +102,14 @@ pub(crate) struct CopyResult {
 }
 
 impl CopyResult {
-    /// What is at the target already.
+    /// Result for an object that is at the target already.
     fn found(state: State, method: Method, target: &ObjectMeta, verified: Verified) -> Self {
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = target.clone();
         Self { state, method, target: Written { etag, version_id, checksum, encryption }, verified }
     }
 }
 
-/// What is known to be at the target before it is written.
+/// Known state of the target before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum There {
     /// It was not looked at.
@@ -143,7 +143,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) unreadable_target: bool,
     /// Streamed although the service could copy it: a copy in one request cannot be told to replace nothing.
     pub(crate) streams_unseen: bool,
-    /// What is known of encryption at both sides.
+    /// Known encryption and Object Lock of both sides.
     pub(crate) protection: Protection,
 }
 

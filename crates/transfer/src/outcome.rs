@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-/// How the bytes went.
+/// Way of the bytes from source to target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// They did not.
@@ -85,7 +85,7 @@ impl Verified {
     }
 }
 
-/// Why an object failed: the store's classes, and those that only a copy can know.
+/// Class of an object's failure: the store's classes, and those that only a copy can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
     /// As the store classified it.
@@ -111,12 +111,12 @@ impl FailureClass {
     }
 }
 
-/// Why an object failed.
+/// Failure of one object.
 #[derive(Debug, Clone)]
 pub struct ObjectFailure {
-    /// What kind of failure.
+    /// Class of the failure.
     pub class: FailureClass,
-    /// How far it reaches.
+    /// Scope of the failure: this object, or the whole job.
     pub scope: Scope,
     /// The service's code, or one of ours.
     pub code: String,
@@ -163,15 +163,15 @@ pub struct Outcome {
     pub size: u64,
     /// `ETag` of the source that was copied.
     pub source_etag: String,
-    /// How it ended.
+    /// Final state.
     pub state: State,
-    /// How the bytes went.
+    /// Way of the bytes from source to target.
     pub method: Method,
     /// Seconds since the epoch.
     pub started_at: f64,
     /// Seconds since the epoch.
     pub ended_at: f64,
-    /// How often it was begun in this job.
+    /// Number of attempts in this job.
     pub attempts: u32,
     /// Requests sent again.
     pub retries: u32,
@@ -179,11 +179,11 @@ pub struct Outcome {
     pub target_etag: Option<String>,
     /// Of the target, where it has versions.
     pub target_version_id: Option<String>,
-    /// What the service keeps for the target.
+    /// Checksum that the service keeps for the target.
     pub checksum: Option<Checksum>,
-    /// What the copy rests on.
+    /// Evidence that the target holds the source's bytes.
     pub verified: Verified,
-    /// What the target lacks of the source.
+    /// Properties of the source that the target lacks.
     pub not_carried: Vec<String>,
     /// Set when failed.
     pub failure: Option<ObjectFailure>,

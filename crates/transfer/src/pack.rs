@@ -30,12 +30,12 @@ use crate::schedule::Scheduler;
 
 pub use plan::{LARGEST_MEMBER, MOST_MEMBERS, shards};
 
-/// What an archive is besides its members and its target.
+/// Options of an archive besides its members and its target.
 #[derive(Debug, Clone, Default)]
 pub struct PackOptions {
-    /// What the names of members lack of their keys at the front.
+    /// Prefix of keys that the names of members leave out.
     pub strip: String,
-    /// Whether the sidecar index is written.
+    /// True when the sidecar index is written.
     pub index: bool,
 }
 

@@ -27,22 +27,22 @@ pub use input::{InputOptions, InputTarget};
 pub use output::OutputSource;
 pub(crate) use output::write_output;
 
-/// How a pipe ended well.
+/// Report of a pipe that succeeded.
 #[derive(Debug, Clone)]
 pub struct PipeReport {
     /// Bytes that went through.
     pub bytes: u64,
     /// `ETag` of the object.
     pub etag: String,
-    /// Where the bucket keeps versions.
+    /// Version id, when the bucket keeps versions.
     pub version_id: Option<String>,
     /// Of all bytes, where there is one.
     pub checksum: Option<Checksum>,
-    /// What proves the bytes.
+    /// Evidence that the bytes are those of the object.
     pub verified: Verified,
 }
 
-/// Why a pipe did not end well.
+/// Cause that ended a pipe without success.
 #[derive(Debug)]
 pub enum PipeError {
     /// Of the storage, or of the bytes.
@@ -68,7 +68,7 @@ impl From<ObjectFailure> for PipeError {
     }
 }
 
-/// How a pipe ended.
+/// Result of a pipe.
 pub type PipeEnd = Result<PipeReport, PipeError>;
 
 /// A pipe under way. Dropped, it is cancelled.
@@ -122,7 +122,7 @@ impl Pipe {
         Self { shared, cancel }
     }
 
-    /// Whether it has ended, after waiting so long.
+    /// Wait until the pipe has ended, at most `timeout`; true when it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         let waited = self.shared.ended.wait_timeout_while(self.shared.end(), timeout, |end| end.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
@@ -138,7 +138,7 @@ impl Pipe {
         self.cancel.cancel();
     }
 
-    /// How it ended; None while it goes on, and after it was taken.
+    /// Take the result of the pipe; None while it runs, and after the result was taken.
     pub fn take_end(&self) -> Option<PipeEnd> {
         self.shared.end().take()
     }

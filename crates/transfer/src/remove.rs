@@ -11,7 +11,7 @@ const AT_ONCE: usize = 64;
 /// Objects of one request: S3 takes no more.
 const MANY: usize = 1000;
 
-/// What became of an object that was to be removed.
+/// Outcome for an object that was to be removed.
 #[derive(Debug)]
 pub enum RemovalOutcome {
     /// It is gone, or was not there; with the version of the delete marker that hides it now.
@@ -53,7 +53,7 @@ pub async fn remove_each(
     Ok(ended.into_iter().map(|outcome| outcome.unwrap_or(RemovalOutcome::Left)).collect())
 }
 
-/// Whether a key stands in XML as it is: control characters do not, and some services cut blanks off.
+/// True when a key can stand in XML as it is: control characters cannot, and some services cut blanks off.
 fn is_plain(key: &str) -> bool {
     !key.chars().any(|c| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}')) && key.trim() == key
 }
@@ -102,7 +102,7 @@ async fn remove_many(
     }
 }
 
-/// What an error for one object of many means; None: it is tried by itself.
+/// Outcome that an error for one object of many settles; None: the object is removed by a request of its own.
 fn settled(error: StoreError) -> Option<RemovalOutcome> {
     match error.class {
         ErrorClass::NotFound => Some(RemovalOutcome::Removed(None)),

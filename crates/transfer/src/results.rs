@@ -71,7 +71,7 @@ fn list(texts: &[String]) -> String {
     found
 }
 
-/// What came of some objects, column by column.
+/// Outcomes of objects, column by column.
 #[derive(Debug, Default)]
 pub struct Results {
     columns: Vec<(&'static str, String)>,
@@ -79,7 +79,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Add what came of an object.
+    /// Add the outcome of an object.
     pub fn add(&mut self, outcome: &Outcome) {
         let carried = (!outcome.not_carried.is_empty()).then(|| list(&outcome.not_carried));
         let checksum = outcome.checksum.as_ref();
@@ -119,7 +119,7 @@ impl Results {
         self.rows += 1;
     }
 
-    /// How many objects these are.
+    /// Number of objects.
     pub fn rows(&self) -> usize {
         self.rows
     }

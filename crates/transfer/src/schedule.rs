@@ -44,7 +44,7 @@ impl Scheduler {
         Arc::new(Self { budget, objects, begun: AtomicU64::new(0), slots })
     }
 
-    /// What all requests draw from.
+    /// Budget that all requests draw from.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }

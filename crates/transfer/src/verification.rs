@@ -10,7 +10,7 @@ use crate::limits::Limits;
 use crate::outcome::Verified;
 use crate::plan::{PartPlan, PlanError, etag_parts, plan_parts, uniform_part_size};
 
-/// How an object is to be copied.
+/// Route of a copy: one request, or parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// At once. The service is asked to keep this checksum.
@@ -19,7 +19,7 @@ pub enum Route {
     Parts(PartsRoute),
 }
 
-/// How an object is to be copied in parts.
+/// Route of a copy in parts: the cut, and the checksums of the upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartsRoute {
     /// The cut.
@@ -29,7 +29,7 @@ pub struct PartsRoute {
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
     /// The source's checksum over the full object, which the service shall check at the end.
     pub whole: Option<Checksum>,
-    /// Whether the cut is the source's own, so that `ETag`s and composite checksums can be compared.
+    /// True when the cut is the source's own, so that `ETag`s and composite checksums can be compared.
     pub same_boundaries: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct PartOptions {
     pub copy_threshold: Option<u64>,
 }
 
-/// Whether a plain `ETag` can be a digest of the content.
+/// True when a plain `ETag` can be a digest of the content.
 pub fn is_digest(etag: &str) -> bool {
     etag.len() == 32 && etag.bytes().all(|b| b.is_ascii_hexdigit())
 }
@@ -51,12 +51,12 @@ fn threshold(part_options: PartOptions, limits: &Limits) -> u64 {
     part_options.copy_threshold.unwrap_or(limits.copy_threshold).min(limits.maximum_copy)
 }
 
-/// Whether an object can be copied and proven with what the listing told: at once, by its plain `ETag`.
+/// True when the listing suffices to copy an object in one request and to prove the copy by its plain `ETag`.
 pub fn needs_no_look(size: u64, etag: &str, part_options: PartOptions, limits: &Limits) -> bool {
     size <= threshold(part_options, limits) && is_digest(etag)
 }
 
-/// Whether one request copies an object of this size.
+/// True when one request copies an object of this size.
 pub fn fits_one_copy(size: u64, part_options: PartOptions, limits: &Limits) -> bool {
     size <= threshold(part_options, limits)
 }
@@ -122,11 +122,11 @@ pub fn choose(
 /// The digest that the source states for its bytes, and how to compute it while they are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedDigest {
-    /// What to compute.
+    /// Algorithm of the digest.
     pub algorithm: DigestAlgorithm,
     /// Some: the digests of stretches of so many bytes are put together, as multipart `ETag`s and composite checksums are.
     pub cut: Option<u64>,
-    /// What must come out.
+    /// Expected value, as headers have it.
     pub value: String,
 }
 
@@ -153,7 +153,7 @@ impl ExpectedDigest {
         digest.then(|| Self { algorithm: DigestAlgorithm::Md5, cut, value: source.etag.clone() })
     }
 
-    /// What the value that came out means.
+    /// Verdict on the computed value.
     pub fn verdict(&self, computed: &str) -> Verdict {
         // Some services leave the number of parts out of composite checksums.
         let base = |value: &str| value.split_once('-').map_or(value, |(base, _)| base).to_owned();
@@ -232,7 +232,7 @@ impl SegmentedDigest {
         self.seen = 0;
     }
 
-    /// What came out.
+    /// Value of the digest, as headers have it.
     pub fn finish(mut self) -> String {
         if self.cut.is_none() {
             return shown(self.algorithm, &self.digester.finish());
@@ -242,12 +242,12 @@ impl SegmentedDigest {
     }
 }
 
-/// How an object is to be streamed in parts.
+/// Route of an object that is streamed in parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamRoute {
     /// The upload. What its full-object checksum must be is known when all was read.
     pub parts: PartsRoute,
-    /// What the bytes must be.
+    /// Digest that the bytes must have; None when the source states none.
     pub reference: Option<ExpectedDigest>,
 }
 
@@ -333,16 +333,16 @@ pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
     }
 }
 
-/// What is known of one side of a copy.
+/// Known facts about one side of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
     /// None until it was asked for.
     pub size: Option<u64>,
     /// Without quotes.
     pub etag: &'a str,
-    /// Whether the `ETag` is known to be no digest.
+    /// True when the `ETag` is known to be no digest.
     pub opaque_etag: bool,
-    /// What the service keeps.
+    /// Checksum that the service keeps.
     pub checksum: Option<&'a Checksum>,
 }
 
@@ -362,12 +362,12 @@ fn unhex(digest: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
-/// What the `ETag` of an object begins with that has one part with this digest.
+/// Beginning of the `ETag` of an object whose only part has this digest.
 fn of_part(digest: &[u8]) -> String {
     hex(&Digester::of(DigestAlgorithm::Md5, digest))
 }
 
-/// What two sides say about each other.
+/// Result of comparing two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// They hold the same bytes, proven so.
@@ -426,7 +426,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
     Verdict::Unknown
 }
 
-/// What proves two objects equal by what listings say of them; None when that is not enough.
+/// Evidence in listings that two objects are equal; None when listings do not suffice.
 pub fn equal_as_listed(source: (u64, &str), target: (u64, &str)) -> Option<Verified> {
     let side = |(size, etag)| Side { size: Some(size), etag, opaque_etag: false, checksum: None };
     match compare(side(source), side(target), false) {

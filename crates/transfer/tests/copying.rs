@@ -3,7 +3,8 @@
 use crate::common::{self, SOURCE, TARGET, World, bytes, policy, small_limits};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, MemoryStore, ObjectRef};
+use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, ObjectRef};
+use seqferry_store_testing::MemoryStore;
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, Properties, State, Verified, Verify};
 

@@ -10,9 +10,10 @@ use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, DigestAlgorithm, Digester, DiskOptions, DiskStore,
-    MemoryStore, ObjectRef, PinnedObject,
+    Attributes, Budget, BudgetLimits, ChecksumAlgorithm, DigestAlgorithm, Digester, DiskOptions, DiskStore, ObjectRef,
+    PinnedObject,
 };
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
 use seqferry_transfer::{ContentDigests, DigestRequest, ObjectDigest};
 use tokio::runtime::Handle;

@@ -11,9 +11,9 @@ use seqferry_client::Endpoint;
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, MemoryStore,
-    ObjectRef,
+    ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester, DiskOptions, DiskStore, ObjectRef,
 };
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Hook, Rule};
 use seqferry_transfer::{Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
 use tokio::runtime::Handle;

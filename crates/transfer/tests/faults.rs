@@ -8,8 +8,9 @@ use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, Budget, BudgetLimits, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload,
-    Digests, MemoryStore, ObjectRef, PinnedObject, Range, UploadRef,
+    Digests, ObjectRef, PinnedObject, Range, UploadRef,
 };
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
 use seqferry_transfer::{Event, FailureClass, IfExists, Item, Method, Policy, State, Stop, Verified, Verify};
 

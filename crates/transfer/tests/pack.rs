@@ -102,7 +102,7 @@ fn states(outcomes: &HashMap<u64, Outcome>) -> Vec<State> {
 
 #[tokio::test]
 async fn small_and_big_members_make_one_archive_with_an_index() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&world, &[10, 0, 30_000, 513, 9000, 1, 2000, 100]).await;
 
     let outcomes = pack(&world, packing(), &items).await;
@@ -130,7 +130,7 @@ async fn small_and_big_members_make_one_archive_with_an_index() {
 
 #[tokio::test]
 async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&world, &[10, 30_000, 513, 9000, 1, 4000, 100]).await;
     let wanted = expected(&world, &items).await;
 
@@ -147,7 +147,7 @@ async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
 
 #[tokio::test]
 async fn the_same_archive_is_not_made_twice() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&world, &[10, 30_000]).await;
     pack(&world, packing(), &items).await;
     let before = world.store.count("CompleteMultipartUpload");
@@ -181,7 +181,7 @@ fn overwriting(world: &World, operation: &'static str, key: &str, times: u32) {
 
 #[tokio::test]
 async fn an_archive_starts_over_once_when_a_member_changes() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&world, &[10, 30_000, 500]).await;
     overwriting(&world, "GetObject", "run/002.bin", 1);
 
@@ -194,7 +194,7 @@ async fn an_archive_starts_over_once_when_a_member_changes() {
 
 #[tokio::test]
 async fn a_member_that_keeps_changing_is_named_and_no_archive_is_made() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&world, &[10, 30_000, 500]).await;
     overwriting(&world, "GetObject", "run/002.bin", 100);
 
@@ -211,7 +211,7 @@ async fn a_member_that_keeps_changing_is_named_and_no_archive_is_made() {
 
 #[tokio::test]
 async fn a_member_that_is_removed_fails_the_archive() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&world, &[10, 500]).await;
     world.memory.delete(seqferry_store::ObjectRef::new(SOURCE, "run/001.bin")).await.unwrap();
 
@@ -223,7 +223,7 @@ async fn a_member_that_is_removed_fails_the_archive() {
 
 #[tokio::test]
 async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let huge = |id: u64, key: &str, size| Item {
         id,
         source_key: format!("run/{key}"),
@@ -257,7 +257,7 @@ async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_archive_leaves_no_upload() {
-    let world = World::of(seqferry_store::MemoryStore::new(700));
+    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
     let items = members(&world, &[10, 30_000, 500]).await;
     let gate = Gate::default();
     world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
@@ -364,7 +364,7 @@ proptest! {
         stream in any::<bool>(),
     ) {
         let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let world = World::of(seqferry_store::MemoryStore::new(700));
+        let world = World::of(seqferry_store_testing::MemoryStore::new(700));
         let performed = Arc::new(FaultStore::new(Arc::clone(&world.memory) as Arc<dyn ObjectStore>));
         let items = setup.block_on(members(&world, &sizes));
         let mut recorded = None;

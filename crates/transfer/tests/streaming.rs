@@ -10,8 +10,9 @@ use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
 use seqferry_store::{
     Attributes, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
-    Digester, Digests, MemoryStore, ObjectRef, PutObject, UploadRef,
+    Digester, Digests, ObjectRef, PutObject, UploadRef,
 };
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Hook, Rule};
 use seqferry_transfer::verification::PartOptions;
 use seqferry_transfer::{FailureClass, IfExists, Item, Method, Outcome, Policy, State, Stop, Verified, Verify};

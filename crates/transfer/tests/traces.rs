@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{World, bytes, drain, small_limits};
 use seqferry_client::trace;
-use seqferry_store::MemoryStore;
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_transfer::{Policy, State};
 use serde_json::Value;

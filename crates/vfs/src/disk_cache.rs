@@ -1,4 +1,6 @@
-//! Blocks of objects on a local disk: one folder, shared by any number of processes, kept over unmounts, kills and reboots.
+//! Disk cache: blocks of objects in one folder on a local disk.
+//!
+//! Any number of processes share the folder. It is kept over unmounts, kills and reboots.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,7 +11,7 @@
 //! | `fill` | whether a block is worth keeping, and room for it |
 //! | `evict` | rebuilding the usage and making room |
 //! | `inspect` | listing, verifying and removing |
-//! | `warm` | reading a prefix into the cache |
+//! | `warm`, `warm_task` | reading a prefix into the cache; the same in the background |
 //! | `store` | an object store whose reads go through the cache |
 //! | `tier` | the cache as a [`BlockTier`](crate::BlockTier), with file I/O off the async threads |
 //!
@@ -31,6 +33,7 @@ mod store;
 mod tier;
 mod usage;
 mod warm;
+mod warm_task;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,6 +53,7 @@ pub use pins::Prefix;
 pub use store::CachedStore;
 pub use tier::{CacheTier, TierOptions};
 pub use warm::{WarmProgress, WarmReport, WarmRequest, warm};
+pub use warm_task::WarmTask;
 
 use crate::version::ObjectVersion;
 use folder::Folder;
@@ -279,7 +283,7 @@ impl DiskCache {
         blocks
     }
 
-    /// Which blocks of a range the cache claims to have. Their bytes are not read: some may still turn out as misses.
+    /// Presence of each block of a range in the cache. The bytes are not read: some may still turn out as misses.
     pub fn present(&self, object: &ObjectVersion, first: u64, count: u64) -> Vec<bool> {
         let count = object.blocks().saturating_sub(first).min(count);
         let found = self.shared.files.with(&self.shared.folder, object, false, |files| files.present(first, count));
@@ -348,7 +352,7 @@ impl DiskCache {
         }
     }
 
-    /// What the user should know, each kind of text once per process: that the disk is full or fails.
+    /// Takes the warnings for the user, each kind once per process: that the disk is full or fails.
     pub fn take_notes(&self) -> Vec<String> {
         lock(&self.shared.notes).texts.values_mut().filter_map(Option::take).collect()
     }

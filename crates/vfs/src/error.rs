@@ -7,7 +7,7 @@ use seqferry_store::{ErrorClass, StoreError};
 /// Every operation on files ends in one of these.
 pub type Result<T> = std::result::Result<T, VfsError>;
 
-/// Why an operation on a file failed.
+/// Error of an operation on a file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum VfsError {

@@ -23,7 +23,7 @@ use crate::version::{BLOCK_SIZE, ObjectVersion, VersionDigest, VersionPin, block
 /// Longest gap between missing blocks, in blocks, that is fetched along: another request costs more than 256 KiB.
 pub(crate) const GAP: u64 = 2;
 
-/// How often a body may break without a block gained before the read fails. Each request is retried by itself below.
+/// Breaks of a body in a row, without a block gained, after which the read fails. Each request is retried below.
 const BREAKS: u32 = 5;
 
 /// An object as it is read: its version, and what answers have said about it.
@@ -43,7 +43,7 @@ impl OpenObject {
         Arc::new(Self { version, digest, version_id: OnceLock::new(), meta: OnceLock::new() })
     }
 
-    /// What the service said of the object with its bytes, after the first of them.
+    /// Facts about the object that came with its bytes; None before the first answer.
     pub fn meta(&self) -> Option<&ObjectMeta> {
         self.meta.get()
     }
@@ -56,12 +56,12 @@ impl OpenObject {
         block_length(self.version.size, block)
     }
 
-    /// What blocks take from the pool.
+    /// Bytes that blocks take from the pool.
     pub(crate) fn shares(&self, blocks: impl Iterator<Item = u64>) -> u64 {
         blocks.map(|block| share(self.block_length(block))).sum()
     }
 
-    /// Whether an answer is about this version.
+    /// Returns true when an answer is about this version.
     pub(crate) fn is_same(&self, meta: &ObjectMeta) -> bool {
         let is_pinned = match &self.version.pin {
             VersionPin::Etag(etag) => etag.is_empty() || meta.etag.is_empty() || **etag == *meta.etag,
@@ -89,7 +89,7 @@ impl OpenObject {
     }
 }
 
-/// Where blocks come from, and what was moved.
+/// Source, tier and pool of all blocks, with the counters of fetches.
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) source: Arc<dyn Source>,
@@ -98,7 +98,7 @@ pub(crate) struct Origin {
     pub(crate) counters: FetchCounters,
 }
 
-/// What was fetched so far.
+/// Counters of fetches so far.
 #[derive(Debug, Default)]
 pub(crate) struct FetchCounters {
     pub(crate) requests: AtomicU64,
@@ -106,7 +106,7 @@ pub(crate) struct FetchCounters {
     pub(crate) tier_blocks: AtomicU64,
 }
 
-/// Why a fetch has ended without all its blocks.
+/// Reason why a fetch has ended without all its blocks.
 #[derive(Debug, Clone)]
 pub(crate) enum Broken {
     /// No read needs it any longer.
@@ -191,7 +191,7 @@ impl Fetch {
     }
 }
 
-/// What to fetch: adjacent blocks of an object, within the memory that was reserved for them.
+/// Plan of one fetch: adjacent blocks of an object, within the memory that was reserved for them.
 pub(crate) struct FetchPlan {
     pub(crate) object: Arc<OpenObject>,
     pub(crate) blocks: std::ops::Range<u64>,

@@ -26,7 +26,7 @@ pub use xattrs::{HIDDEN_XATTR, REFUSED_XATTR, STATS_XATTR, XATTR_PREFIX};
 /// Longest target of a link, as the kernel limits it.
 const LONGEST_TARGET: u64 = 4095;
 
-/// How fresh an object has to be when it is opened.
+/// Freshness that an object needs when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
     /// As fresh as the listing, which has a lifetime. Small objects are checked by their first read.
@@ -34,7 +34,7 @@ pub enum Freshness {
     Ttl,
     /// Each open asks the service.
     Open,
-    /// What was seen once stays; nothing is asked again.
+    /// The version that was listed stays; the service is not asked for a newer one.
     Frozen,
 }
 
@@ -100,7 +100,7 @@ impl FileSystem {
         &self.tree
     }
 
-    /// What was read and fetched so far.
+    /// Counters of reads and fetches so far.
     pub fn stats(&self) -> ReadStats {
         self.reader.stats()
     }

@@ -25,7 +25,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// Objects in a page of a listing without a delimiter.
 const PAGE: usize = 1000;
 
-/// Why a manifest cannot be used.
+/// Error of a manifest that cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ManifestError {
@@ -42,7 +42,7 @@ pub enum ManifestError {
         path: PathBuf,
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong.
+        /// Description of the problem.
         reason: String,
     },
     /// There is no object in it below the prefix that is mounted.
@@ -167,13 +167,13 @@ impl Manifest {
         self.0.len()
     }
 
-    /// Whether it names none.
+    /// Returns true when the manifest names no object.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What a listing would find: a directory in one page, everything below a prefix in pages. The token of a page is its
-    /// last key.
+    /// Lists the manifest as the service would: a directory in one page, everything below a prefix in pages. The token
+    /// of a page is its last key.
     fn list(&self, request: &ListRequest) -> ListPage {
         let mut page = ListPage::default();
         let all = if request.delimiter.is_some() { usize::MAX } else { PAGE };

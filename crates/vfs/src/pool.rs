@@ -20,7 +20,7 @@ const GRAIN: u64 = 4096;
 /// The least that a pool can have: some reads of 1 MiB at a time.
 pub const SMALLEST_POOL: u64 = 16 << 20;
 
-/// Which block of which version.
+/// Key of a block: the version and the number of the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct BlockKey {
     pub(crate) version: VersionDigest,
@@ -76,7 +76,7 @@ fn grains(bytes: u64) -> u64 {
     bytes.div_ceil(GRAIN)
 }
 
-/// Where a block is.
+/// State of a block: in memory or on its way.
 #[derive(Debug, Clone)]
 pub(crate) enum Slot {
     Ready(Arc<Block>),
@@ -134,7 +134,7 @@ impl Pool {
         })
     }
 
-    /// How much of it is used.
+    /// Use of the pool in bytes.
     pub fn usage(&self) -> PoolUse {
         PoolUse { capacity: self.capacity, used: self.capacity - self.available() }
     }
@@ -225,7 +225,7 @@ impl Blocks {
     }
 }
 
-/// What a block of so many bytes takes from the pool.
+/// Bytes that a block of this length takes from the pool.
 pub(crate) fn share(length: usize) -> u64 {
     grains(length as u64) * GRAIN
 }

@@ -31,7 +31,7 @@ pub const WHOLE_OBJECT: u64 = 1 << 20;
 /// Bytes of one request at most; more is fetched in parallel ranges.
 const LONGEST_RANGE: u64 = 8 << 20;
 
-/// How often a read starts over because blocks that it counted on have gone meanwhile. Each time another read went on.
+/// Rounds of a read, which starts over when blocks that it counted on have gone. Each time another read went on.
 const ROUNDS: u32 = 1000;
 
 /// Reads objects in blocks.
@@ -43,7 +43,7 @@ pub struct Reader {
     misses: AtomicU64,
 }
 
-/// What was read and fetched so far.
+/// Counters of reads and fetches so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadStats {
     /// Bytes that programs have asked for.
@@ -99,7 +99,7 @@ enum Slice {
     Zeros(usize),
 }
 
-/// What all holes are made of.
+/// Zeros for the holes of sparse files.
 static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
 
 impl Slice {
@@ -123,7 +123,7 @@ impl Slices {
         self.iter().map(<[u8]>::len).sum()
     }
 
-    /// Whether the read was past the end.
+    /// Returns true when the read was past the end.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -168,7 +168,7 @@ impl Reader {
         Arc::new(Self { origin, wanted: AtomicU64::new(0), hits: AtomicU64::new(0), misses: AtomicU64::new(0) })
     }
 
-    /// What was read and fetched so far.
+    /// Counters of reads and fetches so far.
     pub fn stats(&self) -> ReadStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ReadStats {
@@ -301,7 +301,7 @@ impl Reader {
         }
     }
 
-    /// Whether all of these blocks are in memory.
+    /// Returns true when all of these blocks are in memory.
     fn has_blocks(&self, object: &OpenObject, wanted: &Range<u64>) -> bool {
         let blocks = self.origin.pool.lock();
         wanted.clone().all(|block| matches!(blocks.slots.get(&object.key(block)), Some(Slot::Ready(_))))
@@ -360,7 +360,7 @@ impl Reader {
         Some(Prefetch { _stakes: stakes })
     }
 
-    /// Whether every block of an object is in memory or on its way.
+    /// Returns true when every block of an object is in memory or on its way.
     pub fn has_whole(&self, object: &OpenObject) -> bool {
         let blocks = self.origin.pool.lock();
         (0..object.version.blocks()).all(|block| blocks.slots.contains_key(&object.key(block)))

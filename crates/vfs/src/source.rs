@@ -12,7 +12,7 @@ use seqferry_store::{ByteStream, ListPage, ListRequest, ObjectMeta, Range, Store
 
 use crate::version::ObjectVersion;
 
-/// How urgently an answer is wanted.
+/// Urgency of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
     /// Background: read-ahead, warming a cache.
@@ -40,7 +40,7 @@ impl RangeBody {
     }
 }
 
-/// Where objects come from.
+/// Source of objects: listings, facts and ranges of bytes.
 ///
 /// Errors are those of the last attempt: a caller does not retry. Cancel a request by dropping its future.
 #[async_trait]
@@ -76,13 +76,13 @@ pub trait BlockTier: Send + Sync + Debug + 'static {
     /// Keep a block. Returns at once; a tier that is busy, full or failing drops the block.
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes);
 
-    /// How much it holds.
+    /// Use of the tier in bytes.
     fn usage(&self) -> TierUse {
         TierUse::default()
     }
 }
 
-/// How much a tier holds.
+/// Use of a tier and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierUse {
     /// Bytes that it takes.

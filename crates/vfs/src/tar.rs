@@ -33,7 +33,7 @@ use crate::reader::{Prefetch, Reader};
 use crate::source::Source;
 use crate::version::ObjectVersion;
 
-/// What is added to the name of an archive to name its folder.
+/// Suffix that makes the name of an archive the name of its folder.
 pub const FOLDER_SUFFIX: &str = ".d";
 
 /// Ending of archives that have a folder.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use seqferry_store::prelude::*;
-use seqferry_store::{ListPage, ListRequest, MemoryStore, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
+use seqferry_store::{ListPage, ListRequest, ObjectMeta, ObjectRef, PinnedObject, Range, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::source::{Priority, RangeBody, Source};
@@ -63,14 +63,9 @@ impl StoreSource {
         Self { store, endpoint: "memory".to_owned(), open, counters: SourceCounters::default() }
     }
 
-    /// An empty store in memory with these buckets, and the source over it.
-    pub fn memory(buckets: &[&str]) -> (Arc<MemoryStore>, Arc<Self>) {
-        let store = Arc::new(MemoryStore::new(1));
-        for bucket in buckets {
-            store.create_bucket(bucket);
-        }
-        let source = Arc::new(Self::new(Arc::clone(&store) as Arc<dyn ObjectStore>));
-        (store, source)
+    /// Requests to this store, shared.
+    pub fn over<S: ObjectStore + 'static>(store: &Arc<S>) -> Arc<Self> {
+        Arc::new(Self::new(Arc::clone(store) as Arc<dyn ObjectStore>))
     }
 
     /// Hold back every request from now on, as a network that is down, until the guard is dropped.
@@ -132,12 +127,14 @@ impl Source for StoreSource {
 mod tests {
     use bytes::Bytes;
     use seqferry_store::{Attributes, ErrorClass};
+    use seqferry_store_testing::MemoryStore;
 
     use super::*;
 
     #[tokio::test]
     async fn a_replaced_version_is_refused_and_requests_are_counted() {
-        let (store, source) = StoreSource::memory(&["b"]);
+        let store = MemoryStore::with_buckets(&["b"]);
+        let source = StoreSource::over(&store);
         let written = store.put("b", "k", Bytes::from_static(b"0123456789"), &Attributes::default()).await.unwrap();
         let version = ObjectVersion {
             endpoint: source.endpoint().into(),

@@ -41,7 +41,7 @@ use snapshot::{Facts, Snapshot};
 /// Inode of the root.
 pub const ROOT: u64 = 1;
 
-/// What callers are told where nothing ever expires: a year.
+/// Lifetime stated to callers where answers never expire: a year.
 pub(crate) const NEVER: Duration = Duration::from_hours(365 * 24);
 
 /// Names of one directory that are remembered from checks of single names.
@@ -50,14 +50,14 @@ const CHECKED_NAMES: usize = 1 << 16;
 /// Inodes whose stored metadata is remembered.
 const STORED_METADATA: usize = 1 << 20;
 
-/// What to show and for how long to believe it.
+/// Options of a tree: the keys it shows, and the bounds on what it remembers.
 #[derive(Debug, Clone)]
 pub struct TreeOptions {
     /// Bucket name.
     pub bucket: String,
     /// Keys that are shown: those that start with this. Empty, or ends in a slash.
     pub prefix: String,
-    /// How long an answer is believed. None: for good. Zero: every lookup asks.
+    /// Lifetime of an answer. None: it never expires. Zero: every lookup asks the service.
     pub lifetime: Option<Duration>,
     /// Names that are remembered at a time; the directories used least recently are forgotten first.
     pub max_entries: usize,
@@ -80,7 +80,7 @@ impl TreeOptions {
 pub struct Attributes {
     /// Number of the inode.
     pub inode: u64,
-    /// What it is.
+    /// Type of the inode.
     pub kind: FileKind,
     /// Bytes; of a link those of its target.
     pub size: u64,
@@ -111,7 +111,7 @@ pub struct Lookup {
 pub struct DirectoryEntry {
     /// Its name.
     pub name: String,
-    /// Where reading goes on after this entry.
+    /// Position at which reading goes on after this entry.
     pub cookie: u64,
     /// Its facts.
     pub attributes: Attributes,
@@ -150,7 +150,7 @@ struct State {
     flats: Vec<walk::Flat>,
 }
 
-/// Where an inode is.
+/// Place of an inode in the state.
 #[derive(Debug, Clone)]
 enum Place {
     /// A directory that has been used.
@@ -175,7 +175,7 @@ struct Directory {
     parent: u64,
     prefix: Arc<str>,
     snapshot: Option<Arc<Snapshot>>,
-    /// When the listing behind the snapshot began.
+    /// Start of the listing behind the snapshot.
     listed: Option<Instant>,
     /// More than one page of keys.
     is_large: bool,
@@ -193,7 +193,7 @@ struct Directory {
 #[derive(Debug, Clone)]
 struct CheckResult {
     entry: Option<Arc<CheckedEntry>>,
-    /// When the check began.
+    /// Start of the check.
     at: Instant,
 }
 
@@ -303,7 +303,7 @@ impl Tree {
         })
     }
 
-    /// Whether the listing says that the object has to be restored before it can be read.
+    /// Returns true when, by the listing, the object has to be restored before it can be read.
     pub fn is_archived(&self, inode: u64) -> bool {
         self.read().file(inode).is_ok_and(|(_, _, facts)| facts.archived)
     }
@@ -445,7 +445,7 @@ impl Tree {
 }
 
 impl State {
-    /// When the newest object directly in a directory was uploaded, where it was listed and has one.
+    /// Upload time of the newest object directly in a directory, where the directory was listed and has one.
     fn newest_in(&self, inode: u64) -> Option<f64> {
         let Some(Place::Directory(place)) = self.places.get(&inode) else { return None };
         let snapshot = self.directories.get(*place as usize)?.snapshot.as_ref()?;
@@ -489,7 +489,7 @@ impl Directory {
         }
     }
 
-    /// What is remembered of a name, and since when: a check of it, or the listing, whichever is newer.
+    /// Returns the remembered answer for a name, and its time: from a check of it, or the listing, whichever is newer.
     fn remembered(&self, name: &str) -> Option<(Instant, Option<(u64, Facts)>)> {
         let checked = self.checked.get(name);
         match (checked, self.listed, &self.snapshot) {

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 /// trace of `samtools view` over regions fetched the fewest bytes without more requests.
 pub const BLOCK_SIZE: u64 = 128 << 10;
 
-/// What pins a version of an object.
+/// Identifier that pins a version of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VersionPin {
     /// The version id of a bucket with versions.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
+use seqferry_store_testing::MemoryStore;
 use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{FileKind, FileSystem, Freshness, Pool, ROOT, Reader, Source, Tree, TreeOptions, VfsError};
 
@@ -88,7 +89,8 @@ async fn the_tree_shows_what_the_bucket_holds_after_any_changes() {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     for round in 0..30 {
-        let (store, source) = StoreSource::memory(&["b"]);
+        let store = MemoryStore::with_buckets(&["b"]);
+        let source = StoreSource::over(&store);
         let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, TreeOptions::bucket("b"));
         let reader = Reader::new(Arc::clone(&source) as Arc<dyn Source>, Pool::new(0), None);
         let files = FileSystem::new(tree, reader, Freshness::Ttl);
@@ -131,7 +133,8 @@ async fn a_file_is_one_version_from_open_to_close_under_any_changes() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let (store, source) = StoreSource::memory(&["b"]);
+    let store = MemoryStore::with_buckets(&["b"]);
+    let source = StoreSource::over(&store);
     let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, TreeOptions::bucket("b"));
     let reader = Reader::new(Arc::clone(&source) as Arc<dyn Source>, Pool::new(0), None);
     let files = FileSystem::new(tree, reader, Freshness::Ttl);

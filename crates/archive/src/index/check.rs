@@ -5,7 +5,7 @@ use super::read::{Index, IndexError, IndexFault};
 use crate::member::Member;
 use crate::scan::{Checkpoint, ReadOptions, Scanner, Step};
 
-/// How an index compares with a live object.
+/// Result of comparing an index with a live object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     /// Same size, and same version id or `ETag`.
@@ -19,7 +19,7 @@ pub enum Match {
 }
 
 impl Match {
-    /// Whether the index may be used without spot checks.
+    /// True when the index may be used without spot checks.
     pub fn is_certain(self) -> bool {
         matches!(self, Self::Object | Self::Contents)
     }
@@ -101,8 +101,8 @@ pub fn verify_member(entry: &IndexMember, headers: &[u8], options: &ReadOptions)
     }
 }
 
-/// Whether two readings of a member agree in all that decides which bytes it has, and under which name. Owners, times and
-/// modes may come from global headers.
+/// True when two readings of a member agree in everything that decides its bytes and its name. Owners, times and modes
+/// may come from global headers.
 pub fn same_member(listed: &Member, found: &Member) -> bool {
     let place =
         |member: &Member| (member.header_offset, member.data_offset, member.stored_size, member.size, member.kind);

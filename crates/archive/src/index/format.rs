@@ -72,7 +72,7 @@ pub(super) struct Tail {
     pub(super) members: u64,
     /// Sum of their stored sizes.
     pub(super) stored_total: u64,
-    /// Whether names ascend, in the order of bytes.
+    /// True when names ascend in the order of bytes.
     pub(super) sorted: bool,
     /// CRC-64/NVME of all lines before this one, in hexadecimal.
     pub(super) crc64nvme: String,
@@ -103,7 +103,7 @@ pub struct IndexMember {
     pub sha256: Option<String>,
     /// MD5 of the stored bytes in hexadecimal.
     pub md5: Option<String>,
-    /// Where a packed member comes from.
+    /// Object that a packed member was made from.
     pub source: Option<MemberSource>,
 }
 

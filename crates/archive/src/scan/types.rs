@@ -21,10 +21,10 @@ impl Default for Limits {
     }
 }
 
-/// What a reader tolerates beyond the strict rules. The default tolerates nothing.
+/// Tolerance of a reader beyond the strict rules, and its bounds. The default tolerates nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Where PAX record and header state different sizes, believe PAX, as POSIX says.
+    /// Prefer the size in a PAX record to a different one in the header, as POSIX says.
     pub lenient_sizes: bool,
     /// Accept an archive that ends after a member without end mark.
     pub missing_end: bool,
@@ -59,7 +59,7 @@ pub struct Summary {
     pub contents_end: u64,
     /// Size of the archive.
     pub size: u64,
-    /// Whether there was an end mark.
+    /// True when the archive ended with an end mark.
     pub end_mark: bool,
 }
 

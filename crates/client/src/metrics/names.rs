@@ -4,7 +4,7 @@
 //! a prefix class ([`seqferry_store::budget::stats`]), of which a bounded number exists; both are empty for all others
 //! together. `docs/metrics.md` explains them to people.
 
-/// How the values of a metric are to be read.
+/// Type of a metric: it says how the values are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Grows, or begins anew.
@@ -31,7 +31,7 @@ impl MetricKind {
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// How to read it.
+    /// Type of its values.
     pub kind: MetricKind,
     /// The names of its labels.
     pub labels: &'static [&'static str],

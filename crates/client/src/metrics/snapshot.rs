@@ -9,7 +9,7 @@ use super::names::{self, Metric};
 /// A metric with its values. Without samples there is nothing to tell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// What is measured.
+    /// Name, type, labels and help text of the metric.
     pub metric: Metric,
     /// One for each set of labels.
     pub samples: Vec<Sample>,
@@ -24,7 +24,7 @@ pub struct Sample {
     pub value: Value,
 }
 
-/// What is measured.
+/// Value of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// Of a counter or a gauge.
@@ -33,8 +33,8 @@ pub enum Value {
     Histogram(LatencyHistogram),
 }
 
-/// What all clients of this budget have done, and do just now. A bounded number of samples, in the order of
-/// [`names::ALL`].
+/// Reads all metrics of the clients of this budget: totals so far, and present values. The number of samples is
+/// bounded; the metrics are in the order of [`names::ALL`].
 pub fn snapshot(budget: &Budget) -> Vec<Family> {
     let mut reading = Reading(names::ALL.map(|metric| Family { metric, samples: Vec::new() }).into());
     for class in budget.classes() {
@@ -118,7 +118,8 @@ mod tests {
     use std::sync::Arc;
 
     use seqferry_store::prelude::*;
-    use seqferry_store::{Attributes, BudgetLimits, MemoryStore, ObjectRef};
+    use seqferry_store::{Attributes, BudgetLimits, ObjectRef};
+    use seqferry_store_testing::MemoryStore;
     use tokio_util::sync::CancellationToken;
 
     use super::*;

@@ -13,9 +13,9 @@ use crate::request::{RequestError, RequestSpec};
 /// Clocks of a service and of this machine may differ by so many seconds.
 pub const CLOCK_SLACK: f64 = 15.0 * 60.0;
 
-/// How long parts that were sent are waited for before the last abort.
+/// Longest wait for parts that were sent, before the last abort.
 const LINGER: Duration = Duration::from_mins(1);
-/// How often an upload is aborted until the service has forgotten it.
+/// Most aborts of one upload, which is aborted until the service has forgotten it.
 const ABORTS: usize = 10;
 
 impl UploadSession {

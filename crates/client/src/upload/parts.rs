@@ -16,7 +16,7 @@ use crate::request::{RequestError, RequestSpec, join_request};
 pub struct PartBody {
     /// Its bytes.
     pub bytes: Bytes,
-    /// What they must be: sent along, so that the service refuses what arrives otherwise.
+    /// Expected digests of the bytes: sent along, so that the service refuses bytes that differ.
     pub digests: Digests,
     /// Given back when nothing holds the bytes any more, retries and abandoned requests included.
     pub memory: Option<MemoryPermit>,
@@ -27,7 +27,7 @@ pub struct PartBody {
 pub struct ReservedCopy {
     /// 1 to 10,000.
     pub number: u32,
-    /// What is copied of the source.
+    /// Range of the source that is copied.
     pub range: Range,
     permit: RequestPermit,
 }

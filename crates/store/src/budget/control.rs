@@ -26,7 +26,7 @@ pub(super) fn reserve(most: u64) -> u64 {
     if most > 1 { most.div_ceil(RESERVED_PART).min(LARGEST_RESERVE) } else { 0 }
 }
 
-/// Whether a request may start.
+/// Decision on the start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
     /// It may.
@@ -43,9 +43,9 @@ pub(super) struct Control {
     latencies: Latencies,
     window: Window,
     rate: RequestRate,
-    /// Whether requests waited for the window when last asked.
+    /// True when a request had to wait for the window at the last check.
     full: bool,
-    /// When the last interactive request started.
+    /// Time at which the last interactive request started.
     interactive: Option<Duration>,
     requests: u64,
     throttled: u64,
@@ -88,8 +88,8 @@ impl Control {
         (self.requests, self.throttled)
     }
 
-    /// Whether a further request may start. To be asked only while one waits. `present`: bulk work leaves a reserve to
-    /// interactive work.
+    /// Decides whether a further request may start. To be asked only while one waits. `present`: bulk work leaves a
+    /// reserve to interactive work.
     pub(super) fn may_start(&mut self, now: Duration, priority: Priority, in_flight: &Shares, present: bool) -> Start {
         let at = now.as_secs_f64();
         let (width, reserve) = self.width(now, present);
@@ -104,7 +104,7 @@ impl Control {
         }
     }
 
-    /// Whether bulk requests have less in flight than the window lets them have.
+    /// True when bulk requests have less in flight than the window lets them have.
     pub(super) fn has_room_for_bulk(&self, now: Duration, in_flight: &Shares, present: bool) -> bool {
         let (width, reserve) = self.width(now, present);
         in_flight.is_below_reserve(1, width, reserve)
@@ -117,7 +117,7 @@ impl Control {
         (width, learning.max(if present { reserve(width) } else { 0 }))
     }
 
-    /// Whether interactive requests started here lately.
+    /// True when an interactive request started here within the last [`INTERACTIVE`].
     fn is_interactive(&self, now: Duration) -> bool {
         self.interactive.is_some_and(|last| now.saturating_sub(last) < INTERACTIVE)
     }
@@ -167,12 +167,12 @@ impl Control {
         }
     }
 
-    /// How long after its start a request is worth being sent a second time. None: unknown as yet.
+    /// Time after the start of a request from which a hedged request is worth while. None: unknown as yet.
     pub(super) fn slow_after(&self, class: RequestClass) -> Option<Duration> {
         self.latencies.slow_after(class).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
-    /// Whether a slow request may be sent a second time now; counts it as such.
+    /// True when a hedged request may be sent beside a slow one now; counts it as sent.
     pub(super) fn hedge(&mut self, now: Duration) -> bool {
         let undisturbed = self.rate.since_cut(now.as_secs_f64()).is_none_or(|since| since >= NO_HEDGE);
         let may = undisturbed && (self.hedges + 1) * HEDGE_SHARE <= self.requests;

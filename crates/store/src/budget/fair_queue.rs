@@ -28,7 +28,7 @@ impl<O: Copy + Eq + Hash, T> FairQueue<O, T> {
         self.len
     }
 
-    /// Whether there are no entries.
+    /// True when there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -37,7 +37,7 @@ pub(super) struct Started {
     pub(super) class: RequestClass,
     pub(super) bytes: u64,
     pub(super) at: Duration,
-    /// How long it waited for its permit.
+    /// Time that it waited for its permit.
     pub(super) waited: Duration,
 }
 
@@ -55,7 +55,7 @@ struct PrefixLimiter<W> {
     in_flight: Shares,
     used: Duration,
     counted: RequestCounts,
-    /// Whether the statistics show it by its name.
+    /// True when the statistics show the limiter by its name.
     is_named: bool,
 }
 
@@ -63,7 +63,7 @@ struct PrefixLimiter<W> {
 #[derive(Debug)]
 pub(super) struct PrefixLimiters<W> {
     all: Vec<PrefixLimiter<W>>,
-    /// Whether a waiter has gone away.
+    /// True for a waiter that has gone away.
     gone: fn(&W) -> bool,
     /// The limiter that is looked at first: they are served in turn when the cap is what they wait for.
     turn: usize,
@@ -71,7 +71,7 @@ pub(super) struct PrefixLimiters<W> {
     in_flight: Shares,
     /// Bulk requests leave a reserve to interactive ones.
     interactive_present: bool,
-    /// What limiters counted that have lost their names since: reads and writes.
+    /// Counts of limiters that have lost their names since: reads and writes.
     nameless: [RequestCounts; 2],
     pub(super) most: usize,
     spacing: StartSpacing,
@@ -87,7 +87,7 @@ pub(super) struct PrefixLimiters<W> {
     pub(super) busy: Duration,
 }
 
-/// What can be done now.
+/// Next step of the limiters.
 pub(super) enum Next<W> {
     /// This waiter may start; it has been counted as started.
     Start(W, Started),
@@ -115,7 +115,7 @@ impl<W> PrefixLimiter<W> {
         }
     }
 
-    /// Whether interactive requests let a bulk request go first here.
+    /// True when a bulk request goes before interactive ones here: bulk work is owed a start, waits and has room.
     fn is_turn_of_bulk(&self, now: Duration, interactive_present: bool) -> bool {
         self.in_flight.owes_bulk(1)
             && !self.waiting[Priority::Bulk].is_empty()
@@ -309,7 +309,7 @@ impl<W> PrefixLimiters<W> {
         None
     }
 
-    /// Whether the hard cap lets a request of this priority start.
+    /// True when the hard cap lets a request of this priority start.
     fn has_room(&self, priority: Priority) -> bool {
         let most = self.most as u64;
         let reserve = if self.interactive_present { reserve(most) } else { 0 };
@@ -346,7 +346,7 @@ impl<W> PrefixLimiters<W> {
         }
     }
 
-    /// How long after its start a request of this class is worth being sent a second time.
+    /// Time after the start of a request of this class from which a hedged request is worth while.
     pub(super) fn slow_after(&mut self, id: u64, class: RequestClass) -> Option<Duration> {
         self.find(id)?.control.slow_after(class)
     }
@@ -394,7 +394,7 @@ impl<W> PrefixLimiters<W> {
         self.all.iter().map(stats).collect()
     }
 
-    /// What each prefix class has counted: those with a name, and the others together, reads and writes apart.
+    /// Counts of each prefix class with a name, and of the others together, reads and writes apart.
     pub(super) fn classes(&self) -> Vec<PrefixClassStats> {
         let mut classes: Vec<PrefixClassStats> =
             self.all.iter().filter(|limiter| limiter.is_named).map(PrefixLimiter::class_stats).collect();

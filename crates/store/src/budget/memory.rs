@@ -104,7 +104,7 @@ impl MemoryPool {
         self.lock().shares.total()
     }
 
-    /// How long reservations of a priority have waited.
+    /// Waits of a priority's reservations.
     pub(super) fn waits(&self, priority: Priority) -> LatencyHistogram {
         self.lock().waits[priority]
     }

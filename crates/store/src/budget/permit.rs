@@ -31,12 +31,12 @@ impl RequestPermit {
         self.ended = ended;
     }
 
-    /// How long the request waited for this permit.
+    /// Time that the request waited for this permit.
     pub fn waited(&self) -> Duration {
         self.request.waited
     }
 
-    /// How long after its start this request is much slower than its peers. None: there are too few to tell.
+    /// Time after its start from which this request is much slower than its peers. None: there are too few to tell.
     pub fn slow_after(&self) -> Option<Duration> {
         self.budget.lock().limiters.slow_after(self.request.limiter, self.request.class)
     }

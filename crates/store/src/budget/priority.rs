@@ -5,7 +5,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Whether a program waits for the reply.
+/// Priority of work: a program waits for the reply, or it only has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Priority {
     /// Reads that a program or a person waits for: those of a mount.
@@ -65,7 +65,7 @@ impl<T> IndexMut<Priority> for ByPriority<T> {
     }
 }
 
-/// What both priorities hold of one limit, and what bulk work is owed.
+/// Amounts of one limit that both priorities hold, and the amount that bulk work is owed.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     used: ByPriority<u64>,
@@ -82,18 +82,18 @@ impl Shares {
         self.used[Priority::Interactive] + self.used[Priority::Bulk]
     }
 
-    /// Whether so much is free below `limit`, of which bulk work leaves `reserve` to interactive work.
+    /// True when `amount` is free below `limit`, of which bulk work leaves `reserve` to interactive work.
     pub(super) fn has_room(&self, priority: Priority, amount: u64, limit: u64, reserve: u64) -> bool {
         let free = self.total() + amount <= limit;
         free && (priority == Priority::Interactive || self.is_below_reserve(amount, limit, reserve))
     }
 
-    /// Whether so much more would leave the reserve alone, whatever interactive work holds.
+    /// True when `amount` more of bulk work leaves the reserve untouched, whatever interactive work holds.
     pub(super) fn is_below_reserve(&self, amount: u64, limit: u64, reserve: u64) -> bool {
         self.used[Priority::Bulk] + amount <= limit.saturating_sub(reserve)
     }
 
-    /// Whether bulk work that waits for `amount` has been passed over for long enough.
+    /// True when bulk work that waits for `amount` has been passed over for long enough.
     pub(super) fn owes_bulk(&self, amount: u64) -> bool {
         self.owed >= (BULK_SHARE - 1) * amount
     }

@@ -15,7 +15,7 @@ use super::priority::Priority;
 
 /// While the service has not throttled: starts per second for each that the window makes.
 const SPREAD: f64 = 4.0;
-/// What is left after a cut, of what was accepted. Near the limit the rate swings by this.
+/// Share of the accepted rate that is left after a cut. Near the limit the rate swings by the rest.
 const CUT: f64 = 0.95;
 /// Growth in requests/s per second: this much of the square root of the rate ...
 const GROWTH: f64 = 1.5;
@@ -28,7 +28,7 @@ const QUICKEST: f64 = 16.0;
 /// So few requests in flight are always allowed: a service that refuses some whatever the rate, since others crowd it, must
 /// not bring work to a halt.
 const LEAST: f64 = 2.0;
-/// What a request is taken to last before the first answer.
+/// Latency in seconds that is assumed before the first answer.
 const UNKNOWN_LATENCY: f64 = 1.0;
 /// A service refuses a request now and then for reasons of its own: that share of the starts is let pass ...
 const PASSED: f64 = 0.000_5;
@@ -37,13 +37,13 @@ const PASSED_MOST: f64 = 4.0;
 const PASSED_FIRST: f64 = 2.0;
 /// Timers are this coarse: so much may be made up for at once.
 const CATCH_UP: f64 = 0.005;
-/// What is due within a microsecond is due: rounded to the clock's ticks it could never come.
+/// Seconds before its time at which a start is due: a shorter wait, rounded to the clock's ticks, could never end.
 const INSTANT: f64 = 1e-6;
 /// Starts are counted over about so many seconds.
 const COUNTED: f64 = 0.05;
 /// Bounds of the time between cuts: twice what a refusal takes.
 const BETWEEN_CUTS: (f64, f64) = (0.02, 2.0);
-/// How many seconds of the rate interactive requests may use before bulk requests have waited for them.
+/// Seconds of the rate that interactive requests may use before bulk requests have waited for them.
 const BORROWED: f64 = 0.25;
 /// A share of refusals is believed as from so many starts.
 const STARTS: f64 = 10.0;
@@ -57,18 +57,18 @@ pub(super) struct RequestRate {
     /// time, so that a rate that changes changes the wait.
     ahead: f64,
     passed: f64,
-    /// When the rate last grew.
+    /// Time up to which growth has been counted.
     grown: f64,
-    /// Whether requests wait for the rate, and nothing else.
+    /// True when requests wait for the rate, and for nothing else.
     limiting: bool,
-    /// For how long they have since the last cut.
+    /// Seconds since the last cut in which requests waited for the rate.
     quiet: f64,
     cut: f64,
     starts_since_cut: u32,
     refused_since_cut: u32,
     /// Refusals that are let pass.
     passes: f64,
-    /// How long refusals take, smoothed.
+    /// Seconds that a refusal takes, smoothed.
     refusal: f64,
     /// Starts per second just now.
     starting: f64,
@@ -99,7 +99,7 @@ impl RequestRate {
         self.rate
     }
 
-    /// Whether requests wait for the rate.
+    /// True when requests wait for the rate.
     pub(super) fn limiting(&self) -> bool {
         self.limiting
     }
@@ -109,7 +109,8 @@ impl RequestRate {
         self.rate.map(|_| now - self.cut)
     }
 
-    /// When the next request may start, if that is not now. `window_rate` is what the window makes by itself.
+    /// Time at which the next request may start; None: now. `window_rate`: starts per second that the window makes by
+    /// itself.
     pub(super) fn due(&mut self, now: f64, window_rate: Option<f64>, priority: Priority) -> Option<f64> {
         self.grow(now);
         let Some(rate) = self.current(window_rate) else {
@@ -168,7 +169,7 @@ impl RequestRate {
         (self.starts_since_cut, self.refused_since_cut) = (0, 0);
     }
 
-    /// What has become due since.
+    /// Subtracts the starts that have become due since the last call.
     fn pass(&mut self, now: f64, rate: f64) {
         self.ahead -= (now - self.passed) * rate;
         self.passed = now;

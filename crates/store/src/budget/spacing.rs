@@ -12,7 +12,7 @@ const CATCH_UP: Duration = Duration::from_millis(5);
 pub(super) struct StartSpacing {
     /// Time between two starts; None without a limit.
     interval: Option<Duration>,
-    /// When the next request may start.
+    /// Time from which the next request may start.
     next: Duration,
 }
 
@@ -23,7 +23,7 @@ impl StartSpacing {
         self.next = self.next.min(now + self.interval.unwrap_or_default());
     }
 
-    /// When the next request may start, if that is not now.
+    /// Time at which the next request may start; None: now.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         self.interval.filter(|_| self.next > now).map(|_| self.next)
     }

@@ -25,10 +25,10 @@ pub fn latency_bounds() -> [f64; LATENCY_BUCKETS - 1] {
     })
 }
 
-/// How often something took how long.
+/// Histogram of durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LatencyHistogram {
-    /// How many fell into each bucket (see [`latency_bounds`]).
+    /// Number of durations in each bucket (see [`latency_bounds`]).
     pub counts: [u64; LATENCY_BUCKETS],
     /// All of them together.
     pub sum: Duration,
@@ -41,7 +41,7 @@ impl LatencyHistogram {
         self.sum += took;
     }
 
-    /// How many were counted.
+    /// Number of durations counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -61,7 +61,7 @@ fn bucket(took: Duration) -> usize {
     ((u128::BITS - passed.leading_zeros()) as usize).min(LATENCY_BUCKETS - 1)
 }
 
-/// What the requests of one operation came to.
+/// Outcomes of the requests of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperationStats {
     /// S3's name.
@@ -101,7 +101,7 @@ impl OperationStats {
     }
 }
 
-/// What one prefix class has done, and does just now.
+/// Counts and present state of one prefix class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrefixClassStats {
     /// Bucket; empty for all classes without a name.

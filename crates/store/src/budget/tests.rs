@@ -24,7 +24,7 @@ async fn one(budget: &Arc<Budget>, bucket: &str) -> RequestPermit {
     budget.request(wanted(budget.job(), bucket)).await
 }
 
-/// Whether a request has to wait.
+/// True when a request has to wait.
 async fn waits(budget: &Arc<Budget>, bucket: &str) -> bool {
     tokio::time::timeout(Duration::from_millis(20), one(budget, bucket)).await.is_err()
 }

@@ -230,7 +230,7 @@ impl ByteThrottle {
         self.queues.admission.pass(self.priority, bytes).await;
     }
 
-    /// How many bytes may pass at once; None without a limit.
+    /// Number of bytes that may pass at once; None without a limit.
     pub(crate) fn piece(&self) -> Option<usize> {
         let piece = (self.rate()? / PIECES).clamp(SMALLEST_PIECE, LARGEST_PIECE);
         Some(usize::try_from(piece).unwrap_or(usize::MAX))
@@ -246,7 +246,7 @@ impl ByteThrottle {
         self.queues.received.pass(self.priority, bytes as u64).await;
     }
 
-    /// How much longer than without the limit that holds now it may take to send so many bytes.
+    /// Time that the present limit may add to the sending of so many bytes; zero without a limit.
     pub(crate) fn patience(&self, bytes: u64) -> Duration {
         let seconds = self.rate().map_or(0.0, |rate| BESIDE_OTHERS * bytes as f64 / rate as f64);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

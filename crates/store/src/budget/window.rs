@@ -12,7 +12,8 @@
 //! When the window has stood in a crowd for long, it is narrowed for a moment to half of what the service seems to work on,
 //! and the bases are measured anew: a service that has become slower for other reasons would look crowded permanently.
 
-/// Where every limiter starts, and the least that crowding can narrow it to: keeps a small server busy and hurts none.
+/// Width at which every window starts, and the least that crowding can narrow it to: keeps a small server busy and
+/// hurts none.
 const START: f64 = 32.0;
 /// Requests in flight for each one that is worked on. 2: one works, one waits.
 const HEADROOM: f64 = 2.0;
@@ -22,7 +23,7 @@ const INTERACTIVE_HEADROOM: f64 = 1.3;
 const INTERACTIVE_LEAST: f64 = 4.0;
 /// Bulk requests in flight while the bases are measured anew for interactive requests.
 const BULK_LEARNING: usize = 4;
-/// How fast the window approaches that: at a crowding of 1 each answer widens it by so many.
+/// Speed at which the window approaches that: at a crowding of 1 each answer widens it by so many requests.
 const GAIN: f64 = 2.0;
 /// The same while interactive requests share the limiter: a narrow window that moved faster would swing.
 const INTERACTIVE_GAIN: f64 = 0.5;
@@ -82,7 +83,7 @@ impl Window {
         (self.taken, self.base) = (0.0, 0.0);
     }
 
-    /// How much longer requests take than their base.
+    /// Ratio of the average latency to its base, at least 1; 1 as long as no base is known.
     pub(super) fn crowding(&self) -> f64 {
         if self.base > 0.0 { (self.taken / self.base).max(1.0) } else { 1.0 }
     }

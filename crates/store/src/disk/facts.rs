@@ -14,7 +14,7 @@ pub const MTIME: &str = "mtime";
 /// Metadata key of type and permissions.
 pub(super) const MODE: &str = "mode";
 
-/// What the bytes of a file are pinned by: while it is unchanged, the file was neither written to nor replaced.
+/// Facts that pin the bytes of a file: while they are unchanged, the file was neither written to nor replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pin {
     pub(super) size: u64,
@@ -68,7 +68,7 @@ pub(super) fn meta(stat: &Stat, name: &str) -> ObjectMeta {
     }
 }
 
-/// Where the ending leaves no doubt. Others get the service's default.
+/// Content type of a name whose ending leaves no doubt. Others get the service's default.
 fn content_type(name: &str) -> Option<&'static str> {
     let (stem, ending) = name.rsplit_once('.')?;
     if stem.is_empty() {
@@ -92,14 +92,14 @@ fn content_type(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What metadata wants a file to have.
+/// Time, permissions and type that an object's metadata asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Seconds and nanoseconds.
     pub(super) mtime: Option<(i64, u32)>,
     /// Permission bits without setuid, setgid and sticky.
     pub(super) permissions: Option<u32>,
-    /// What it was, where that is told.
+    /// Type of the original file, where the metadata names it.
     pub(super) kind: Option<FileType>,
 }
 

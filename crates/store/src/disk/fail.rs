@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use crate::error::StoreError;
 use crate::error::classify::code;
 
-/// Why something could not be done, before it is known for which request that was.
+/// Cause of a failure, before it is known which request failed.
 #[derive(Debug)]
 pub(super) struct Fail {
     pub(super) code: &'static str,

@@ -20,13 +20,13 @@ use crate::error::classify::code;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// What identifies a file on this machine: device and inode.
+/// Identity of a file on this machine: device and inode.
 pub(super) type Identity = (u64, u64);
 
 /// Folders remembered as cleaned of what is left of writers that are gone; when there are more, all may be cleaned again.
 const CLEANED: usize = 65_536;
 
-/// What all requests of a store share about folders.
+/// State of folders that all requests of a store share.
 #[derive(Debug, Default)]
 pub(super) struct Folders {
     /// Folders whose own names are on the disk; when there are more than [`CLEANED`], all are synced again.
@@ -124,7 +124,7 @@ pub(super) fn descend_to_change(root: OwnedFd, names: &[&str]) -> Result<Option<
     Ok(Some(folder))
 }
 
-/// Why a name cannot be entered.
+/// Error for a name that cannot be entered as a folder.
 fn in_the_way(folder: &OwnedFd, name: &str, errno: Errno) -> Fail {
     if !matches!(errno, Errno::NOTDIR | Errno::LOOP) {
         return errno.into();
@@ -143,7 +143,7 @@ pub(super) fn identity(file: impl AsFd) -> std::result::Result<Identity, Errno> 
     Ok((stat.st_dev as u64, stat.st_ino))
 }
 
-/// Whether a folder holds nothing.
+/// True when a folder holds nothing.
 pub(super) fn is_empty(folder: &OwnedFd) -> bool {
     let Ok(mut names) = Dir::read_from(folder) else { return false };
     names.all(|entry| entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")))
@@ -260,7 +260,7 @@ impl Folders {
         }
     }
 
-    /// Whether a file of this name may be made here, or take the place of what is there.
+    /// Checks that a file of this name may be made here, or may replace the one that is there.
     pub(super) fn is_free(&self, folder: &OwnedFd, name: &str) -> Result<()> {
         match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| file_type(&stat)) {
             Ok(FileType::Directory) => {
@@ -294,7 +294,7 @@ impl Folders {
         rename()
     }
 
-    /// Whether a name that is there is spelled so, and not merely taken for one that is.
+    /// Checks that a name that is there is spelled so, and is not another spelling that the folder takes for it.
     pub(super) fn is_itself(&self, folder: &OwnedFd, name: &str) -> Result<()> {
         if !self.folds(folder) || rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return Ok(());
@@ -314,8 +314,8 @@ impl Folders {
         Err(Fail::new(code::CASE_COLLISION, format!("the file system takes {name} for {other}")))
     }
 
-    /// Whether a folder takes other spellings of a name for that name. Asked of the folder itself, with a name that is there
-    /// in one spelling only.
+    /// True when a folder takes other spellings of a name for that name. Probed in the folder itself, with a name that
+    /// is there in one spelling only.
     fn folds(&self, folder: &OwnedFd) -> bool {
         let Ok(id) = identity(folder) else { return false };
         if let Some(known) = lock(&self.folding).get(&id) {
@@ -434,7 +434,7 @@ pub(super) mod interleave {
         }
     }
 
-    /// Whether all acts have run.
+    /// True when all acts have run.
     pub(in crate::disk) fn all_done() -> bool {
         ACTS.with_borrow(Vec::is_empty)
     }

@@ -15,7 +15,7 @@ use super::fail::Result;
 use super::write::Whole;
 use crate::types::Written;
 
-/// When more wait, another thread begins.
+/// Number of waiting objects beyond which another thread begins.
 const ENOUGH: usize = 8;
 /// A group has no more.
 const MOST: usize = 16;
@@ -26,7 +26,7 @@ const WRITERS: usize = 32;
 
 type Tell = oneshot::Sender<Result<Written>>;
 
-/// What waits to be written.
+/// Objects that wait to be written, in groups.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     state: Mutex<State>,

@@ -18,7 +18,7 @@ const AT_ONCE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(super) struct InlineWrites {
     begun: Instant,
-    /// When all that was waited will be the allowed share of the time: microseconds after `begun`.
+    /// Time at which all waiting so far will be the allowed share of the time: microseconds after `begun`.
     even_at: AtomicU64,
 }
 

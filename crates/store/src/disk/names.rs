@@ -51,8 +51,8 @@ pub(super) fn place(key: &str) -> Result<Place<'_>> {
     Ok(Place { folders, name })
 }
 
-/// Why no file below a folder can have this key, as code and cause with advice; None when one can. What depends on the disk
-/// itself (a file where a folder is needed) shows when it is written.
+/// Reason why no file below a folder can have this key: code, and cause with advice. None when one can. Obstacles on
+/// the disk itself (a file where a folder is needed) show when the file is written.
 pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
     let fail = match place(key) {
         Ok(place) if place.name.is_none() && size > 0 => {
@@ -65,14 +65,14 @@ pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
     Some((fail.code, format!("{}. {advice}", fail.message)))
 }
 
-/// What an unfinished file is for.
+/// Purpose of an unfinished file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unfinished {
     /// Being written at once; of no use to anybody after its writer is gone.
     Whole,
     /// The bytes of a multipart upload.
     Parts,
-    /// Which parts those are.
+    /// The record of those parts.
     Record,
 }
 
@@ -86,7 +86,7 @@ impl Unfinished {
         format!("{PREFIX}{id}.{suffix}")
     }
 
-    /// What a file of this name is, and its id.
+    /// Parses the name of an unfinished file into its purpose and id. None: a name of another form.
     pub(super) fn read(name: &[u8]) -> Option<(Self, &str)> {
         let rest = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
         let (id, suffix) = rest.split_once('.')?;
@@ -104,7 +104,7 @@ pub(super) fn is_ours(name: &[u8]) -> bool {
     Unfinished::read(name).is_some()
 }
 
-/// Whether this can be the id of an upload: nothing else gets into a path.
+/// True for 32 lower-case hexadecimal digits, the form of an upload id: nothing else gets into a path.
 pub(super) fn is_id(id: &str) -> bool {
     id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }

@@ -15,9 +15,9 @@ use super::sparse::{left_out, write_with_holes};
 use super::write::write_at;
 use crate::body::BLOCK;
 
-/// What is written past the cache at once: enough for a disk to be at its fastest.
+/// Bytes written past the cache at once: enough for a disk to be at its fastest.
 pub(super) const PIECE: usize = 1 << 20;
-/// What is written through it at once: little enough to be in the processor's cache still.
+/// Bytes written through it at once: few enough to be in the processor's cache still.
 pub(super) const CACHED_PIECE: usize = 256 << 10;
 
 /// Local file systems which are known to do it well. Others pretend (memory), or pay for it with a round trip (file servers).
@@ -54,7 +54,7 @@ impl DirectFile {
     }
 }
 
-/// Whether a file or folder is on a file system for it.
+/// True when a file or folder is on a file system that is known to do `O_DIRECT` well: ext or XFS.
 pub(super) fn takes_blocks(file: &OwnedFd) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|about| matches!(u64::try_from(about.f_type), Ok(EXT | XFS)))
 }
@@ -76,7 +76,7 @@ pub(super) struct Kept {
     /// Bytes lie in memory as they will on the disk: at the same offset within a block. What is before them has no meaning.
     memory: Vec<u8>,
     begin: usize,
-    /// Where the first one goes.
+    /// Offset in the file at which the first byte goes.
     offset: u64,
     piece: usize,
 }
@@ -89,12 +89,12 @@ impl Kept {
         kept
     }
 
-    /// How far into its block the first byte is.
+    /// Offset of the first byte within its block.
     fn indent(&self) -> usize {
         usize::try_from(self.offset % BLOCK as u64).unwrap_or(0)
     }
 
-    /// Where the next bytes are to be appended, and how many of them. Full pieces end where a block does.
+    /// Buffer to append the next bytes to, and the number of bytes that fit. Full pieces end where a block does.
     pub(super) fn room(&mut self) -> (&mut Vec<u8>, usize) {
         if self.memory.is_empty() {
             self.memory.reserve_exact(self.piece + BLOCK);

@@ -81,7 +81,7 @@ pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>)
     Ok(meta(&stat, place.name.unwrap_or("")))
 }
 
-/// What is being read.
+/// One read: the open file, and the range that is left to read.
 #[derive(Debug)]
 struct Reading {
     disk: Arc<Disk>,

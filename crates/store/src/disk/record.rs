@@ -24,7 +24,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use super::facts::Wanted;
 
-/// What an upload was begun with.
+/// Parameters that an upload was begun with.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct OpenUpload {
     /// Name of the file to be.
@@ -35,7 +35,7 @@ pub(super) struct OpenUpload {
     pub(super) size: u64,
     /// Seconds since the epoch.
     pub(super) at: f64,
-    /// Whether parts are answered with their CRC64NVME: not when another algorithm was asked for.
+    /// True when parts are answered with their CRC64NVME: not when another algorithm was asked for.
     pub(super) crc64: bool,
     pub(super) wanted: Wanted,
 }

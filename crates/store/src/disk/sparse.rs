@@ -14,13 +14,13 @@ use super::write::write_at;
 /// save in room.
 const RUN: usize = 64 << 10;
 
-/// Whether all bytes are zeros. Nearly always the first ones tell.
+/// True when all bytes are zeros. Nearly always the first ones decide.
 fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
     words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
 }
 
-/// Whether some of these bytes, from the start of a file, become a hole.
+/// True when some of these bytes, from the start of a file, become a hole.
 pub(super) fn has_run(bytes: &[u8]) -> bool {
     bytes.chunks_exact(RUN).any(is_zero)
 }
@@ -65,12 +65,12 @@ fn punch(file: &OwnedFd, offset: u64, length: u64) -> Result<bool, Errno> {
     }
 }
 
-/// Whether a file takes less room than it has bytes.
+/// True when a file takes less room than it has bytes.
 pub(super) fn is_sparse(stat: &Stat) -> bool {
     u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512) < u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-/// Where the next bytes of a file are that are in no hole, and where the next hole after them is: both within `at..end`.
+/// Offset of the next bytes of a file that are in no hole, and of the next hole after them: both within `at..end`.
 pub(super) fn next_data(file: &OwnedFd, at: u64, end: u64) -> (u64, u64) {
     let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(data) => data.clamp(at, end),

@@ -132,7 +132,7 @@ impl Open {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How whole blocks are written past the system's cache, where that can be done.
+    /// Handle for writing whole blocks past the system's cache; None where that cannot be done.
     fn past_cache(&self) -> Option<&DirectFile> {
         let open = || DirectFile::open(self.bytes.as_ref()?, &self.folder, &Unfinished::Parts.name(&self.id));
         self.direct.get_or_init(open).as_ref().filter(|direct| !direct.has_refused())
@@ -356,7 +356,7 @@ fn copied(begun: &OpenUpload, part: Part) -> Copied {
     Copied { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
 }
 
-/// Whether the parts that are there are those that make the object; its CRC64NVME.
+/// Checks that the parts that are there are those that make the object; returns its CRC64NVME.
 fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
     let wrong = |code, message: String| Err(Fail::new(code, message));
     let mut end = 0;
@@ -468,13 +468,13 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
     })
 }
 
-/// Whether a file is still the one that an upload has made room for: it was neither truncated nor linked to another name.
+/// True when a file is still the one that an upload has made room for: neither truncated nor linked to another name.
 fn is_as_made(bytes: &OwnedFd, begun: &OpenUpload) -> Result<bool> {
     let stat = rustix::fs::fstat(bytes)?;
     Ok(file_type(&stat) == FileType::RegularFile && stat.st_nlink == 1 && has_its_room(&stat, begun))
 }
 
-/// Whether nothing was cut off of the room that was made. Without a size none was.
+/// True when nothing was cut off of the room that was made. Without a size none was made.
 fn has_its_room(stat: &Stat, begun: &OpenUpload) -> bool {
     begun.size == 0 || u64::try_from(stat.st_size).unwrap_or(0) >= begun.size
 }

@@ -43,7 +43,7 @@ pub(super) struct Walks {
     waiting: Mutex<VecDeque<(Waiting, Walk)>>,
 }
 
-/// What a waiting walk is known by.
+/// Key of a waiting walk: its listing, and the token of its next page.
 #[derive(Debug, PartialEq, Eq)]
 struct Waiting {
     bucket: String,
@@ -107,7 +107,7 @@ impl Walks {
     }
 }
 
-/// Where a walk begins: after this key, or after everything in this group.
+/// Start of a walk: after this key, or after everything in this group.
 #[derive(Debug, Clone, Default)]
 struct After {
     /// As bytes: names need not be UTF-8.
@@ -130,7 +130,7 @@ impl After {
         Ok(Self { key: percent_decode_str(key).collect(), group })
     }
 
-    /// Whether nothing at this place is wanted. A folder's place ends in `/` and stands for all below it.
+    /// True when this place lies before the start. A folder's place ends in `/` and stands for all below it.
     fn passes(&self, place: &[u8], is_folder: bool) -> bool {
         if is_folder {
             (place < self.key.as_slice() && !self.key.starts_with(place)) || (self.group && place == self.key)
@@ -345,7 +345,7 @@ impl Walk {
         rustix::fs::statat(folder, name, flags).is_ok_and(|stat| file_type(&stat) == FileType::Directory)
     }
 
-    /// What a name is. None: nothing to be listed, or a folder that the walk has gone into.
+    /// Entry of the listing for a name. None: nothing to be listed, or a folder that the walk has gone into.
     fn meet(&mut self, name: &Name) -> Result<Option<Found>> {
         let at = self.levels.len() - 1;
         self.open(at)?;

@@ -183,7 +183,8 @@ enum OpenWrite<'a> {
 /// Something that was made sure of, but for its name.
 struct SyncedWrite<'a> {
     pin: Pin,
-    /// What is to get the name, and the file itself, held open for its lock. A folder has its name.
+    /// The temporary file or link, the file itself, held open for its lock, and the name to give it. None: a folder,
+    /// which has its name.
     unnamed: Option<(Temporary<'a>, Option<OwnedFd>, &'a str)>,
 }
 

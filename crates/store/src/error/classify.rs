@@ -198,13 +198,13 @@ pub mod code {
     pub const RESERVED_NAME: &str = "ReservedName";
     /// The key ends in `/`, and the object is not empty.
     pub const FOLDER_WITH_BYTES: &str = "FolderWithBytes";
-    /// Where the key needs a folder, a file is.
+    /// A file is in the place where the key needs a folder.
     pub const FILE_IN_THE_WAY: &str = "FileInTheWay";
-    /// Where the key needs a file, a folder is.
+    /// A folder is in the place where the key needs a file.
     pub const FOLDER_IN_THE_WAY: &str = "FolderInTheWay";
-    /// Where the key needs a folder, a symbolic link is, which might lead outside.
+    /// A symbolic link, which might lead outside, is in the place where the key needs a folder.
     pub const SYMLINK_IN_THE_WAY: &str = "SymlinkInTheWay";
-    /// Where the key needs a file, a device, socket or pipe is.
+    /// A device, socket or pipe is in the place where the key needs a file.
     pub const SPECIAL_FILE_IN_THE_WAY: &str = "SpecialFileInTheWay";
     /// The file system takes this name for that of another file.
     pub const CASE_COLLISION: &str = "CaseCollision";
@@ -246,7 +246,7 @@ pub fn classify(operation: &str, code: &str, status: Option<u16>) -> (ErrorClass
     }
 }
 
-/// What a person should do next, one sentence.
+/// Next step for the user, in one sentence.
 pub fn advice(operation: &str, code: &str, class: ErrorClass) -> &'static str {
     match code {
         "AccessDenied" | "Forbidden" => match operation {

@@ -12,7 +12,7 @@ const AWS_APART: [(&str, &str); 2] = [(".amazonaws.com.cn", "aws-cn"), (".us-gov
 /// Names of this machine, the one that stands for all of them first.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Why a text is no address of an endpoint.
+/// Reason why a text is no address of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressFault {
     /// It may hold credentials. It must not be shown.
@@ -31,10 +31,10 @@ impl AddressFault {
     }
 }
 
-/// Whether a text is the address of an endpoint.
+/// Checks that a text is the address of an endpoint.
 ///
 /// # Errors
-/// Why it is not.
+/// The fault of the text, if it is not.
 pub fn check(url: &str) -> Result<(), AddressFault> {
     // First of all and anywhere in it: a password may hold a slash.
     if url.contains('@') {
@@ -48,7 +48,7 @@ pub fn check(url: &str) -> Result<(), AddressFault> {
     if is_address && is_plain && url.parse::<Uri>().is_ok() { Ok(()) } else { Err(AddressFault::Malformed) }
 }
 
-/// Whether a host has no port, or one that can be connected to.
+/// True when a host has no port, or one from 1 to 65535.
 fn has_valid_port(host: &str) -> bool {
     let port = match host.rsplit_once(']') {
         Some((_, after)) => after.strip_prefix(':'),
@@ -57,8 +57,8 @@ fn has_valid_port(host: &str) -> bool {
     port.is_none_or(|port| port.is_empty() || port.parse::<u16>().is_ok_and(|port| port != 0))
 }
 
-/// What tells storages apart: the address in one spelling; the name of a part of AWS that has buckets of its own; None for
-/// the rest of AWS, whichever address leads there.
+/// Identity of the storage at an address: the address in one spelling; the name of a part of AWS that has buckets of
+/// its own; None for the rest of AWS, at any of its addresses.
 pub fn identity(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -77,7 +77,7 @@ pub fn identity(url: &str) -> Option<String> {
     Some(format!("{scheme}://{host}/{}", path.trim_end_matches('/')).trim_end_matches('/').to_owned())
 }
 
-/// Whether an endpoint belongs to AWS, and so takes bucket names in its host name.
+/// True when an endpoint belongs to AWS, and so takes bucket names in its host name.
 pub(super) fn is_aws(endpoint: &str) -> bool {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     is_aws_host(rest.split('/').next().unwrap_or_default())
@@ -88,8 +88,8 @@ fn is_aws_host(host: &str) -> bool {
     name.ends_with(".amazonaws.com") || name.ends_with(".amazonaws.com.cn")
 }
 
-/// Whether bodies on their way to this endpoint can be changed by others without their checksums showing it: neither TLS nor a
-/// signature covers them, and they leave this machine.
+/// True when others can change bodies on their way to this endpoint without the checksums showing it: TLS does not
+/// cover them, and they leave this machine. The caller checks whether signatures cover them.
 pub(super) fn is_open_to_others(endpoint: &str) -> bool {
     let Ok(uri) = endpoint.parse::<Uri>() else { return false };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);

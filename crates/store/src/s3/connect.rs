@@ -33,7 +33,7 @@ use super::transport::{CONNECTING, Transport, Trust, credentials_client, transpo
 use crate::budget::ByteThrottle;
 use crate::properties::CustomerKey;
 
-/// Where to talk to and as whom.
+/// Endpoint, identity and keys of the requests to one service.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct EndpointOptions {
     /// None: what `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` or the profile say, else AWS itself.
@@ -134,8 +134,9 @@ impl fmt::Debug for EndpointOptions {
     }
 }
 
-/// What decides where requests go, besides endpoint and region, as the caller has resolved it. With it, only credentials come from the
-/// environment and the profile; no endpoint then means AWS itself, and no region the one of this machine.
+/// Settings of addresses, trust and signatures, besides endpoint and region, as the caller has resolved them. With
+/// them, the environment and the profile give only credentials and the number of tries; no endpoint then means AWS
+/// itself, and no region the one of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools)] // one fact each
 pub struct ResolvedSettings {
@@ -145,7 +146,8 @@ pub struct ResolvedSettings {
     pub use_fips: bool,
     /// Use the endpoints of AWS that answer on IPv6 as well.
     pub use_dual_stack: bool,
-    /// Whether a bucket's name stands in the path of a request, or else in the host. None: wherever the endpoint takes it.
+    /// True when a bucket's name stands in the path of a request, false in the host. None: wherever the endpoint takes
+    /// it.
     pub path_style: Option<bool>,
     /// Use S3 Transfer Acceleration.
     pub accelerate: bool,
@@ -179,7 +181,7 @@ pub(super) struct Base {
     pub(super) region: String,
     /// Tries of a request, if the AWS settings name a number.
     pub(super) max_attempts: Option<u32>,
-    /// What a person has to know of settings that have no effect.
+    /// Remarks for the user about settings that have no effect.
     pub(super) notes: Vec<String>,
     /// Bodies that are sent can be changed on their way unnoticed.
     pub(super) is_open_to_others: bool,
@@ -361,7 +363,7 @@ mod tests {
         Base::load(&options, ByteThrottle::default()).await
     }
 
-    /// Where a GET would go to, and a copy, without going there.
+    /// Addresses of a GET and of a copy, without a request.
     async fn address(endpoint: Option<&str>, bucket: &str) -> String {
         let base = base(endpoint).await;
         let presigning = PresigningConfig::expires_in(Duration::from_mins(1)).unwrap();

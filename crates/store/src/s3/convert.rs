@@ -145,7 +145,7 @@ pub(super) fn completed_part(part: &CompletedPart, algorithm: Option<ChecksumAlg
     .build()
 }
 
-/// Whether `ETag`s made under this encryption are no digests of the content.
+/// True when `ETag`s made under this encryption are no digests of the content.
 pub(super) fn opaque_etag(customer_algorithm: Option<&str>, encryption: Option<&ServerSideEncryption>) -> bool {
     opaque_sse(customer_algorithm, encryption.map(ServerSideEncryption::as_str))
 }
@@ -169,7 +169,8 @@ macro_rules! sdk_encryption {
 }
 pub(super) use sdk_encryption;
 
-/// What the answers to HEAD and GET have in common. Not whether the object is archived, which GET says by failing.
+/// Facts that the answers to HEAD and GET have in common. Not among them: that the object is archived, which GET says
+/// by failing.
 macro_rules! facts {
     ($output:expr) => {{
         let output = $output;
@@ -282,7 +283,7 @@ pub(super) fn strongest_of_headers(headers: &Headers) -> Option<(ChecksumAlgorit
     ChecksumAlgorithm::ALL.into_iter().find_map(|sum| Some((sum, told(checksum_header(sum))?)))
 }
 
-/// Where a checksum of this algorithm stands, in requests and answers.
+/// Name of the header with a checksum of this algorithm, in requests and answers.
 pub(super) fn checksum_header(algorithm: ChecksumAlgorithm) -> &'static str {
     match algorithm {
         ChecksumAlgorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
@@ -317,7 +318,8 @@ pub(super) const SUB_RESOURCES: [(&str, &str); 3] = [
     ("GetBucketEncryption", "ServerSideEncryptionConfiguration"),
 ];
 
-/// What came instead of the answer to a request of [`SUB_RESOURCES`], when it came whole and is something else.
+/// Describes a whole body that is not the answer to a request of [`SUB_RESOURCES`]. None: it is the answer, or the
+/// operation is not one of them.
 pub(super) fn other_answer(operation: &str, body: &[u8]) -> Option<String> {
     let (_, element) = SUB_RESOURCES.into_iter().find(|(known, _)| *known == operation)?;
     let mut document = Document::try_from(body).ok();

@@ -17,7 +17,7 @@ const UNKNOWN_LIFE: Duration = Duration::from_mins(15);
 /// A chain that tries several sources, the last of them over the network, takes no longer.
 const LOADING: Duration = Duration::from_secs(30);
 
-/// What a chain answered, kept until shortly before its end. Clones share it.
+/// Chain of credentials whose answer is kept until shortly before it expires. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct KeptCredentials {
     shared: Arc<Shared>,

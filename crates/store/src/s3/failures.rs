@@ -106,7 +106,7 @@ pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
     }
 }
 
-/// Whether the head of an answer was too large, for our reader or for hyper's.
+/// True when the head of an answer was too large, for our reader or for hyper's.
 fn is_of_large_head(error: &(dyn Error + 'static)) -> bool {
     // What such an error holds is not among its causes.
     let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -150,18 +150,20 @@ pub(super) fn region_hint(headers: &Headers, body: &[u8]) -> Option<String> {
     is_region(region).then(|| region.to_owned())
 }
 
-/// Whether a text can be the name of a region. It becomes part of addresses and signatures, and comes from whatever answers.
+/// True when a text can be the name of a region. It becomes part of addresses and signatures, and any server may have
+/// sent it.
 fn is_region(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// How long to wait, capped: a service must not park a request forever.
+/// Wait that `Retry-After` asks for, at most 60 s: a service must not park a request forever.
 pub(super) fn retry_after(headers: &Headers) -> Option<Duration> {
     let seconds: u64 = headers.get("retry-after")?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds.min(60)))
 }
 
-/// What the credential chain says, in one line and without what a `credential_process` printed: that may hold secrets.
+/// Message of the credential chain, in one line and without the output of a `credential_process`: that may hold
+/// secrets.
 pub(super) fn without_output(text: &str) -> &str {
     let text = text.split("Stderr:").next().unwrap_or_default();
     text.lines().next().unwrap_or_default().trim_end_matches([' ', '.', ':'])

@@ -46,7 +46,7 @@ use crate::store::Result;
 
 /// Answers to copies have hundreds of bytes, and as much white space as S3 sends while it copies. What is longer is none.
 const LONGEST_ANSWER: usize = 1 << 20;
-/// What most of them have.
+/// Bytes of one read of an answer. Most answers are no longer.
 const ANSWER: usize = 1 << 10;
 /// The name of the client in the service's logs.
 const USER_AGENT: &str = concat!("seqferry/", env!("CARGO_PKG_VERSION"));
@@ -74,7 +74,7 @@ impl RequestHeaders {
     }
 }
 
-/// What requests to all regions have in common.
+/// Connections, credentials and settings that requests to all regions share.
 #[derive(Clone)]
 pub(super) struct Common {
     /// The SDK's connections to the service.
@@ -202,7 +202,8 @@ impl FastPath {
         Self { common, region: region.to_owned(), signer: Signer::default(), endpoints: RwLock::default() }
     }
 
-    /// Where a bucket's objects are. None: only the SDK can reach it, or knows what is wrong with it.
+    /// Address and signing region of a bucket. None: only the SDK can reach the bucket, or says what is wrong with the
+    /// request.
     pub(super) async fn bucket_endpoint(&self, bucket: &str, key: &str) -> Option<Arc<BucketEndpoint>> {
         // The SDK refuses such keys, and says why.
         if key.trim().is_empty() {
@@ -389,7 +390,7 @@ impl FastPath {
         theirs.unwrap_or(ours)
     }
 
-    /// Whether a refusal may be for the time in the signature; then later signatures bear the service's time.
+    /// True when a refusal may be for the time in the signature; then later signatures bear the service's time.
     fn learn_skew(&self, headers: &Headers, signed_at: SystemTime) -> bool {
         let date = headers.get("date").and_then(|date| DateTime::from_str(date, Format::HttpDate).ok());
         let Some(theirs) = date.and_then(|date| SystemTime::try_from(date).ok()) else { return false };
@@ -407,7 +408,7 @@ fn seconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// What the headers of a success say of what was written.
+/// Facts about the written object or part, from the headers of a success.
 fn written(headers: &Headers) -> WriteAnswer {
     let told = |name| headers.get(name).filter(|value| !value.is_empty());
     WriteAnswer {
@@ -455,7 +456,7 @@ async fn read_all(about: ErrorContext<'_>, status: u16, mut body: BodyReader) ->
 }
 
 impl Answer {
-    /// What the answer says: a success that is none is an error, whatever its status.
+    /// Result of the answer to a copy. A body that is no copy result is an error, whatever the status.
     fn copied(self, about: ErrorContext<'_>, element: &str) -> Result<WriteAnswer> {
         if self.status >= 300 {
             return Err(self.refused(about));
@@ -495,7 +496,7 @@ impl Answer {
         }
     }
 
-    /// What the body of a refusal says. What is no XML has no code.
+    /// Error from the body of a refusal. A body that is no XML has no code: the status gives one.
     fn refused(&self, about: ErrorContext<'_>) -> StoreError {
         self.failed(about, XmlReply::read(&self.body).unwrap_or_default())
     }
@@ -514,7 +515,7 @@ impl Answer {
     }
 }
 
-/// What a body says, be it a result or an error.
+/// Fields of an XML body, of a result or of an error.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct XmlReply {
     pub(super) root: String,

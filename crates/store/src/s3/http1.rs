@@ -71,7 +71,7 @@ impl HttpConnections {
         Arc::new(Self { dial, proxies: Matcher::from_env(), throttle, idle: Mutex::default() })
     }
 
-    /// Whether requests to this address go through a proxy, and so not this way.
+    /// True when requests to this address go through a proxy, and so not over these connections.
     pub(super) fn is_proxied(&self, uri: &Uri) -> bool {
         self.proxies.intercept(uri).is_some()
     }

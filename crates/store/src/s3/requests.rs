@@ -53,7 +53,7 @@ enum Listed {
     Read(PartsPage),
 }
 
-/// What both ways of copying say of the source.
+/// Headers about the source, for copies of objects and of parts.
 fn copied_from(source: &PinnedObject) -> RequestHeaders {
     let mut headers = RequestHeaders::default();
     headers.add("x-amz-copy-source", Some(copy_source(source)));
@@ -61,7 +61,7 @@ fn copied_from(source: &PinnedObject) -> RequestHeaders {
     headers
 }
 
-/// What both ways of writing say of the body.
+/// Headers about the body, for writes of objects and of parts.
 fn body_headers(content_type: Option<&String>, digests: &Digests) -> RequestHeaders {
     let mut headers = RequestHeaders::default();
     headers.add("content-type", Some(content_type.map_or(OCTET_STREAM, String::as_str).to_owned()));
@@ -88,7 +88,7 @@ fn attribute_headers(attributes: &Attributes) -> Vec<(String, String)> {
     named.chain(metadata).collect()
 }
 
-/// What the target of a copy gets otherwise than its source has it.
+/// Headers of the properties that the target of a copy does not take from its source.
 pub(super) fn copy_headers(target: &CopyTarget<'_>) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = target.write.map(WriteOptions::headers).unwrap_or_default();
     let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
@@ -111,7 +111,7 @@ pub(super) fn copy_headers(target: &CopyTarget<'_>) -> Vec<(String, String)> {
     headers
 }
 
-/// What an object is written with.
+/// Headers of a PUT of a whole object.
 fn object_headers(object: &PutObject) -> RequestHeaders {
     let attributes = &object.attributes;
     let mut headers = body_headers(attributes.content_type.as_ref(), &object.digests);

@@ -14,10 +14,10 @@ const UNHEEDED: [(&str, &str); 5] = [
     ("multipart_chunksize", "--part-size"),
 ];
 
-/// What the environment and the profile say.
+/// Settings of the environment and the profile, or as the caller has resolved them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AwsSettings {
-    /// Where a bucket's name stands: in the path, or else in the host. None: wherever the endpoint takes it.
+    /// True when a bucket's name stands in the path, false in the host. None: wherever the endpoint takes it.
     pub(super) path_style: Option<bool>,
     /// S3 Transfer Acceleration.
     pub(super) accelerate: bool,
@@ -27,13 +27,13 @@ pub(super) struct AwsSettings {
     pub(super) sign_bodies: bool,
     /// Tries of a request, the first included.
     pub(super) max_attempts: Option<u32>,
-    /// What a person has to know of settings that have no effect.
+    /// Remarks for the user about settings that have no effect.
     pub(super) notes: Vec<String>,
 }
 
 impl AwsSettings {
-    /// What holds for requests to this endpoint; None: AWS, at the address that region and bucket have. With `resolved`, the
-    /// environment and the profile decide the number of tries alone.
+    /// Settings for requests to this endpoint; None: AWS, at the address that region and bucket have. With `resolved`,
+    /// the environment and the profile decide only the number of tries.
     pub(super) fn of(sdk: &SdkConfig, endpoint: Option<&str>, resolved: Option<&ResolvedSettings>) -> Self {
         let section = configured(sdk, "AWS_S3", "s3").unwrap_or_default();
         let mut settings = Self::of_section(&section);
@@ -75,7 +75,7 @@ impl AwsSettings {
         settings
     }
 
-    /// Where requests go and what they sign is as the caller says.
+    /// Takes the caller's settings of addresses and signatures.
     fn follow(&mut self, resolved: &ResolvedSettings) {
         self.path_style = resolved.path_style;
         self.accelerate = resolved.accelerate;

@@ -25,7 +25,7 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// refuse a signature over a header that is not there.
 const UNSIGNED: &str = "range";
 
-/// What the signature says of the body.
+/// Coverage of the body by the signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Payload {
     /// There is none.
@@ -67,7 +67,7 @@ pub(super) struct Signer {
     last: RwLock<Option<Arc<DayKey>>>,
 }
 
-/// What signs on one day.
+/// Signing key of one day, with the region and credentials that it belongs to.
 struct DayKey {
     date: String,
     region: String,
@@ -222,7 +222,7 @@ mod tests {
         settings
     }
 
-    /// What the library makes of it.
+    /// The signature of the library.
     fn by_library(
         asked: &ToSign<'_>,
         credentials: &Credentials,

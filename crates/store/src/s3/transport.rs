@@ -4,7 +4,7 @@
 //!   it is given them out of larger reads ([`Wide`]).
 //! - A server whose certificate is not trusted is told apart from one that does not answer: trying again is of no use.
 //!
-//! What goes through a proxy is left to the SDK's connector, which knows how.
+//! Requests through a proxy are left to the SDK's connector, which knows how.
 
 use std::error::Error;
 use std::fmt;
@@ -160,7 +160,7 @@ impl HttpConnector for Ours {
     }
 }
 
-/// Whether the body of the answer is an object's, which its caller reads piece by piece.
+/// True when the body of the answer is an object's, which its caller reads piece by piece.
 fn is_for_object_bytes(request: &HttpRequest) -> bool {
     request.method() == "GET" && request.uri().contains("x-id=GetObject")
 }
@@ -170,7 +170,7 @@ fn without_excess(body: SdkBody) -> SdkBody {
     SdkBody::from_body_1_x(Limited::new(body, LONGEST_DOCUMENT))
 }
 
-/// What the SDK may do with a connection: give it up.
+/// Metadata through which the SDK may give a connection up. None: there is no connection yet.
 fn of(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
     connection.connection_metadata().as_ref()?;
     let connection = connection.clone();
@@ -190,7 +190,7 @@ fn failed(error: ClientError) -> ConnectorError {
     }
 }
 
-/// What [`Dial`] has to say, or what has become of a connection.
+/// Converts an error of [`Dial`] or of a connection: [`NotInTime`] becomes a timeout, any other an I/O error.
 pub(super) fn no_connection(error: BoxError) -> ConnectorError {
     if sources(error.as_ref()).any(<dyn Error>::is::<NotInTime>) {
         ConnectorError::timeout(error)

@@ -17,7 +17,7 @@ use super::journal::Ticket;
 /// Of replies that are not objects, so much of the start is looked at for an error code or an upload id.
 const LOOKED_AT: usize = 4096;
 
-/// What was already handed to hyper gets so long to reach the socket before the connection is broken.
+/// Time that bytes already handed to hyper get to reach the socket before the connection is broken.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
 
 /// The connection is to be broken here.
@@ -64,7 +64,7 @@ impl Body for RequestBody {
     }
 }
 
-/// Where a body's bytes come from.
+/// Source of a body's bytes.
 pub(super) enum Source {
     /// Known whole; None when handed over.
     Whole(Option<Bytes>),
@@ -107,7 +107,7 @@ impl Source {
     }
 }
 
-/// How a reply's body is spoiled.
+/// Damage that a rule does to a reply's body.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spoil {
     /// Break the connection after so many bytes.

@@ -44,9 +44,9 @@ pub struct Record {
     pub rule: Option<u64>,
     /// The rule that holds the request now.
     pub held_by: Option<u64>,
-    /// What the server answered; None when it was not asked or did not answer.
+    /// HTTP status of the server's answer; None when it was not asked or did not answer.
     pub upstream_status: Option<u16>,
-    /// What the client was sent; None when its connection was broken instead.
+    /// HTTP status sent to the client; None when its connection was broken instead.
     pub status: Option<u16>,
     /// `Code` of an error in the reply's body, whatever its status.
     pub error_code: Option<String>,
@@ -58,11 +58,11 @@ pub struct Record {
     pub request_bytes: u64,
     /// Bytes of the reply's body that passed to the client.
     pub reply_bytes: u64,
-    /// When the head of the request was there.
+    /// Time at which the request's head was complete, in seconds since the epoch.
     pub started: f64,
-    /// When the last of the reply was written or the request was given up; None while in flight.
+    /// Time at which the reply was fully written or the request given up; None while in flight.
     pub ended: Option<f64>,
-    /// Why there is no whole reply, when the proxy knows.
+    /// Reason why the client got no whole reply, when the proxy knows it.
     pub failure: Option<String>,
 }
 
@@ -93,7 +93,7 @@ pub struct OperationStats {
     pub peak_in_flight: u64,
 }
 
-/// What became of one rule.
+/// Counters of one rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleStats {
     /// As given by [`super::Proxy::add_rule`].
@@ -123,37 +123,37 @@ pub struct Stats {
     pub forgotten: u64,
 }
 
-/// What [`Journal::wait`] waits for.
+/// Condition for which [`Journal::wait`] waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "until", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
     /// A rule (or any) holds at least so many requests.
     Held {
-        /// Which rule; None for all together.
+        /// Id of the rule; None for all rules together.
         #[serde(default)]
         rule: Option<u64>,
-        /// How many.
+        /// Least number of requests held at the same time.
         count: u64,
     },
     /// A rule has touched at least so many requests.
     Fired {
-        /// Which rule.
+        /// Id of the rule.
         rule: u64,
-        /// How many.
+        /// Least number of requests touched.
         count: u64,
     },
     /// At least so many requests of an operation came in.
     Requested {
         /// As S3 names it.
         operation: String,
-        /// How many.
+        /// Least number of requests received.
         count: u64,
     },
     /// At least so many requests of an operation succeeded.
     Succeeded {
         /// As S3 names it.
         operation: String,
-        /// How many.
+        /// Least number of requests that succeeded.
         count: u64,
     },
     /// Nothing is in flight.
@@ -184,7 +184,7 @@ struct Inner {
 pub(super) struct Order {
     pub(super) rule: u64,
     pub(super) action: Action,
-    /// Where requests held by the rule wait.
+    /// Semaphore on which requests held by the rule wait.
     pub(super) gate: Arc<Semaphore>,
 }
 

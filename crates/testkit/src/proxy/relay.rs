@@ -72,7 +72,7 @@ impl Upstream {
     }
 }
 
-/// Whether the request's signature covers a header.
+/// Returns true when the request's signature covers a header.
 fn signs(headers: &HeaderMap, name: &str) -> bool {
     let authorization = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let signed = authorization.split_once("SignedHeaders=").map_or("", |(_, rest)| rest);

@@ -31,7 +31,7 @@ pub struct Rule {
     /// Access key id that signed the request.
     #[serde(default)]
     pub access_key: Option<String>,
-    /// How many matching requests pass untouched before the first that is not.
+    /// Number of matching requests that pass untouched before the rule applies.
     #[serde(default)]
     pub after: u64,
     /// Of those that follow, touch the first of every so many.
@@ -46,7 +46,7 @@ pub struct Rule {
     /// For `probability`: the same seed and order of requests give the same draws.
     #[serde(default)]
     pub seed: u64,
-    /// What happens to a touched request.
+    /// Action taken on a touched request.
     pub action: Action,
 }
 
@@ -54,7 +54,7 @@ fn one() -> u64 {
     1
 }
 
-/// What happens to a touched request.
+/// Action of a rule on a touched request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {
@@ -125,13 +125,13 @@ pub enum Action {
     /// Stop until released. A request whose client leaves while it is stopped on the request's side is never forwarded,
     /// unless it has a body above 1 MiB: then the leaving shows only when the body is read.
     Hold {
-        /// Where to stop.
+        /// Side on which the request stops.
         #[serde(default)]
         at: Side,
     },
 }
 
-/// Where a request is held.
+/// Side of the exchange, request or reply, on which a request is held.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -168,7 +168,7 @@ impl Action {
         Self::ErrorIn200 { code: code.to_owned(), message: String::new(), white_space: 0, forward: false }
     }
 
-    /// Whether further rules are asked after this one.
+    /// Returns true when the rules after this one still apply.
     pub(super) fn passes_on(&self) -> bool {
         matches!(self, Self::DropHeader { .. } | Self::Delay { .. } | Self::Hold { .. })
     }
@@ -236,7 +236,7 @@ impl Rule {
         self
     }
 
-    /// What is wrong with the rule, if anything: a rule that can never fire would let a test pass for nothing.
+    /// Returns the reason why the rule is invalid, if any: a rule that never fires would let a test pass for nothing.
     pub(super) fn problem(&self) -> Option<String> {
         if let Some(unknown) = self.operations.iter().find(|name| !OPERATIONS.contains(&name.as_str())) {
             return Some(format!("no operation is called {unknown}"));
@@ -298,7 +298,7 @@ impl RuleState {
     }
 }
 
-/// Whether `text` as a whole matches `pattern`: `*` stands for any run of characters, `?` for any one.
+/// Returns true when all of `text` matches `pattern`: `*` stands for any run of characters, `?` for any one.
 fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();

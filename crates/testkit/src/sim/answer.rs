@@ -18,7 +18,7 @@ const PIECE: u64 = 256 * 1024;
 /// Shorter waits are made up for by the next one: timers are not finer.
 const SHORTEST_WAIT: Duration = Duration::from_millis(2);
 
-/// Why a connection ends without a whole answer.
+/// Error that ends a connection without a whole answer.
 #[derive(Debug)]
 pub(super) struct Broken;
 
@@ -41,12 +41,12 @@ enum Source {
     Content(Box<Stream>),
 }
 
-/// What of a content is sent, and how.
+/// Range of a content that an answer sends, with its speed and its faults.
 pub(super) struct Stream {
     pub(super) content: Content,
     pub(super) offset: u64,
     pub(super) length: u64,
-    /// When the first byte could be sent.
+    /// Time at which the first byte could be sent; a stall moves it.
     pub(super) started: Instant,
     /// Real seconds.
     pub(super) seconds_per_byte: f64,

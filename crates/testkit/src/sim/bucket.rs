@@ -73,7 +73,7 @@ impl FixedSum {
     }
 }
 
-/// How an object was uploaded.
+/// Part layout of an object's upload.
 #[derive(Debug, Clone)]
 pub(super) enum Layout {
     AtOnce,
@@ -97,7 +97,7 @@ impl Layout {
         }
     }
 
-    /// How many parts; none when made at once.
+    /// Number of parts; None when the object was uploaded at once.
     pub(super) fn parts(&self, size: u64) -> Option<u64> {
         match self {
             Self::AtOnce => None,
@@ -123,7 +123,7 @@ impl Layout {
     }
 }
 
-/// What is carried beside the bytes.
+/// Properties of an object beside its bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Attributes {
     /// Content headers and user metadata, as headers.
@@ -181,7 +181,7 @@ pub(super) struct Listed {
     pub(super) sum: Sum,
 }
 
-/// Where a listing goes on.
+/// Position at which a listing goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Position {
     /// After this key.
@@ -396,7 +396,7 @@ impl Bucket {
     }
 }
 
-/// Where an object of a listing comes from.
+/// Origin of an object in a listing: written by a client, or counted by a family.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Written,

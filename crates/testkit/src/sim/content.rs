@@ -40,7 +40,7 @@ fn head(seed: u64, block: u64) -> [u8; HEAD] {
     head
 }
 
-/// Which stream, and where in it, bytes that begin at a block's start would be.
+/// Seed and offset of the stream that bytes at the start of a block claim to be from.
 pub(super) fn recognise(bytes: &[u8]) -> Option<(u64, u64)> {
     let seed = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
     let block = u64::from_le_bytes(bytes.get(8..HEAD)?.try_into().ok()?);
@@ -70,9 +70,9 @@ pub fn fill(seed: u64, offset: u64, bytes: &mut [u8]) {
 struct Runs {
     /// Seed 0, first block 0.
     constant: [u64; LEVELS],
-    /// What each bit of the seed changes.
+    /// Change of the CRC by each bit of the seed.
     seed: [[u64; 64]; LEVELS],
-    /// What each bit of the first block's number changes.
+    /// Change of the CRC by each bit of the first block's number.
     block: [[u64; 64]; LEVELS],
     /// The shift over the run.
     shift: [u64; LEVELS],
@@ -182,7 +182,7 @@ pub struct Forgotten {
     pub(super) crcs: [u64; 3],
 }
 
-/// Where an extent's bytes come from.
+/// Source of an extent's bytes.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// The stream of a seed.
@@ -213,7 +213,7 @@ pub struct Extent {
     pub source: Source,
     /// From where, in bytes.
     pub offset: u64,
-    /// How many bytes; never 0.
+    /// Length in bytes; never 0.
     pub length: u64,
 }
 
@@ -236,7 +236,7 @@ enum List {
     Many(Arc<[Extent]>),
 }
 
-/// What is asked of bytes that were not kept.
+/// Error of an operation that needs bytes which were not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotKept;
 
@@ -313,7 +313,7 @@ impl Content {
         })
     }
 
-    /// Whether both hold the same bytes by construction. Bytes that were kept are compared as well.
+    /// Returns true when both hold the same bytes by construction. Bytes that were kept are compared as well.
     pub fn is(&self, other: &Self) -> bool {
         let (a, b) = (self.extents(), other.extents());
         if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is(b)) {
@@ -345,7 +345,7 @@ impl Content {
         }
     }
 
-    /// Whether all bytes can be had.
+    /// Returns true when no extent's bytes were thrown away.
     pub fn is_readable(&self) -> bool {
         !self.extents().iter().any(|extent| matches!(extent.source, Source::Forgotten(_)))
     }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crc_fast::CrcAlgorithm;
 
-/// Which CRC.
+/// CRC algorithm of S3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Crc {
     /// CRC-64/NVME, S3's default.
@@ -19,7 +19,7 @@ pub enum Crc {
     Crc32C,
 }
 
-/// What differs between the three.
+/// Parameters of one CRC algorithm.
 #[derive(Debug)]
 struct Parameters {
     fast: CrcAlgorithm,

@@ -9,7 +9,7 @@ use crate::classify::{OPERATIONS, RequestInfo};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// What happens.
+    /// Fault that the rule causes.
     pub fault: Fault,
     /// Only this operation. The sources of copies are read by `GetObject`.
     #[serde(default)]
@@ -23,7 +23,7 @@ pub struct Rule {
     /// Only requests signed with this access key id.
     #[serde(default)]
     pub access_key: Option<String>,
-    /// How likely it is for each of them.
+    /// Probability of the fault for each matching request.
     #[serde(default = "always")]
     pub probability: f64,
     /// After so many times the rule is spent.
@@ -35,7 +35,7 @@ fn always() -> f64 {
     1.0
 }
 
-/// What happens to a request.
+/// Fault that strikes a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
@@ -75,14 +75,14 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Whether it befalls the reading of a copy's source.
+    /// Returns true when the fault also strikes the reading of a copy's source.
     fn is_of_access(&self) -> bool {
         matches!(self, Self::AccessDenied | Self::KmsDenied | Self::KmsDisabled | Self::Archived)
     }
 }
 
 impl Rule {
-    /// Whether it could ever fire.
+    /// Checks the rule: its operation exists, and its values are in range.
     ///
     /// # Errors
     /// What is wrong with it.

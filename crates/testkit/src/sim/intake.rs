@@ -32,7 +32,7 @@ pub(super) enum Received {
     Object(Sent),
 }
 
-/// What came in place of an object or part.
+/// Decoded and verified body of an object or part.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) content: Content,
@@ -42,7 +42,7 @@ pub(super) struct Sent {
     pub(super) value: Option<Value>,
 }
 
-/// How to take a body.
+/// Limits and checks for receiving a body.
 #[derive(Clone)]
 pub(super) struct Terms {
     /// Bytes that are kept in all.

@@ -128,7 +128,7 @@ impl KeyPattern {
         (rest.is_empty() && index < self.count).then_some(index)
     }
 
-    /// How many keys come before `bound`: the number of the first that does not.
+    /// Number of keys before `bound`, which is also the number of the first key that is not.
     pub(super) fn before(&self, bound: &str) -> u64 {
         let (mut low, mut high) = (0, self.count);
         let mut key = String::new();

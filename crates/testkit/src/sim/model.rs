@@ -46,7 +46,7 @@ impl Timing {
     }
 }
 
-/// What the service is like. Seconds are of its own time; see the server's time scale.
+/// Options of the service model. Seconds are of its own time; see the server's time scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelOptions {
@@ -68,13 +68,13 @@ pub struct ModelOptions {
     pub part_copy: Timing,
     /// Share of requests in the slow tail. 0.01: S3's guidelines say to send the slowest 1 % again.
     pub tail_probability: f64,
-    /// How many times longer those take. 4, assumed.
+    /// Factor by which requests in the slow tail take longer. 4, assumed.
     pub tail_factor: f64,
     /// PUT, COPY, POST and DELETE per second and partition. 3,500: S3's guidelines.
     pub writes_per_second: f64,
     /// GET and HEAD (here also LIST) per second and partition. 5,500: S3's guidelines.
     pub reads_per_second: f64,
-    /// How many seconds of its rate an idle partition has saved up. 0.5, assumed.
+    /// Seconds of its rate that an idle partition has saved up. 0.5, assumed.
     pub burst_seconds: f64,
     /// Seconds after which a `SlowDown` is answered. 0.02, assumed.
     pub slow_down_seconds: f64,
@@ -127,7 +127,7 @@ impl ModelOptions {
         }
     }
 
-    /// Whether such a service can be.
+    /// Checks that each option is in its range.
     ///
     /// # Errors
     /// The first option that makes no sense, by name.
@@ -188,7 +188,7 @@ fn share(name: &str, value: f64) -> Result<(), String> {
     }
 }
 
-/// Which of a partition's two rates a request counts against.
+/// Rate of a partition, reads or writes, that a request counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// GET, HEAD, LIST.
@@ -197,7 +197,7 @@ pub enum Load {
     Write,
 }
 
-/// What a request asks the service to do, as far as its time depends on it. Sizes in bytes.
+/// Work that a request asks of the service, as far as its time depends on it. Sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// No object bytes.
@@ -226,19 +226,19 @@ pub enum Service {
     },
 }
 
-/// What becomes of a request. Times count from its arrival.
+/// Outcome of a request in the model. Times count from its arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is carried out.
     Serve {
-        /// When its answer is complete.
+        /// Time until its answer is complete.
         after: Duration,
-        /// When the answer's first byte can be sent: earlier than `after` only for GET.
+        /// Time until the answer's first byte can be sent: shorter than `after` only for GET.
         first_byte: Duration,
     },
     /// It is refused.
     SlowDown {
-        /// When that is answered.
+        /// Time until the refusal is sent.
         after: Duration,
     },
 }
@@ -320,7 +320,7 @@ impl Partition {
         overload.refused += 1;
     }
 
-    /// Where to split, when the refusals have lasted long enough and touch more than one key.
+    /// Key at which to split, when the refusals have lasted long enough and touch more than one key.
     fn middle(&self, now: f64, split_after: f64) -> Option<Box<str>> {
         let overload = self.overload.as_ref().filter(|overload| now - overload.since >= split_after)?;
         let mut keys: Vec<&str> = overload.keys.iter().map(|key| &**key).collect();
@@ -344,7 +344,7 @@ impl Model {
         Self { options, random: Rng::with_seed(seed), buckets: HashMap::new() }
     }
 
-    /// What the service is like.
+    /// Options of the service model.
     pub fn options(&self) -> &ModelOptions {
         &self.options
     }

@@ -14,7 +14,7 @@ use super::model::{Load, Service};
 use super::reply::{Fail, Outcome, Reply};
 use super::world::{Ask, World};
 
-/// What a request will ask of the service; errors are cheap.
+/// Load and work of a request, for the model; a request whose object is missing counts as empty.
 pub(super) fn cost(world: &World, ask: &Ask, body_length: u64) -> (Load, Service) {
     let size = |bucket: &str, key: &str| world.buckets.get(bucket).and_then(|bucket| bucket.size(key));
     match ask.call.operation {
@@ -46,7 +46,7 @@ pub(super) fn cost(world: &World, ask: &Ask, body_length: u64) -> (Load, Service
     }
 }
 
-/// Whether a request's body is an object's or part's bytes, or a document.
+/// Type of a request's body: none, a document, or the bytes of an object or part.
 pub(super) enum Body {
     None,
     Document,
@@ -118,7 +118,7 @@ fn unquoted(etag: &str) -> &str {
     etag.trim().trim_matches('"')
 }
 
-/// Whether a condition such as `If-Match` names this `ETag`.
+/// Returns true when a condition such as `If-Match` names this `ETag`.
 fn names(condition: &str, etag: &str) -> bool {
     condition.trim() == "*" || condition.split(',').any(|one| unquoted(one.trim().trim_start_matches("W/")) == etag)
 }
@@ -173,7 +173,7 @@ fn full(value: super::checksum::Value) -> Sum {
     }
 }
 
-/// What is carried beside the bytes, out of a request's headers.
+/// Reads the properties of an object from a request's headers.
 fn attributes_of(ask: &Ask) -> Result<Attributes, Fail> {
     const CONTENT: [&str; 7] = [
         "content-type",

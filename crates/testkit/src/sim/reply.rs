@@ -95,7 +95,7 @@ impl Fail {
         self
     }
 
-    /// What the simulator does not know: said so, never passed over.
+    /// Failure for a request that the simulator does not know: answered 501, never passed over.
     pub(super) fn unknown(what: impl std::fmt::Display) -> Self {
         Self::new(501, "NotImplemented", format!("s3sim does not know {what}."))
     }

@@ -19,17 +19,17 @@ use super::model::ModelOptions;
 pub struct Scenario {
     /// All chance and all content derive from it.
     pub seed: u64,
-    /// How long things take and when they are refused.
+    /// Model of the service: the time that requests take, and the rates above which it refuses them.
     pub model: ModelOptions,
-    /// How many of the model's seconds pass in one real second.
+    /// Seconds of the model that pass in one real second.
     pub time_scale: f64,
     /// The region that requests are expected to be signed for, unless their bucket is elsewhere.
     pub region: String,
     /// The buckets that there are from the start.
     pub buckets: Vec<BucketSpec>,
-    /// What goes wrong.
+    /// Rules of the faults that strike requests.
     pub faults: Vec<Rule>,
-    /// What the service cannot do.
+    /// Capabilities that the service lacks.
     pub without: Vec<Capability>,
     /// Access keys that die. All others are taken for good.
     pub credentials: Vec<CredentialSpec>,
@@ -39,7 +39,7 @@ pub struct Scenario {
     pub memory: Bytes,
     /// Up to this size the `ETag` of an object made at once is its true MD5; above it is an opaque digest.
     pub md5_limit: Bytes,
-    /// Whether uploads of any size have their true MD5 for `ETag`. Hashing costs about 1.5 s per GiB.
+    /// True when uploads of any size have their true MD5 for `ETag`. Hashing costs about 1.5 s per GiB.
     pub upload_md5: bool,
     /// Up to this size a checksum that must read the bytes (SHA-256) is computed for copies.
     pub sha_limit: Bytes,
@@ -100,7 +100,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Whether such a simulation can be.
+    /// Checks the model, the time scale, the faults and the names of the buckets.
     ///
     /// # Errors
     /// The first thing that makes no sense, by name.
@@ -169,10 +169,11 @@ pub struct CredentialSpec {
 pub struct BucketSpec {
     /// Its name.
     pub name: String,
-    /// Where it is; requests signed for another region are refused.
+    /// Region of the bucket; requests signed for another one are refused.
     #[serde(default)]
     pub region: Option<String>,
-    /// How: 301 `PermanentRedirect`, or 400 `AuthorizationHeaderMalformed` as regions opened since 2019 do.
+    /// Refusal for another region: 301 `PermanentRedirect`, or 400 `AuthorizationHeaderMalformed` as regions opened
+    /// since 2019 do.
     #[serde(default)]
     pub elsewhere: Elsewhere,
     /// Its objects.
@@ -183,7 +184,7 @@ pub struct BucketSpec {
     pub partitions: Vec<String>,
 }
 
-/// How a request for another region is refused.
+/// Refusal of a request that is signed for another region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Elsewhere {
@@ -200,10 +201,10 @@ pub enum Elsewhere {
 pub struct ObjectsSpec {
     /// Their keys: text with counters `{i:06}` and choices `{1,2}`.
     pub keys: String,
-    /// How many.
+    /// Number of objects.
     #[serde(default = "one")]
     pub count: u64,
-    /// How large.
+    /// Size of each object.
     #[serde(default)]
     pub size: SizeSpec,
     /// Size of all together: sizes are scaled to give just that.
@@ -215,7 +216,7 @@ pub struct ObjectsSpec {
     /// The checksum that S3 keeps for them: `CRC64NVME`, `CRC32`, `CRC32C` (over the full object) or `none`.
     #[serde(default = "crc64nvme")]
     pub checksum: String,
-    /// Whether `ETag`s of small ones are true MD5s.
+    /// True when the `ETag`s of small objects are true MD5s.
     #[serde(default = "yes")]
     pub true_etags: bool,
     /// Storage class. `GLACIER` and `DEEP_ARCHIVE` must be restored before they can be read.
@@ -260,7 +261,7 @@ pub enum SizeSpec {
     Drawn(Distribution),
 }
 
-/// How sizes are distributed.
+/// Distribution of object sizes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Distribution {
@@ -346,8 +347,8 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// What `--bucket` takes: `NAME`, `NAME={...}` (a bucket's JSON without its name), or `NAME=keys=PATTERN;count=N;size=S;...`
-/// (one family of objects, `;` between its fields).
+/// Parses the value of `--bucket`: `NAME`, `NAME={...}` (a bucket's JSON without its name), or
+/// `NAME=keys=PATTERN;count=N;size=S;...` (one family of objects, `;` between its fields).
 ///
 /// # Errors
 /// What is wrong with it.

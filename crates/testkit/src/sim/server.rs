@@ -32,7 +32,7 @@ use super::{admin, model};
 use crate::classify::classify;
 use crate::connection::ClientStream;
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Shared {
     world: Mutex<World>,
     terms: Terms,
@@ -150,7 +150,7 @@ impl Drop for Pending {
     }
 }
 
-/// What was decided at arrival.
+/// Decision on a request, made at its arrival.
 struct Decision {
     verdict: Verdict,
     fault: Option<Fault>,
@@ -249,7 +249,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>, reset: &AtomicB
     finish(&shared, outcome, decision.fault, (head_only, resource, at, after.saturating_sub(first_byte)), ticket).await
 }
 
-/// Whether a request that this fault strikes takes effect.
+/// Returns true when a request that this fault strikes still takes effect.
 fn happens(fault: &Fault) -> bool {
     matches!(fault, Fault::LostReply | Fault::Stall(_) | Fault::Truncate | Fault::Corrupt | Fault::WrongEtag)
 }

@@ -1,4 +1,6 @@
-//! The state of a simulation: buckets, open uploads, counters, the model. One lock holds it all; no request waits inside.
+//! The state of a simulation: buckets, open uploads, counters, the model.
+//!
+//! One lock holds it all; no request waits inside.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -214,7 +216,7 @@ impl World {
         if self.lacks(Capability::Checksums) { Sum::None } else { Sum::Full(Algorithm::ALL[0]) }
     }
 
-    /// Whether a request may be carried out at all: its identity, time and bucket.
+    /// Checks that a request may be carried out: the expiry of its credentials, its clock, and its bucket's region.
     pub(super) fn admit(&self, ask: &Ask) -> Result<(), Fail> {
         if let Some(access_key) = &ask.call.access_key {
             let now = self.now().as_secs_f64();

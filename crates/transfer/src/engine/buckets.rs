@@ -19,7 +19,7 @@ const AT_ONCE: usize = 32;
 pub struct UploadSize {
     /// Of all parts together.
     pub bytes: u64,
-    /// How many there are.
+    /// Number of the parts.
     pub parts: u64,
 }
 
@@ -81,7 +81,11 @@ impl Engine {
         request: &VersionsRequest,
     ) -> std::result::Result<VersionsPage, RequestError> {
         let spec = RequestSpec::read("ListObjectVersions", &request.bucket);
-        self.ask(endpoint, spec, &async |service: &dyn BucketService| service.list_versions(request).await)
+        let ask = async |service: &dyn BucketService| service.list_versions(request).await;
+        let mut page = self.ask(endpoint, spec, &ask)?;
+        // Services that normalise keys may answer with names that cannot start with the prefix.
+        page.versions.retain(|version| version.object.key.starts_with(&request.prefix));
+        Ok(page)
     }
 
     /// An address that lets its bearer read, or with `put` write, an object for so many seconds.
@@ -145,7 +149,7 @@ impl Engine {
         })
     }
 
-    /// What these open uploads (key, id) hold, in their order; None for one that is gone.
+    /// Sizes of these open uploads (key, id), in their order; None for one that is gone.
     ///
     /// # Errors
     /// The first failure.

@@ -9,8 +9,8 @@ use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
 use crate::verification::{Side, Verdict, compare};
 
 impl<J: Journal> Object<'_, J> {
-    /// Whether the target holds the bytes of the source. What needs no reading decides where it can; else both are read, or with
-    /// [`Verify::Auto`] equal sizes are enough.
+    /// Compare the target with the source, and write nothing. Metadata decide where they are enough for the policy;
+    /// else the contents of both are read, or with [`Verify::Auto`] equal sizes are enough.
     pub(super) async fn compare_with_target(&mut self) -> Result<CopyResult, Trouble> {
         let target = match self.ask_target().await {
             Ok(target) => target,

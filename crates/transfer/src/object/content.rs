@@ -9,16 +9,16 @@ use seqferry_store::{ErrorClass, PinnedObject, Range, Written};
 
 use super::{Journal, Object, Trouble};
 
-/// What is compared at a time: AWS's advice for ranged reads.
+/// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
 /// Ranges compared side by side.
 const SIDE_BY_SIDE: usize = 4;
 
-/// What reading both sides has shown.
+/// Result of reading both sides.
 pub(super) enum Compared {
     /// Byte for byte the same.
     Equal,
-    /// Where they differ, for a person.
+    /// Different bytes. The text names the offset of the first difference found, for the user.
     Differs(String),
     /// The target is not what was to be compared any more.
     Gone,

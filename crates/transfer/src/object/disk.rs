@@ -8,7 +8,7 @@ use super::{Journal, Object, Trouble};
 use crate::outcome::Verified;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Side, Verdict, compare};
 
-/// What is read of a file at a time.
+/// Bytes read from a file in one request.
 const RANGE: u64 = 8 << 20;
 
 /// Seconds after which what a service tells as an object's time is the time of no later version. Clocks may differ by one of them.
@@ -19,7 +19,7 @@ impl<J: Journal> Object<'_, J> {
         self.source.capabilities().files || self.target.capabilities().files
     }
 
-    /// What both sides say about each other. Never reads what lies at a service.
+    /// Compare both sides by their metadata. A side that is a file may be read; an object at a service never is.
     ///
     /// With `trust_times` a file of the same size whose time is kept with the object counts as the same.
     pub(super) async fn compare_sides(
@@ -62,7 +62,7 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// Whether the file's time is the one that is kept with the object, to the nanosecond.
+    /// True when the file's time equals the one that is kept with the object, to the nanosecond.
     fn have_one_time(&self, source: &ObjectMeta, target: &ObjectMeta) -> bool {
         let kept = |meta: &ObjectMeta| meta.attributes.metadata.get(MTIME).and_then(|text| read_mtime(text));
         // What was downloaded without a time of its own got the object's.

@@ -19,7 +19,7 @@ use super::{Journal, Object, Trouble};
 /// The metadata key that rclone reads: Base64 of the 16 bytes.
 pub(super) const MD5: &str = "md5chksum";
 
-/// What is read of a file at a time.
+/// Bytes read from a file in one request.
 const RANGE: u64 = 8 << 20;
 
 /// Computed over a file, in order.
@@ -44,7 +44,7 @@ impl Sums {
 }
 
 impl<J: Journal> Object<'_, J> {
-    /// Whether the object gets the MD5 of its file.
+    /// True when the MD5 is kept with the object: the policy asks for it, and the source is a file.
     pub(super) fn keeps_md5(&self) -> bool {
         self.policy.md5 && self.source.capabilities().files
     }
@@ -84,7 +84,8 @@ impl<J: Journal> Object<'_, J> {
         Ok(base64(&sums.md5.finish()))
     }
 
-    /// What it means when the parts are not what was read for the MD5: the file was changed without a new modification time.
+    /// Returns the failure of an object whose parts have another CRC64NVME than the read for the MD5: the file was
+    /// changed without a new modification time.
     pub(super) fn differs_from_before(&self, sent: Option<&Checksum>) -> Option<Trouble> {
         let before = self.read_before.as_deref()?;
         let sent = sent.filter(|sum| {

@@ -66,8 +66,8 @@ impl<'a, J: Journal> Object<'a, J> {
         self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await
     }
 
-    /// Whether this object has to find out if part checksums are of use, so that not every object begins twice where they are
-    /// not.
+    /// Wait for the trial of part checksums, so that not every object begins twice where they are useless. Some: this
+    /// object finds out with its first part. None: the result is known, or the object needs no trial.
     async fn try_part_checksums(&self, route: &PartsRoute, source: &ObjectMeta) -> Result<Option<Trial<'a>>, Trouble> {
         let Some((algorithm, _)) = route.checksum.filter(|_| route.plan.count() > 1) else { return Ok(None) };
         // Only then can a part's checksum be taken for the whole's.
@@ -168,7 +168,7 @@ impl<'a, J: Journal> Object<'a, J> {
     }
 }
 
-/// Whether a part was answered for with the checksum of the whole source, which no part of several has.
+/// True when the service answered a part with the checksum of the whole source, which no part of several has.
 fn is_wrong(part: Option<&str>, source: &ObjectMeta, plan: PartPlan) -> bool {
     let whole = source.checksum.as_ref().map(|sum| sum.value.as_str());
     plan.count() > 1 && part.is_some() && part == whole

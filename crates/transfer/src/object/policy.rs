@@ -5,7 +5,7 @@ use super::stream::DataPath;
 use crate::limits::Limits;
 use crate::verification::PartOptions;
 
-/// What to do where the target exists.
+/// Rule for a target that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IfExists {
     /// Skip it only if it holds the same bytes, else copy.
@@ -19,7 +19,7 @@ pub enum IfExists {
     Fail,
 }
 
-/// How strong the proof must be.
+/// Evidence required that a target holds the bytes of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verify {
     /// The strongest that costs no second read.
@@ -31,37 +31,37 @@ pub enum Verify {
     Content,
 }
 
-/// What holds for all objects of a job.
+/// Settings shared by all objects of a job.
 #[derive(Debug, Clone, Default)]
 #[allow(clippy::struct_excessive_bools)] // facts that do not depend on each other
 pub struct Policy {
-    /// Whose job it is: those of one transfer take turns with others' as one. Empty: this job for itself.
+    /// Flow for fair queueing: jobs of one transfer share one turn. Empty: the job is its own flow.
     pub transfer: String,
     /// Bucket to read from.
     pub source_bucket: String,
     /// Bucket to write to.
     pub target_bucket: String,
-    /// What the transfer reads below; empty: anything in the bucket. Services limit prefixes apart.
+    /// Prefix that the transfer reads below; empty: the whole bucket. Services limit each prefix on its own.
     pub source_prefix: String,
-    /// What the transfer writes below; empty: anything in the bucket.
+    /// Prefix that the transfer writes below; empty: the whole bucket.
     pub target_prefix: String,
-    /// Which way the bytes go.
+    /// Path of the bytes: inside the service, or through this process.
     pub way: DataPath,
-    /// What to do where the target exists.
+    /// Rule for targets that exist already.
     pub if_exists: IfExists,
-    /// How strong the proof must be.
+    /// Evidence required of each target.
     pub verify: Verify,
     /// Part size and threshold.
     pub part_options: PartOptions,
     /// Storage class of the targets; None for the bucket's default.
     pub storage_class: Option<String>,
-    /// What the targets carry besides.
+    /// Properties of the targets besides their bytes.
     pub properties: Properties,
     /// Keep the MD5 of each file with its object, as rclone does. Of files; a service's objects keep what they carry.
     pub md5: bool,
     /// An earlier run of these items may have been cut off.
     pub resumed: bool,
-    /// When the transfer was born, seconds since the epoch.
+    /// Creation time of the transfer, seconds since the epoch.
     pub since: f64,
     /// Copy nothing: abort the uploads that earlier runs left open; every object ends as cancelled.
     pub only_clean: bool,

@@ -16,10 +16,10 @@ use seqferry_store::{
 use super::{Journal, LookBack, Object, Trouble};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 
-/// How targets are encrypted.
+/// Rule for the encryption of targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum EncryptionRule {
-    /// What is encrypted stays so.
+    /// An encrypted source stays encrypted, by the bucket's default or by its own algorithm.
     #[default]
     Carry,
     /// As asked.
@@ -28,7 +28,7 @@ pub enum EncryptionRule {
     BucketDefault,
 }
 
-/// What becomes of Object Lock.
+/// Rule for the Object Lock of targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LockRule {
     /// It is named among what is not carried.
@@ -40,7 +40,7 @@ pub enum LockRule {
     Asked(ObjectLock),
 }
 
-/// What targets carry besides their bytes.
+/// Properties of targets besides their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
     /// Attributes of the source are carried.
@@ -80,12 +80,12 @@ impl Default for Properties {
 }
 
 impl Properties {
-    /// Whether a copy in one request has to know its source: its attributes beside others, or its lock.
+    /// True when a copy in one request needs facts of its source: attributes to which others are added, or its lock.
     pub(super) fn needs_source(&self) -> bool {
         self.carry_attributes && self.attributes != Attributes::default() || self.lock == LockRule::Carry
     }
 
-    /// What a target gets that is made of many sources.
+    /// Returns the options of a target that is made of many sources: only those asked for, none of a source.
     pub(crate) fn asked(&self) -> WriteOptions {
         WriteOptions {
             encryption: match &self.encryption {
@@ -122,13 +122,13 @@ impl Properties {
         found
     }
 
-    /// What a copy in one request replaces of the attributes.
+    /// Returns the attributes that a copy in one request sends instead of the source's. None: the source's are kept.
     pub(super) fn replaced_attributes(&self, source: Option<&ObjectMeta>) -> Option<Attributes> {
         let replaces = !self.carry_attributes || self.attributes != Attributes::default();
         replaces.then(|| source.map_or_else(|| self.attributes.clone(), |source| self.attributes_of(source)))
     }
 
-    /// What a copy in one request replaces of the tags.
+    /// Returns the tags that replace the source's. None: the source's are kept.
     pub(super) fn replaced_tags(&self) -> Option<&[(String, String)]> {
         match &self.tags {
             Some(tags) => Some(tags),
@@ -137,14 +137,14 @@ impl Properties {
     }
 }
 
-/// What is known of the encryption of one object.
+/// Encryption and Object Lock of one object, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Protection {
     /// The source was looked at.
     has_seen_source: bool,
     /// The source's.
     source: Option<Encryption>,
-    /// What was asked of the service for the target.
+    /// Encryption requested for the target.
     sent: Option<Encryption>,
     /// The same of Object Lock.
     lock: ObjectLock,
@@ -177,14 +177,15 @@ impl<J: Journal> Object<'_, J> {
         })
     }
 
-    /// Whether the source is encrypted on purpose: AWS encrypts every object, which is no property of the object.
+    /// Returns the encryption of a source that is encrypted on purpose: AWS encrypts every object, which is no property
+    /// of the object.
     fn encrypted_source(&self) -> Option<&Encryption> {
         let source = self.protection.source.as_ref()?;
         let by_itself = source.algorithm == "AES256" && !source.is_customer;
         (!by_itself || !self.source.connection().store.encrypts_all()).then_some(source)
     }
 
-    /// What is asked of the service for the target. None: the bucket's default.
+    /// Choose the encryption to request for the target. None: the bucket's default.
     async fn encryption_to_send(&self) -> Result<Option<Encryption>, Trouble> {
         if self.target.capabilities().files {
             return Ok(None);
@@ -209,7 +210,7 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What the bucket of one side does by default, asked once for each connection and bucket.
+    /// Returns the default encryption of one side's bucket, asked once for each connection and bucket.
     async fn bucket_encryption(&self, of_source: bool) -> Result<BucketEncryption, Trouble> {
         let (side, bucket) = if of_source {
             (self.source, &self.policy.source_bucket)

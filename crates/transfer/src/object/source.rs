@@ -141,7 +141,8 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What a refused copy means: the condition is ours, and it is about the source.
+    /// Returns the failure of a refused copy or read. A failed precondition means that the source was overwritten: the
+    /// condition is its pin.
     pub(crate) fn copy_trouble(&self, error: StoreError) -> Trouble {
         match error.class {
             ErrorClass::Precondition => {

@@ -1,5 +1,5 @@
-//! Streaming: bytes are read from the source store and written to the target store, and what proves them is computed on the
-//! way. Nothing is read twice.
+//! Streaming of objects: bytes are read from the source store and written to the target store. The digests that prove
+//! them are computed on the way. Nothing is read twice.
 //!
 //! What was read is compared with what the source promises of its bytes, and what the target keeps or answers with what was
 //! sent: a copy rests on the weaker of both. A disk promises nothing and keeps nothing: what was read from it is what it
@@ -28,8 +28,8 @@ use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
 use crate::plan::etag_parts;
 use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
 
-/// What an object that goes at once holds besides its bytes: the requests of the SDK, their connections and what is known of the object
-/// (measured: some 200 KiB). Without it a thousand small objects would pass for nothing.
+/// Memory of an object that goes at once besides its bytes: the requests of the SDK, their connections and the facts of
+/// the object (measured: some 200 KiB). Without it a thousand small objects would count as nothing.
 const BESIDES_BYTES: u64 = 192 << 10;
 
 /// The path of the bytes: inside the service, or through this process.
@@ -42,20 +42,20 @@ pub enum DataPath {
     Stream,
 }
 
-/// What was read and sent, before anything is said of it.
+/// Evidence from reading and sending an object, before it is compared with the target.
 struct Streamed {
-    /// What the source's promise makes of what was read.
+    /// Verdict on the bytes that were read, by the digest that the source states.
     read: Verdict,
     /// The checksum of what was sent.
     sum: Option<Checksum>,
     /// The `ETag` that the target should have, where that is known.
     etag: Option<String>,
-    /// What the answers to its parts leave in doubt.
+    /// Doubt from the answers to the parts: one has an `ETag` that is not the MD5 of what was sent.
     doubt: Option<String>,
 }
 
 impl<J: Journal> Object<'_, J> {
-    /// Whether this object's bytes pass through this process.
+    /// True when the bytes of this object pass through this process.
     pub(super) fn streams(&self) -> bool {
         self.policy.way == DataPath::Stream
             || self.streams_unseen
@@ -63,14 +63,15 @@ impl<J: Journal> Object<'_, J> {
             || self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket)
     }
 
-    /// Whether they do so at once.
+    /// True when the bytes, if they pass through this process, go with one GET and one PUT and not in parts.
     pub(super) fn streams_at_once(&self) -> bool {
         let memory = self.source.budget().memory_limit();
         verification::streams_at_once(self.item.size, self.policy.part_options, &self.policy.limits, memory)
             && !self.has_parts_to_keep()
     }
 
-    /// Whether the source's `ETag` rests on its parts: the target's can be compared with it, now and later, if it has the same.
+    /// True when the source's `ETag` rests on several parts and no option changes them: with the same parts the
+    /// target's `ETag` can be compared with it, now and later.
     fn has_parts_to_keep(&self) -> bool {
         let part_options = self.policy.part_options;
         part_options.part_size.is_none()
@@ -79,7 +80,7 @@ impl<J: Journal> Object<'_, J> {
             && etag_parts(&self.item.etag).is_some_and(|parts| parts > 1)
     }
 
-    /// Whether nothing may be at the target: it was looked at, and nothing was there.
+    /// True when the write is made on condition that there is no target: none was found, or none may be replaced.
     pub(super) fn if_absent(&self) -> bool {
         // Others may have learned meanwhile that it is refused: what cannot be seen is not replaced for that.
         if self.is_unseen() {
@@ -170,7 +171,8 @@ impl<J: Journal> Object<'_, J> {
         self.copy_trouble(error)
     }
 
-    /// What may be sent with bytes for the target to check and keep; `own` is the source's algorithm.
+    /// Choose the checksum that is sent with the bytes for the target to check and keep; `own` is the source's
+    /// algorithm.
     fn sum_to_send(&self, own: Option<ChecksumAlgorithm>) -> Option<ChecksumAlgorithm> {
         if !self.target.capabilities().digests {
             // The one that records of uploads have.
@@ -183,8 +185,8 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What a refused write means where a checksum came with it: perhaps that the service does not know that one, or that other
-    /// bytes came than were sent, each time.
+    /// Returns the failure of a refused write. Where a checksum came with it, the service perhaps does not know that
+    /// one, or other bytes arrived than were sent, each time.
     pub(super) fn refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> Trouble {
         if error.is_about_bytes() {
             let message = format!(
@@ -204,7 +206,7 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What the target carries besides the bytes.
+    /// Returns the attributes of the target; a file without a modification time gets the source's.
     pub(super) fn carried(&self, source: &ObjectMeta) -> Attributes {
         let mut attributes = self.policy.properties.attributes_of(source);
         if self.target.capabilities().files && source.last_modified > 0.0 {
@@ -341,7 +343,8 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What the source promises; asks for the boundaries of its parts where the promise rests on them.
+    /// Returns the digest that the source states of its bytes. Asks for the length of the first part where the digest
+    /// rests on the boundaries of parts.
     pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, Trouble> {
         if !self.source.capabilities().digests {
             return Ok(None);
@@ -427,7 +430,7 @@ fn full_object(source: &ObjectMeta) -> Option<ChecksumAlgorithm> {
     source.checksum.as_ref().filter(|sum| sum.kind == ChecksumKind::FullObject).map(|sum| sum.algorithm)
 }
 
-/// What a reference asks for, of bytes that are all there.
+/// Compute the digest that a reference asks for, over bytes that are all in memory.
 fn computed(reference: &ExpectedDigest, piece: &DigestedBytes) -> String {
     if reference.cut.is_none() {
         return verification::shown(reference.algorithm, &piece.digest(reference.algorithm));

@@ -15,8 +15,8 @@ impl<J: Journal> Object<'_, J> {
         Address(&self.policy.target_bucket, Some(&self.item.target_key))
     }
 
-    /// Whether the target may have been written for this item before: by a run that was cut off, or by another worker while
-    /// this one was held up.
+    /// True when the target may have been written for this item before: by a run that was cut off, or by another worker
+    /// while this one was held up.
     pub(super) fn may_be_ours(&self) -> bool {
         self.policy.resumed || self.again
     }
@@ -106,7 +106,7 @@ impl<J: Journal> Object<'_, J> {
         Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message))
     }
 
-    /// Whether something may be at the target that cannot be compared, and must not be replaced.
+    /// True when the target may hold an object that cannot be compared, and must not be replaced.
     pub(crate) fn is_unseen(&self) -> bool {
         self.unreadable_target && self.policy.if_exists != IfExists::Overwrite
     }
@@ -132,7 +132,8 @@ impl<J: Journal> Object<'_, J> {
         Trouble::ExistsUnseen(ObjectFailure::new(FailureClass::Exists, "TargetExists", operation, message))
     }
 
-    /// Whether something was made since the transfer was born, by the service's clock.
+    /// True when `at`, a time by the service's clock, is not earlier than the creation of the transfer less
+    /// `CLOCK_SLACK`.
     pub(crate) fn is_young(&self, at: f64) -> bool {
         at >= self.policy.since - CLOCK_SLACK
     }

@@ -19,7 +19,7 @@ use crate::verification::{self, PartsRoute, Verdict};
 
 pub(super) type Done = BTreeMap<u32, CompletedPart>;
 
-/// Where an object in parts stands.
+/// Result of opening the upload of an object in parts.
 pub(super) enum Opened {
     /// An upload is open and recorded, and holds these parts.
     Upload(Done),

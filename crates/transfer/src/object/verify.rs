@@ -22,7 +22,8 @@ impl<J: Journal> Object<'_, J> {
         self.without_strays(proven, &etag).await
     }
 
-    /// What was proven; when the source turned out to be no more, the target that was written with this `ETag` is removed.
+    /// Returns `proven`. When that says that the source has changed or is gone, the target that was written with this
+    /// `ETag` is removed.
     pub(super) async fn without_strays(
         &self,
         proven: Result<CopyResult, Trouble>,
@@ -73,7 +74,7 @@ impl<J: Journal> Object<'_, J> {
         self.conclude(method, verdict, written).await
     }
 
-    /// What a verdict means to the policy: done, a mismatch, or both sides must be read.
+    /// Check encryption and lock, and apply the policy to a verdict: done, a mismatch, or both sides are read.
     pub(super) async fn conclude(
         &mut self,
         method: Method,
@@ -111,7 +112,8 @@ impl<J: Journal> Object<'_, J> {
         Ok(CopyResult { state: State::Done, method, target: written, verified })
     }
 
-    /// What we wrote is not there any more: whatever is there now is not ours to judge, nor to remove.
+    /// Returns the failure of a target that is no longer what was written: its object now is not ours to judge or
+    /// remove.
     pub(super) fn target_changed(&self, now: &str) -> Trouble {
         let message = format!(
             "{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",

@@ -145,7 +145,7 @@ impl Pack {
         }
     }
 
-    /// What the archive at the target rests on.
+    /// Compare the archive at the target with what was sent. Returns the evidence that they are equal.
     fn verify(
         &self,
         plan: &Plan,
@@ -183,7 +183,7 @@ pub(super) fn written(target: &ObjectMeta) -> Written {
     Written { etag, version_id, checksum, encryption }
 }
 
-/// What the target's `ETag` is when it is made of its parts', where those are digests.
+/// Compute the `ETag` that the target has if it is made of its parts'. None unless all of those are digests.
 fn whole_etag(sent: &BTreeMap<u32, SentPart>) -> Option<String> {
     let digests: Option<Vec<Vec<u8>>> = sent
         .values()

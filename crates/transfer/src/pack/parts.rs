@@ -36,7 +36,7 @@ const FETCHES: usize = 64;
 /// Copies that wait for the budget: enough for its turns, while the others cost nothing.
 const AHEAD: usize = 8;
 
-/// Why a part could not be made.
+/// Reason why a part could not be made.
 #[derive(Debug)]
 pub(super) enum PartTrouble {
     Cancelled,
@@ -59,7 +59,7 @@ impl PartTrouble {
     }
 }
 
-/// What was read of a member for one part.
+/// Range of a member that was read for one part, with its CRC-32C and evidence.
 #[derive(Debug, Clone)]
 pub(super) struct Fetch {
     pub(super) member: usize,
@@ -79,7 +79,7 @@ pub(super) struct SentPart {
     pub(super) fetches: Vec<Fetch>,
 }
 
-/// What the parts of one archive have in common.
+/// Sender of the parts of one archive, with the state that all of them share.
 pub(super) struct Sender {
     pub(super) source: RetryingClient,
     pub(super) source_bucket: String,
@@ -326,14 +326,14 @@ fn broken(object: &PinnedObject, code: &str, message: &str) -> StoreError {
     StoreError::new("GetObject", &object.bucket, Some(&object.key), code, Some(200)).with_message(message)
 }
 
-/// Whether a member is not what was found when the archive was planned.
+/// True when the error says that a member is gone, or is not what was found when the archive was planned.
 pub(super) fn is_change(error: &StoreError) -> bool {
     error.class == ErrorClass::Precondition
         || error.class == ErrorClass::NotFound
             && matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound")
 }
 
-/// What was read of each member.
+/// Checksums and evidence of the members that were read.
 pub(super) struct Contents {
     /// CRC-32C of all of a member, and what its bytes rest on; by ordinal.
     pub(super) of: Vec<Option<(String, Verified)>>,

@@ -32,7 +32,7 @@ pub(super) enum Refused {
     Archive(&'static str, String),
 }
 
-/// How the parts are to be.
+/// Rules for the parts of an archive.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PartRules {
     /// The service can copy from the source.
@@ -159,7 +159,7 @@ impl Plan {
         self.parts.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 
-    /// Whether any part is copied inside the storage.
+    /// True when any part is copied inside the storage.
     pub(super) fn copies(&self) -> bool {
         self.parts.iter().any(|part| part.source != PartSource::Assembled)
     }

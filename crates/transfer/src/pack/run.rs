@@ -39,7 +39,7 @@ pub(super) struct Packed {
     pub(super) method: Method,
     pub(super) target: Written,
     pub(super) verified: Verified,
-    /// What was read of the members, by ordinal. Empty when nothing was.
+    /// CRC-32C and evidence of each member that was read, by ordinal. Empty when none was.
     pub(super) contents: Vec<Option<(String, Verified)>>,
 }
 
@@ -56,7 +56,7 @@ impl UploadJournal for PlanJournal<'_> {
     }
 }
 
-/// What is at the target before it is written.
+/// State of the target before it is written.
 pub(super) enum There {
     Unknown,
     Nothing,

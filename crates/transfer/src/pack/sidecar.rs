@@ -1,4 +1,5 @@
-//! The sidecar index of an archive that was packed: written after the archive, so that its presence means that both are complete.
+//! The sidecar index of an archive that was packed. It is written after the archive, so that its presence means that
+//! both are complete.
 
 use bytes::Bytes;
 use seqferry_archive::index::{

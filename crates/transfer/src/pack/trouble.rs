@@ -8,7 +8,7 @@ use super::plan::Refused;
 use super::run::Pack;
 use crate::outcome::{FailureClass, ObjectFailure};
 
-/// Why an attempt at an archive did not end well.
+/// Reason why an attempt at an archive ended without one.
 pub(super) enum Trouble {
     /// The job was stopped.
     Cancelled,
@@ -20,7 +20,7 @@ pub(super) enum Trouble {
     Failed(Box<Failed>),
 }
 
-/// What failed. `member` is the ordinal of the culprit, if it was one.
+/// Failure of an archive. `member` is the ordinal of the member that caused it, if one did.
 pub(super) struct Failed {
     pub(super) member: Option<usize>,
     pub(super) failure: ObjectFailure,
@@ -60,7 +60,7 @@ impl Pack {
         Trouble::failed(member, ObjectFailure::new(FailureClass::Store(ErrorClass::Object), code, "plan", message))
     }
 
-    /// What a refused write means where a checksum came with it.
+    /// Returns the failure of a refused write. Where it is about the checksum, the service is not sent that one again.
     pub(super) fn refused_write(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
         let about_sums = error.class == ErrorClass::Capability || error.is_about_checksums();
         match sum {

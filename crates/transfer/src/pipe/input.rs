@@ -38,7 +38,7 @@ const AHEAD: usize = 8;
 /// Services that refuse one checksum after the other.
 const CHECKSUMS: usize = 3;
 
-/// Where it goes.
+/// Target object of an input.
 #[derive(Debug, Clone)]
 pub struct InputTarget {
     /// Bucket name.
@@ -47,16 +47,16 @@ pub struct InputTarget {
     pub key: String,
 }
 
-/// How it goes there.
+/// Options of an input.
 #[derive(Debug, Clone, Default)]
 pub struct InputOptions {
     /// Bytes of the first parts.
     pub part_size: Option<u64>,
     /// None for the bucket's default.
     pub storage_class: Option<String>,
-    /// What the object carries.
+    /// Properties that the object carries.
     pub properties: Properties,
-    /// What to do where it exists: there is nothing to compare it with, so that [`IfExists::Same`] writes.
+    /// Rule for an existing target: there is nothing to compare it with, so that [`IfExists::Same`] writes.
     pub if_exists: IfExists,
     /// The file that the upload's id is put into, and synced, before its first part.
     pub journal: Option<PathBuf>,
@@ -181,7 +181,7 @@ impl Input {
         Ok(Filled { bytes: bytes.into(), memory, is_last })
     }
 
-    /// What may be sent with bytes.
+    /// Checksum algorithm that the service accepts with bytes; None: MD5 is sent instead.
     fn sum(&self) -> Option<ChecksumAlgorithm> {
         match self.client.quirks().sums() {
             Sums::Any => Some(
@@ -206,7 +206,7 @@ impl Input {
         }
     }
 
-    /// Whether a write was refused for the checksum that came with it, which is then remembered.
+    /// True when a write was refused for the checksum sent with it; the refused algorithm is then remembered.
     fn refuses_sum(&self, error: &StoreError, sum: Option<ChecksumAlgorithm>) -> bool {
         let Some(sum) = sum else { return false };
         let about = error.class == ErrorClass::Capability || error.is_about_checksums();
@@ -476,7 +476,7 @@ fn report(bytes: u64, checksum: Option<Checksum>, written: Written, verified: Ve
     PipeReport { bytes, etag: written.etag, version_id: written.version_id, checksum, verified }
 }
 
-/// What the target proves of what was sent.
+/// Evidence that the target holds the sent bytes, or the difference as an error.
 fn proof(size: u64, sum: Option<&Checksum>, etag: Option<&str>, there: &ObjectMeta) -> Result<Verified, String> {
     let sent = Side { size: Some(size), etag: etag.unwrap_or_default(), opaque_etag: etag.is_none(), checksum: sum };
     match compare(sent, Side::from(there), true) {

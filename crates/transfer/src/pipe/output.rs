@@ -32,10 +32,10 @@ const AT_ONCE: u64 = 16 << 20;
 const LONGEST_PART: u64 = 64 << 20;
 /// Ranges under way at a time.
 const AHEAD: usize = 12;
-/// How often one read of the whole object is begun, where ranges are ignored.
+/// Most attempts to read the whole object as one stream, where ranges are ignored.
 const WHOLE_READS: u32 = 4;
 
-/// What is written.
+/// Object, or a range of it, that is written to the descriptor.
 #[derive(Debug, Clone)]
 pub struct OutputSource {
     /// Bucket name.
@@ -143,7 +143,7 @@ impl Output {
         }
     }
 
-    /// What the promise of the service makes of all bytes.
+    /// Evidence from the digest of all bytes; an error when it differs from the digest that the service states.
     fn proven(&self, expected: Option<&ExpectedDigest>, computed: Option<String>) -> Result<Verified, PipeError> {
         match expected.zip(computed).map(|(expected, computed)| expected.verdict(&computed)) {
             Some(Verdict::Differs(how)) => Err(self.mismatch(&how)),
@@ -361,7 +361,7 @@ impl Output {
         }
     }
 
-    /// What a read that failed means.
+    /// Error of the pipe for a failed read.
     fn unread(&self, error: RequestError) -> PipeError {
         let RequestError::Failed(error) = error else { return PipeError::Cancelled };
         if error.code == code::RANGE_IGNORED {

@@ -30,7 +30,7 @@ const SHARED: u64 = 4 << 20;
 const BLOCK: u64 = 1 << 20;
 const BLOCKS: usize = 16;
 
-/// How many windows the jobs of a process may hold.
+/// Pool of the windows that the jobs of a process share.
 #[derive(Debug)]
 pub struct WindowPool {
     free: AtomicUsize,
@@ -69,7 +69,7 @@ impl WindowPool {
         self.retain(None);
     }
 
-    /// What the last scan has kept, if it was of this archive.
+    /// Returns the bytes that the last scan has kept, if it was of this archive in this format.
     pub(super) fn retained(&self, source: &Endpoint, archive: &ArchiveRef, format: Format) -> Option<Arc<Retained>> {
         let retained = self.retained.lock().unwrap_or_else(PoisonError::into_inner);
         retained.clone().filter(|retained| retained.is_of(source, archive, format))
@@ -89,7 +89,7 @@ impl WindowPool {
     }
 }
 
-/// Where the members of a job lie.
+/// Range `start..end` of an archive: a member, or a window that neighbouring members share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) start: u64,
@@ -124,7 +124,7 @@ impl Decoding {
         self.kept.front().map_or(self.stream.position(), |(start, _)| *start)
     }
 
-    /// What is kept of `start..end`.
+    /// Returns the bytes of `start..end` that are kept.
     fn kept(&self, start: u64, end: u64) -> Bytes {
         let mut found = BytesMut::new();
         for (offset, block) in &self.kept {

@@ -22,7 +22,7 @@ const REPORTS: usize = 16;
 /// Bytes between two reports.
 const STEP: u64 = 64 << 20;
 
-/// What a check has found since its last report.
+/// Findings of a check: numbers since its start, and problems since its last report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Members that were read.

@@ -3,7 +3,7 @@
 use seqferry_archive::{Member, MemberKind};
 use seqferry_store::{ChecksumAlgorithm, DigestAlgorithm, Digester};
 
-/// How the bytes of an archive lie in its object.
+/// Format of an archive's object; of a zip also the compression of the member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
     /// A tar as it is: offsets of the archive are those of the object.
@@ -23,12 +23,12 @@ impl Format {
     const PREFIXES: [(Self, &'static str); 4] =
         [(Self::Gzip, "gz:"), (Self::Zstd, "zst:"), (Self::ZipStored, "zip0:"), (Self::ZipDeflated, "zip8:")];
 
-    /// Whether the object is read from its start whatever is wanted of it.
+    /// True when the object is compressed as a whole, and has to be read from its start.
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Gzip | Self::Zstd)
     }
 
-    /// Whether the object is a zip.
+    /// True when the object is a zip.
     pub fn is_zip(self) -> bool {
         matches!(self, Self::ZipStored | Self::ZipDeflated)
     }
@@ -38,7 +38,7 @@ impl Format {
     }
 }
 
-/// What the place holds.
+/// Kind of the member at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceKind {
     /// A file whose bytes lie in one piece.
@@ -127,7 +127,7 @@ impl MemberPlace {
         whole.then_some(Self { format, kind, header, data, stored, name, crc32c })
     }
 
-    /// Whether the headers that were read at the place are those of this member.
+    /// True when `found`, parsed from the headers at the place, is the member of this place and is not refused.
     pub fn is(&self, found: &Member) -> bool {
         let there = Self::of(found, None).map(|there| Self { format: self.format, crc32c: self.crc32c, ..there });
         there == Some(*self) && found.refusal.is_none()

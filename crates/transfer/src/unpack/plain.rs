@@ -22,7 +22,7 @@ const CHUNK: usize = 256 << 10;
 const QUEUED: usize = 8;
 /// Largest window of Zstandard, as `zstd -d` accepts it. The decoder holds so much.
 const WINDOW: u64 = 128 << 20;
-/// How often a read of the compressed object that broke goes on, without a byte in between.
+/// Failed reads of the compressed object in a row, without a byte in between, that end the stream.
 const READS: u32 = 5;
 
 /// A stream of plain bytes.
@@ -133,7 +133,7 @@ struct Input {
 }
 
 impl Input {
-    /// Whether all was read.
+    /// True when all compressed bytes were read.
     fn ended(&mut self) -> io::Result<bool> {
         while self.here.is_empty() {
             match self.chunks.blocking_recv() {

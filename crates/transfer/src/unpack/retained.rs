@@ -1,5 +1,5 @@
-//! Bytes that a scan has read of an archive, kept for the members that are unpacked next: so that a small archive without an
-//! index, or a compressed one, is read once.
+//! Bytes that a scan has read of an archive, kept for the members that are unpacked next. With them a small archive
+//! without an index, or a compressed one, is read once.
 //!
 //! What must stay true: they are of the version that was scanned, and are used for that version only; they count against the
 //! windows of the process ([`WindowPool`]), at most half of these; what no one asks for is dropped after a minute.
@@ -87,7 +87,7 @@ impl Retained {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it is of this archive, read in this way.
+    /// True when the bytes are of this archive, read in this format.
     pub(super) fn is_of(&self, source: &Endpoint, archive: &ArchiveRef, format: Format) -> bool {
         self.archive == *archive && self.format == format && self.source.is_same(source)
     }
@@ -123,7 +123,7 @@ impl Retained {
         state.used = Instant::now();
     }
 
-    /// Whether all of the archive is here.
+    /// True when all of the archive is here.
     pub(super) fn is_complete(&self) -> bool {
         self.state().complete
     }
@@ -214,7 +214,8 @@ async fn drop_idle(retained: Weak<Retained>) {
 
 #[cfg(test)]
 mod tests {
-    use seqferry_store::{Budget, BudgetLimits, MemoryStore};
+    use seqferry_store::{Budget, BudgetLimits};
+    use seqferry_store_testing::MemoryStore;
 
     use super::*;
 

@@ -39,10 +39,10 @@ const PAGE: usize = 1000;
 /// Pages that wait to be taken.
 const PAGES: usize = 4;
 
-/// Whether the index beside the archive is used.
+/// Use of the index beside the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexUse {
-    /// Where there is one. One that belongs to another archive ends the scan.
+    /// The index is used where there is one. One that belongs to another archive ends the scan.
     #[default]
     Auto,
     /// Never: the headers are read.
@@ -54,7 +54,7 @@ pub enum IndexUse {
 pub struct ScanOptions {
     /// Use of the index.
     pub index: IndexUse,
-    /// What the reader of headers tolerates.
+    /// Options of the header reader: deviations that it tolerates, and its limits.
     pub read: ReadOptions,
     /// Symbolic links.
     pub links: LinkPolicy,
@@ -135,7 +135,7 @@ impl ArchiveScan {
     }
 }
 
-/// Why a scan did not come to its end.
+/// Reason why a scan ended early.
 pub(super) enum Stopped {
     Failed(RequestError),
     /// Its pages are no longer taken.
@@ -247,7 +247,7 @@ impl Scan {
         Self { client, archive, options, pool: None, pages }
     }
 
-    /// Where bytes of the archive are kept, if they are to be.
+    /// Begin to keep bytes of the archive in the pool, for unpacking. None without a pool.
     fn retained(&self, archive: &PinnedObject, format: Format) -> Option<Arc<Retained>> {
         let source = self.client.connection().clone();
         self.pool.as_ref().map(|pool| Retained::of(pool, source, archive, format))

@@ -70,7 +70,7 @@ impl ReaderAt for &Ranges {
     }
 }
 
-/// Why a zip cannot be listed.
+/// Reason why a zip cannot be listed.
 pub(super) enum ZipError {
     Request(RequestError),
     /// The zip is refused as a whole.

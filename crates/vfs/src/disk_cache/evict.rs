@@ -44,7 +44,7 @@ pub struct EvictReport {
 }
 
 impl Limits {
-    /// Whether room should be made before it is missing: 95 % are used, or less than half of the slack is free.
+    /// True when room should be made in advance: more than 95 % are used, or less than half of the slack is free.
     pub(super) fn is_scarce(&self, used: u64, free: u64) -> bool {
         used > self.max_size - self.max_size / 20 || free < self.min_free.saturating_add(self.slack() / 2)
     }
@@ -124,7 +124,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the look may go on.
+    /// Adds the files of one shard to the inventory. Returns false when the cache is closing.
     fn scan(&self, shard: u8, pins: &[Prefix], inventory: &mut Inventory) -> io::Result<bool> {
         let entries = match std::fs::read_dir(self.folder.shard(shard)) {
             Ok(entries) => entries,

@@ -6,7 +6,7 @@ use super::usage::Room;
 use super::{ALLOCATION, SEGMENT_OVERHEAD, Shared, is_full};
 use crate::version::{ObjectVersion, VersionPin};
 
-/// How a block came to be read, for the decision to keep it.
+/// Access pattern by which a block was read, for the decision to keep it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
     /// Part of one pass over the object that has read this many bytes so far.
@@ -106,7 +106,7 @@ impl Shared {
         }
     }
 
-    /// Whether the rest of an object fits without evicting anything, and leaves as much of the disk free as it takes.
+    /// Returns true when the rest of an object fits without eviction and leaves as much of the disk free as it takes.
     fn has_room_for_rest(&self, object: &ObjectVersion, passed: u64) -> bool {
         let rest = object.size.saturating_sub(passed);
         let used = self.usage.read().saturating_add(rest);

@@ -28,7 +28,7 @@ impl Ghosts {
         self.write(tag(name, segment) | SEEN)
     }
 
-    /// Whether the segment of this block was evicted, or passed by in an earlier pass.
+    /// Returns true when the segment of this block was evicted, or passed by in an earlier pass.
     pub(super) fn contains(&self, name: FileName, block: u64) -> bool {
         let tag = tag(name, block / SEGMENT_BLOCKS);
         let found = self.read(tag);
@@ -40,7 +40,7 @@ impl Ghosts {
         found == tag | SEEN
     }
 
-    /// Whether anything of the segment of this block, or of the one before, was evicted or passed by.
+    /// Returns true when the segment of this block, or the one before, was evicted or passed by, even in part.
     pub(super) fn has_any(&self, name: FileName, block: u64) -> bool {
         let segment = block / SEGMENT_BLOCKS;
         (segment.saturating_sub(1)..=segment).any(|segment| {

@@ -25,7 +25,7 @@ pub struct CachedObject {
     pub disk_bytes: u64,
     /// Last change of the side file: blocks were added, or read for the first times.
     pub last_used: Option<SystemTime>,
-    /// Whether a pinned prefix holds it.
+    /// True when the object lies below a pinned prefix.
     pub pinned: bool,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct ObjectFiles {
     uses: Mutex<u32>,
     /// Side file or data file are known to be removed.
     gone: AtomicBool,
-    /// When it was used last, as a count of uses of the table.
+    /// Time of the last use, as a count of uses of the table.
     pub(super) last_use: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct ObjectFiles {
 #[derive(Debug)]
 pub(super) struct Use<'a>(&'a ObjectFiles);
 
-/// Why no use can begin.
+/// Reason why no use of the files can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unusable {
     /// An evictor holds the files.
@@ -288,7 +288,7 @@ impl Use<'_> {
         self.read_block(block, &self.0.read_entry(block)?)
     }
 
-    /// Whether a block is in the cache with this CRC, and whether its segment was ever filled. Bytes are not looked at.
+    /// Returns two facts: the block is in the cache with this CRC; its segment was ever filled. No bytes are read.
     pub(super) fn has(&self, block: u64, crc: u32) -> io::Result<(bool, bool)> {
         let mut state = [0; STATE_LEN];
         read_up_to(&self.0.side, &mut state, self.0.layout.record(block / SEGMENT_BLOCKS))?;

@@ -1,4 +1,4 @@
-//! Why a folder cannot be used as a cache, and what to do instead.
+//! Errors of opening a folder as a cache, each with the next step.
 
 use std::fmt;
 use std::io;

@@ -31,7 +31,7 @@ impl Prefix {
             .short()
     }
 
-    /// Whether the object is one of these.
+    /// Returns true when the object lies below this prefix.
     pub fn contains(&self, object: &ObjectVersion) -> bool {
         self.endpoint == *object.endpoint && self.bucket == *object.bucket && object.key.starts_with(&self.prefix)
     }

@@ -41,7 +41,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     u32::try_from(digest.finalize() & 0xffff_ffff).unwrap_or_default()
 }
 
-/// What the header of a side file states.
+/// Header of a side file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) object: ObjectVersion,

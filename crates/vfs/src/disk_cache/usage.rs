@@ -1,9 +1,10 @@
-//! Bytes that all processes together keep in a cache: one counter in a file, and grants taken from it before bytes are written.
+//! Bytes that all processes together keep in a cache.
 //!
-//! A process takes a grant of some MiB from the counter and spends it block by block, so that most writes need no lock. Each
-//! process has a file of its own, locked while it lives, that states its last grant. The evictor sets the counter anew from the
-//! allocated bytes and the grants of living processes whenever it looks at all files: what a killed process had reserved
-//! comes back. The counter is never below the bytes on the disk.
+//! The usage is one counter in a file. Before it writes bytes, a process takes a grant of some MiB from the counter and
+//! spends it block by block, so that most writes need no lock. Each process has a file of its own, locked while it
+//! lives, that states its last grant. The evictor sets the counter anew from the allocated bytes and the grants of
+//! living processes whenever it looks at all files: what a killed process had reserved comes back. The counter is never
+//! below the bytes on the disk.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -31,7 +32,7 @@ pub(super) struct Usage {
     grant: Mutex<Grant>,
 }
 
-/// What this process has reserved.
+/// Bytes that this process has reserved.
 #[derive(Debug, Default)]
 struct Grant {
     /// Reserved and not spent yet.

@@ -26,7 +26,7 @@ const BREAKS: u32 = 5;
 /// Objects that failed and are named.
 const NAMED: usize = 100;
 
-/// What to warm, and with how much.
+/// Prefix to warm, and the number of ranges in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarmRequest {
     /// Bucket.
@@ -37,7 +37,7 @@ pub struct WarmRequest {
     pub ranges: usize,
 }
 
-/// How far warming is. All values only grow.
+/// Progress of warming. All values only grow.
 #[derive(Debug, Default)]
 pub struct WarmProgress {
     objects: AtomicU64,
@@ -62,7 +62,7 @@ pub struct WarmReport {
     pub fetched: u64,
     /// Objects that could not be read or written in full.
     pub failed: u64,
-    /// Whether warming ended because the cache has no room.
+    /// True when warming ended because the cache has no room.
     pub no_room: bool,
     /// The first failed objects, with the reason.
     pub failures: Vec<(String, String)>,

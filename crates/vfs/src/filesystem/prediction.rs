@@ -42,11 +42,11 @@ pub(super) struct Predictions {
     indexes: VecDeque<Prefetch>,
 }
 
-/// How a program goes through one directory.
+/// Progress of a program through one directory.
 #[derive(Debug)]
 struct Walk {
     directory: u64,
-    /// What comes next by name and by inode, and how many came as expected.
+    /// Next inode in the order of names and of inodes, each with the number of opens in a row that came as expected.
     expected: [(Option<u64>, u32); 2],
     ahead: VecDeque<(u64, Prefetch)>,
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes as Stored, MemoryStore, ObjectRef};
+use seqferry_store::{Attributes as Stored, ObjectRef};
+use seqferry_store_testing::MemoryStore;
 
 use super::*;
 use crate::pool::{Pool, SMALLEST_POOL};
@@ -20,7 +21,8 @@ struct Setting {
 
 impl Setting {
     async fn new(keys: &[&str], freshness: Freshness) -> Self {
-        let (store, source) = StoreSource::memory(&["b"]);
+        let store = MemoryStore::with_buckets(&["b"]);
+        let source = StoreSource::over(&store);
         let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, TreeOptions::bucket("b"));
         let reader = Reader::new(Arc::clone(&source) as Arc<dyn Source>, Pool::new(SMALLEST_POOL), None);
         let setting = Self { store, source, files: FileSystem::new(tree, reader, freshness) };

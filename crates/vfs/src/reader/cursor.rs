@@ -17,7 +17,7 @@ use crate::version::BLOCK_SIZE;
 const CURSORS: usize = 4;
 /// The kernel's own read-ahead arrives out of order by up to 256 KiB, and twice that with two threads.
 const REORDER: u64 = 512 << 10;
-/// What is fetched with the first read that goes on: two requests of the kernel, and their parts of blocks.
+/// Bytes fetched with the first read that goes on: two requests of the kernel, and their parts of blocks.
 const PROBE: u64 = 384 << 10;
 /// The first window.
 pub(super) const FIRST_WINDOW: u64 = 1 << 20;
@@ -26,7 +26,7 @@ const STEADY_WINDOW: u64 = 8 << 20;
 /// The largest window. With half of the one before, 48 MiB are ahead: a second at 400 Mbit/s.
 const LARGEST_WINDOW: u64 = 32 << 20;
 
-/// How a file is likely to be read.
+/// Expected access pattern of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// Nothing is known of it.
@@ -44,7 +44,7 @@ pub(super) struct Cursors {
 
 #[derive(Debug)]
 struct Cursor {
-    /// Where the program is expected to read next.
+    /// Offset at which the program is expected to read next.
     next: u64,
     /// First block that was not asked for, neither by the program nor ahead of it.
     ahead: u64,
@@ -62,7 +62,7 @@ struct Cursor {
     stakes: Vec<Stake>,
 }
 
-/// What to fetch with a read and ahead of it.
+/// Blocks to fetch with a read and ahead of it.
 #[derive(Debug)]
 pub(super) struct Ahead {
     pub(super) cursor: usize,
@@ -151,7 +151,7 @@ impl Cursors {
 }
 
 impl Cursor {
-    /// Whether a read at `offset` goes on from here: a little before, or skipping no more than was read ahead.
+    /// True when a read at `offset` goes on from here: a little before, or skipping no more than was read ahead.
     fn leads_to(&self, offset: u64) -> bool {
         let forward = self.window.max(BLOCK_SIZE);
         offset + REORDER.min(self.next) >= self.next && offset <= self.next + forward

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, MemoryStore, ObjectRef};
+use seqferry_store::{Attributes, ObjectRef};
+use seqferry_store_testing::MemoryStore;
 
 use super::*;
 use crate::pool::SMALLEST_POOL;
@@ -27,7 +28,8 @@ struct Setting {
 
 impl Setting {
     fn new(pool: u64) -> Self {
-        let (store, source) = StoreSource::memory(&["b"]);
+        let store = MemoryStore::with_buckets(&["b"]);
+        let source = StoreSource::over(&store);
         let pool = Pool::new(pool);
         let reader = Reader::new(Arc::clone(&source) as Arc<dyn Source>, Arc::clone(&pool), None);
         Self { store, source, reader, pool }

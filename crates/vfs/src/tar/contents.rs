@@ -33,7 +33,7 @@ pub struct RefusedMember {
     pub reason: String,
 }
 
-/// What a node is.
+/// Type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
     /// Directory.
@@ -218,7 +218,7 @@ impl Contents {
         }
     }
 
-    /// Whether the places of members come from the headers of the archive itself, by this program.
+    /// Returns true when this program read the places of members from the headers of the archive itself.
     pub fn is_proven(&self) -> bool {
         self.proven
     }
@@ -228,12 +228,12 @@ impl Contents {
         self.nodes.len()
     }
 
-    /// Whether there is nothing but the root.
+    /// Returns true when there is nothing but the root.
     pub fn is_empty(&self) -> bool {
         self.nodes.len() == 1
     }
 
-    /// How many members do not appear, and the first of them.
+    /// Number of members that do not appear, and the first of them.
     pub fn refused(&self) -> (u64, &[RefusedMember]) {
         (self.refused, &self.named)
     }
@@ -266,7 +266,7 @@ impl<'a> MemberNode<'a> {
         std::str::from_utf8(self.contents.bytes(self.node.name)).unwrap_or_default()
     }
 
-    /// What it is.
+    /// Type of the node.
     pub fn kind(&self) -> NodeKind {
         match self.node.kind {
             MemberKind::Directory(..) => NodeKind::Directory,
@@ -329,12 +329,12 @@ impl<'a> MemberNode<'a> {
         self.row().map(|row| (row.uid, row.gid))
     }
 
-    /// Where the headers of a file begin; None for others.
+    /// Offset in the archive at which the headers of a file begin; None for others.
     pub(super) fn header_offset(&self) -> Option<u64> {
         (self.kind() == NodeKind::File).then(|| self.row().map(|row| row.header_offset))?
     }
 
-    /// Whether headers that were read at its place are those of this file.
+    /// Returns true when headers that were read at its place are those of this file.
     pub(super) fn is(&self, found: &Member) -> bool {
         let path = MemberPath::new(&found.name).map(|path| path_hash(&path));
         self.row().is_some_and(|row| {
@@ -347,7 +347,7 @@ impl<'a> MemberNode<'a> {
         })
     }
 
-    /// Whether all bytes of the file lie in the archive as one piece: then they begin here.
+    /// Offset in the archive at which the bytes of the file begin; None unless they lie in one piece.
     pub fn contiguous(&self) -> Option<u64> {
         let row = self.row()?;
         (self.kind() == NodeKind::File && row.sparse.is_none()).then_some(row.data_offset)

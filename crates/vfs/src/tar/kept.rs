@@ -1,4 +1,6 @@
-//! Indexes of archives in the disk cache, as blocks like those of objects: capped, evicted, checked and shared in the same way.
+//! Indexes of archives, kept in the disk cache.
+//!
+//! An index consists of blocks like those of objects: capped, evicted, checked and shared in the same way.
 //!
 //! An index has two entries: a head of fixed size that says how long the index is, and the index. Both are named after the
 //! version of the archive, so that a replaced archive finds none.

@@ -111,7 +111,7 @@ async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
     Ok(Some(contents))
 }
 
-/// Whether samples of an index that nothing else proves agree with the archive.
+/// Returns true when samples of an index that nothing else proves agree with the archive.
 async fn agrees(folders: &TarFolders, archive: &Arc<OpenObject>, contents: &Contents) -> Result<bool> {
     let node = |number: usize| contents.node(u32::try_from(number).unwrap_or(u32::MAX));
     let files = |number: &usize| node(*number).is_some_and(|node| node.kind() == NodeKind::File);

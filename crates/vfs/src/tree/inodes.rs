@@ -92,7 +92,7 @@ impl State {
         place
     }
 
-    /// Whether a number is free, or stands for this name already.
+    /// Returns true when a number is free, or stands for this name already.
     fn is_same(&self, number: u64, directory: u32, name: &str) -> bool {
         let prefix = &self.directories[directory as usize].prefix;
         match self.places.get(&number) {

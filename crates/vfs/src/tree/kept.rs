@@ -27,7 +27,7 @@ const MOST_NAMES: usize = 2_000_000;
 /// Largest frame, a directory.
 const LARGEST_FRAME: u32 = 1 << 30;
 
-/// What a table is about.
+/// Header of a table: its format and the source of its names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TableHeader {
     format: u32,
@@ -50,7 +50,7 @@ struct KeptDirectory {
 /// Name, kind, size, time, `ETag`, whether archived, whether a link whose key is its name.
 type KeptEntry = (String, u8, u64, f64, String, bool, bool);
 
-/// How much of a table was taken over.
+/// Result of restoring a table: the directories and names taken over, and whether the file is damaged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RestoreReport {
     /// Directories.
@@ -222,7 +222,7 @@ impl Tree {
     }
 }
 
-/// What a file is about, if it is a table.
+/// Reads the header of a file; None if the file is no table.
 pub(crate) fn read_header(path: &Path) -> Option<TableHeader> {
     match read_frame(&mut BufReader::new(File::open(path).ok()?)) {
         Ok(Frame::Sound(header)) => Some(header),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes as Stored, MemoryStore, ObjectRef};
+use seqferry_store::{Attributes as Stored, ObjectRef};
+use seqferry_store_testing::MemoryStore;
 
 use super::*;
 use crate::filesystem::{FileSystem, Freshness};
@@ -31,7 +32,8 @@ impl Drop for Table {
 const KEYS: &[&str] = &["a", "d/b", "d/e/c", "d//x", "é/\u{1f9ec}", "f", "f/g", "link.rclonelink", "../h"];
 
 async fn filled() -> (Arc<MemoryStore>, Arc<StoreSource>) {
-    let (store, source) = StoreSource::memory(&["b"]);
+    let store = MemoryStore::with_buckets(&["b"]);
+    let source = StoreSource::over(&store);
     for key in KEYS {
         store.put("b", key, Bytes::from((*key).to_owned()), &Stored::default()).await.unwrap();
     }
@@ -127,7 +129,8 @@ async fn a_damaged_table_is_never_believed() {
 
 #[tokio::test]
 async fn a_link_of_s3fs_is_a_link_once_it_was_read() {
-    let (store, source) = StoreSource::memory(&["b"]);
+    let store = MemoryStore::with_buckets(&["b"]);
+    let source = StoreSource::over(&store);
     let link = Stored { metadata: [("mode".to_owned(), "41471".to_owned())].into(), ..Stored::default() };
     store.put("b", "d/link", Bytes::from_static(b"../target"), &link).await.unwrap();
     store.put("b", "d/file", Bytes::from_static(b"../target"), &Stored::default()).await.unwrap();

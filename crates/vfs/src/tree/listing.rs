@@ -13,7 +13,7 @@ use super::{FileKind, Tree};
 use crate::error::{Result, VfsError};
 use crate::source::Priority;
 
-/// How far a listing has come.
+/// Progress of a listing.
 #[derive(Debug, Clone)]
 pub(super) enum Progress {
     /// The first page is under way.
@@ -24,7 +24,7 @@ pub(super) enum Progress {
     Done(std::result::Result<(), StoreError>),
 }
 
-/// How much of a directory is wanted.
+/// Extent of a directory that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     FirstPage,

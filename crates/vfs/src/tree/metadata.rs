@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use seqferry_store::{MTIME, read_mtime};
 
-/// What was stored with an object, as far as it can be read. Unreadable values are left out.
+/// File attributes from the metadata of an object. Unreadable values are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct StoredMetadata {
     /// Seconds since the epoch.

@@ -10,7 +10,7 @@ pub const LONGEST_NAME: usize = 255;
 /// Ending that rclone gives to objects that stand for symbolic links.
 pub(crate) const RCLONE_LINK: &str = ".rclonelink";
 
-/// Why a key is not shown as a file.
+/// Reason why a key is not shown as a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HiddenReason {
     /// Two slashes follow each other, or the key begins with one.
@@ -43,7 +43,7 @@ impl fmt::Display for HiddenReason {
     }
 }
 
-/// Whether one segment of a key can be a name.
+/// Checks that one segment of a key can be a file name.
 pub fn check_name(segment: &str) -> Result<(), HiddenReason> {
     match segment {
         "" => Err(HiddenReason::EmptySegment),
@@ -59,7 +59,7 @@ pub fn check_name(segment: &str) -> Result<(), HiddenReason> {
 pub struct HiddenKey {
     /// The whole key or prefix.
     pub key: String,
-    /// Why.
+    /// Reason why it is not shown.
     pub reason: HiddenReason,
 }
 

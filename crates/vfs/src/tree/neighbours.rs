@@ -4,7 +4,7 @@ use super::snapshot::{Entry, FileKind, Snapshot};
 use super::{Place, Tree};
 use crate::error::Result;
 
-/// How a program goes through a directory.
+/// Order in which a program goes through a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// By name, as `diff -r` and shells do.

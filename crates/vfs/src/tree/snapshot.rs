@@ -17,7 +17,7 @@ pub(crate) const FIRST_COOKIE: u32 = 3;
 /// Hidden keys of one directory that are kept by name; the rest are counted.
 const NAMED: usize = 1000;
 
-/// What an inode is.
+/// Type of an inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// An object.
@@ -115,7 +115,8 @@ impl Facts {
     }
 }
 
-/// Whether objects of this class have to be restored first. Those of Intelligent-Tiering only sometimes: their GET tells.
+/// Returns true when objects of this class must be restored before a read. Objects of Intelligent-Tiering need it only
+/// sometimes: their GET tells.
 pub(crate) fn is_archive_class(class: &str) -> bool {
     matches!(class, "GLACIER" | "DEEP_ARCHIVE")
 }
@@ -129,7 +130,7 @@ pub(crate) struct Snapshot {
     pub(crate) hidden: Vec<HiddenKey>,
     /// All hidden keys, the named ones included.
     pub(crate) hidden_count: u64,
-    /// When the newest object directly in it was uploaded, in seconds since the epoch; 0 where there is none.
+    /// Upload time of the newest object directly in it, in seconds since the epoch; 0 where there is none.
     pub(crate) newest: f64,
     /// Inodes in order with the places of their entries, made when they are first asked for.
     sorted: OnceLock<Vec<(u64, u32)>>,

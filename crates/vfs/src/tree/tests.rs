@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes as Stored, MemoryStore, ObjectRef};
+use seqferry_store::{Attributes as Stored, ObjectRef};
+use seqferry_store_testing::MemoryStore;
 
 use super::*;
 use crate::testing::StoreSource;
@@ -14,7 +15,8 @@ async fn put(store: &MemoryStore, keys: &[&str]) {
 }
 
 async fn tree(keys: &[&str], options: TreeOptions) -> (Arc<MemoryStore>, Arc<StoreSource>, Arc<Tree>) {
-    let (store, source) = StoreSource::memory(&["b"]);
+    let store = MemoryStore::with_buckets(&["b"]);
+    let source = StoreSource::over(&store);
     put(&store, keys).await;
     let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, options);
     (store, source, tree)
@@ -124,7 +126,8 @@ async fn an_indefinite_lifetime_asks_once_and_none_asks_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn one_lookup_does_not_list_a_large_directory() {
-    let (store, source) = StoreSource::memory(&["b"]);
+    let store = MemoryStore::with_buckets(&["b"]);
+    let source = StoreSource::over(&store);
     let keys: Vec<String> = (0..2500).map(|number| format!("d/{number:04}")).collect();
     put(&store, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let tree = Tree::new(Arc::clone(&source) as Arc<dyn Source>, TreeOptions::bucket("b"));
@@ -217,7 +220,8 @@ async fn files_that_follow_are_those_of_the_same_order() {
 
 #[tokio::test]
 async fn a_failed_listing_is_an_error_and_the_next_one_is_tried() {
-    let (store, source) = StoreSource::memory(&[]);
+    let store = MemoryStore::with_buckets(&[]);
+    let source = StoreSource::over(&store);
     let tree = Tree::new(source as Arc<dyn Source>, TreeOptions::bucket("b"));
     assert!(matches!(tree.lookup(ROOT, "a").await, Err(VfsError::Denied(_))));
     store.create_bucket("b");

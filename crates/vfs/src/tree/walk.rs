@@ -32,7 +32,7 @@ const SURE_RUN: u32 = 8;
 const RANGES: usize = 4;
 /// Directories that a range of keys has at least: fewer are one or two pages in any case.
 const DIRECTORIES_PER_RANGE: usize = 8;
-/// How long a flat listing waits for its reader.
+/// Longest wait of a flat listing for its reader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A flat listing under way.
@@ -48,7 +48,7 @@ pub(super) struct Flat {
     credit: Arc<Semaphore>,
 }
 
-/// How far a flat listing has come.
+/// Progress of a flat listing.
 #[derive(Debug, Clone, Default)]
 struct Position {
     pages: u64,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seqferry_store::prelude::*;
-use seqferry_store::{Attributes, ErrorClass, MemoryStore, PinnedObject, Range};
+use seqferry_store::{Attributes, ErrorClass, PinnedObject, Range};
+use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::conformance::{ServiceQuirks, conformance};
 use seqferry_store_testing::fault::FaultStore;
 use seqferry_testkit::data::{self, odd_keys, seed};

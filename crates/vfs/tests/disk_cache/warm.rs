@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use seqferry_store::{Attributes, MemoryStore, ObjectWriteExt as _};
+use seqferry_store::{Attributes, ObjectWriteExt as _};
+use seqferry_store_testing::MemoryStore;
 use seqferry_testkit::data;
 use seqferry_vfs::disk_cache::{DiskCache, WarmProgress, WarmReport, WarmRequest, warm};
 use seqferry_vfs::testing::StoreSource;
@@ -33,7 +34,8 @@ fn cached(cache: &DiskCache, object: &ObjectVersion) -> Option<Vec<u8>> {
 async fn everything_below_a_prefix_is_fetched_once() {
     let scratch = Scratch::new();
     let cache = Arc::new(scratch.open(limits(1 << 30)));
-    let (store, source) = StoreSource::memory(&["b"]);
+    let store = MemoryStore::with_buckets(&["b"]);
+    let source = StoreSource::over(&store);
     let mut objects = Vec::new();
     for (key, size) in [("ref/a", 20_000_000), ("ref/b/c", 131_072), ("ref/d", 1), ("ref/empty", 0)] {
         objects.push(put(&store, key, size).await);
@@ -66,7 +68,8 @@ async fn a_cache_without_room_ends_it_with_a_report() {
     let prefix =
         seqferry_vfs::disk_cache::Prefix { endpoint: "memory".into(), bucket: "b".into(), prefix: String::new() };
     cache.pin(prefix).unwrap();
-    let (store, source) = StoreSource::memory(&["b"]);
+    let store = MemoryStore::with_buckets(&["b"]);
+    let source = StoreSource::over(&store);
     put(&store, "a", 40_000_000).await;
 
     let report = run(&cache, &source, "").await;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seqferry_store::{Attributes, MemoryStore, ObjectWriteExt as _};
+use seqferry_store::{Attributes, ObjectWriteExt as _};
+use seqferry_store_testing::MemoryStore;
 use seqferry_vfs::disk_cache::DiskCache;
 use seqferry_vfs::tar::{Contents, MemberNode, MemberPiece, NodeKind, TarFolder, TarFolders, TarOptions};
 use seqferry_vfs::testing::StoreSource;
@@ -21,7 +22,8 @@ pub(crate) type Picture = BTreeMap<String, (char, Option<u16>, Vec<u8>)>;
 
 impl Setting {
     pub(crate) fn new() -> Self {
-        let (store, source) = StoreSource::memory(&["b"]);
+        let store = MemoryStore::with_buckets(&["b"]);
+        let source = StoreSource::over(&store);
         Self::over(store, source, None)
     }
 

@@ -97,7 +97,7 @@ impl Uploads {
 }
 
 impl Writing {
-    /// Where the bytes that come next are to be appended, and how many of them. None: all have come.
+    /// Buffer to append the next bytes to, and the number of bytes that fit. None: all have come.
     pub(in super::super) fn room(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let left = usize::try_from(self.size - self.came).unwrap_or(usize::MAX);
         let (memory, room) = self.kept.room();
@@ -111,12 +111,12 @@ impl Writing {
         &kept[kept.len() - bytes..]
     }
 
-    /// Whether what has come is to be written now.
+    /// True when the bytes that have come are to be written now.
     pub(in super::super) fn is_due(&self) -> bool {
         self.kept.is_full() || !self.past_cache
     }
 
-    /// Whether writing takes as long as the disk does, and not only as long as copying.
+    /// True when writing takes as long as the disk does, and not only as long as copying.
     pub(in super::super) fn waits(&self) -> bool {
         self.past_cache
     }
@@ -203,7 +203,7 @@ impl Writing {
     }
 }
 
-/// Where a part begins.
+/// Offset in the file at which a part begins. An error for a part that the upload cannot have.
 fn offset(begun: &OpenUpload, number: u32, size: u64) -> Result<u64> {
     let wrong = |message: String| Err(Fail::new("InvalidArgument", message));
     if !(1..=PARTS_MAX).contains(&number) {

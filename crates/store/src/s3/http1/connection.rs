@@ -15,7 +15,8 @@ use tokio_util::io::{poll_read_buf, poll_write_buf};
 use super::head::{Framing, Head, HeadReader, LONGEST_HEAD, invalid};
 use crate::budget::ByteThrottle;
 
-/// What is read to find the end of a head: more than a head has, little enough that few bytes of a body have to be moved.
+/// Room for one read while the end of a head is looked for: more than a head has, little enough that few bytes of a
+/// body have to be moved.
 pub(super) const HEAD: usize = 8 << 10;
 /// A line between the chunks of a chunked body.
 pub(super) const LONGEST_LINE: usize = 8 << 10;
@@ -32,7 +33,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         Self { stream, ahead: BytesMut::new() }
     }
 
-    /// Whether unread bytes have arrived.
+    /// True when bytes were read ahead that no caller has taken yet.
     pub(super) fn has_bytes_ahead(&self) -> bool {
         !self.ahead.is_empty()
     }
@@ -134,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpConnection<S> {
         poll_fn(|cx| poll_read_buf(Pin::new(&mut *stream), cx, ahead)).await
     }
 
-    /// Whether nothing comes, not even an end: what is expected of an idle connection.
+    /// True when the stream has neither bytes nor an end to read, as expected of an idle connection.
     pub(super) async fn is_silent(&mut self) -> bool {
         let Self { stream, ahead } = self;
         ahead.reserve(1);
@@ -199,7 +200,7 @@ fn ended_early() -> io::Error {
 pub(super) struct Body<S> {
     connection: Option<HttpConnection<S>>,
     framing: Framing,
-    /// Whether another request may follow on the connection.
+    /// Another request may follow on the connection.
     goes_on: bool,
 }
 

@@ -77,7 +77,7 @@ impl AsyncWrite for Script {
     }
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     /// More is waited for: in real life until a deadline.

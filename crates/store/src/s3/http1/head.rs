@@ -19,17 +19,17 @@ const USUAL_HEADERS: usize = 100;
 /// Interim answers to one request. Services send one (100), proxies perhaps a few more.
 pub(super) const INTERIM_ANSWERS: u32 = 16;
 
-/// What stands before a body.
+/// Status, headers and framing that precede a body.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
     pub(super) headers: Headers,
     pub(super) framing: Framing,
-    /// Whether another request may follow on the same connection.
+    /// Another request may follow on the same connection.
     pub(super) goes_on: bool,
 }
 
-/// Where a body ends.
+/// End of a body: by length, by chunks, or with the connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Framing {
     /// After so many more bytes.
@@ -97,7 +97,7 @@ impl HeadReader {
     }
 }
 
-/// Whether a line ends and the next one is empty.
+/// True when a line ends and the next one is empty.
 fn has_empty_line(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// What heads are made of, and what breaks readers of them.
+    /// Pieces of heads, and of what breaks their readers.
     const PIECES: &[&str] = &[
         "HTTP/1.1 200 OK\r\n",
         "HTTP/1.0 404 \r\n",

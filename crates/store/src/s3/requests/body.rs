@@ -22,7 +22,7 @@ pub(super) struct Watched {
     pub(super) throttle: ByteThrottle,
     /// Bytes that were announced, and have not come yet.
     pub(super) left: u64,
-    /// How long was waited for bytes, and how many came, since that was last looked at.
+    /// Time spent waiting for bytes, and bytes that came, since the rate was last checked.
     pub(super) waited: Duration,
     pub(super) came: u64,
 }

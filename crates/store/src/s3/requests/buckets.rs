@@ -1,4 +1,4 @@
-//! Requests about buckets as a whole, versions of objects, removals by the thousand, and addresses that are signed beforehand.
+//! Requests about whole buckets, versions of objects, removals of up to 1,000 objects, and presigned addresses.
 
 use std::time::Duration;
 

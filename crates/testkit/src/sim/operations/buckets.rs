@@ -81,7 +81,7 @@ pub(super) fn versioning(world: &mut World, ask: &Ask) -> Outcome {
     Ok(Reply::xml(Xml::document("VersioningConfiguration").end("VersioningConfiguration")))
 }
 
-/// What both forms of listing are asked.
+/// Parameters that both versions of the listing have.
 struct Wish {
     prefix: String,
     delimiter: Option<String>,

@@ -14,7 +14,7 @@ use super::super::xml::Xml;
 use super::{attributes_of, check_target, decoded, names, told, uploads};
 use crate::date::iso;
 
-/// What `x-amz-copy-source` names.
+/// Object that `x-amz-copy-source` names.
 pub(super) struct Source {
     pub(super) bucket: String,
     pub(super) key: String,

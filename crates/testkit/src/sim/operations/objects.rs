@@ -40,7 +40,7 @@ fn resolve(range: &str, size: u64) -> Result<(u64, u64), Fail> {
     Ok((first, last - first))
 }
 
-/// How long the body of a GET will be, as far as head and size tell.
+/// Length of a GET's body in bytes, as far as the request's head and the object's size tell.
 pub(super) fn expected_length(ask: &Ask, size: u64) -> u64 {
     match ask.call.range.as_deref() {
         Some(range) => resolve(range, size).map_or(0, |(_, length)| length),

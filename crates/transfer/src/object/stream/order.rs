@@ -42,7 +42,7 @@ impl InOrder {
         self.turn.send_replace(number + 1);
     }
 
-    /// What came out. None when something is missing.
+    /// Returns the digest over all parts. None when the hashing of a part did not finish.
     pub(super) fn finish(&self) -> Option<String> {
         self.stretches().take().map(SegmentedDigest::finish)
     }

@@ -187,7 +187,7 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// Whether whole parts are in memory.
+    /// True when parts are held in memory whole: to be sent again, or until their turn in a digest over all of them.
     fn holds(&self, route: &StreamRoute) -> bool {
         !self.target.capabilities().streamed_parts || route.in_order().is_some()
     }
@@ -198,8 +198,8 @@ impl<J: Journal> Object<'_, J> {
         Ok(self.source.reserve_passing(held, range.len()).await?)
     }
 
-    /// Whether parts are written while they are read: a disk takes bytes in any number. What has to wait for its turn to be
-    /// computed is held meanwhile.
+    /// True when parts are written while they are read: a disk takes bytes in any number. A part that waits for its
+    /// turn in a digest over all of them is held in memory instead.
     fn writes_as_it_reads(&self, order: Option<&InOrder>) -> bool {
         self.target.capabilities().streamed_parts && order.is_none()
     }

@@ -78,7 +78,7 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    /// What a range that could not be read means.
+    /// Returns the failure of a range that could not be read, and notes a service that ignores ranges.
     fn unread(&self, error: StoreError) -> Trouble {
         if error.code == code::RANGE_IGNORED {
             self.source.note_ignored_ranges(&error);
@@ -87,7 +87,7 @@ impl<J: Journal> Object<'_, J> {
         self.copy_trouble(error)
     }
 
-    /// What a part that could not be written means.
+    /// Returns the failure of a part that could not be written: its upload is gone, or the write was refused.
     fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
         if error.code == "NoSuchUpload" {
             Trouble::Again(self.upload_lost(&error))

@@ -1,5 +1,5 @@
-//! Parts that are at the target, and what they add up to: the checksum and the `ETag` that the target must have, and what the
-//! source's promise makes of what was read.
+//! Parts that are at the target, and the evidence that they add up to. It consists of the checksum and the `ETag` that
+//! the target must have, and of the verdict on the bytes that were read, by the digest that the source states.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ pub(super) struct Sent {
     pub(super) part: CompletedPart,
     /// The upload's checksum of it, Base64; unknown for parts of an earlier run where the service does not list it.
     pub(super) sum: Option<String>,
-    /// What the reference wants to know of it, where its stretches are the parts.
+    /// Digest of the part by the reference's algorithm, where the reference can be put together from parts.
     pub(super) stretch: Option<Vec<u8>>,
-    /// Whether its `ETag` is the MD5 of what was sent. None: not compared yet.
+    /// True when its `ETag` is the MD5 of what was sent. None: not compared.
     pub(super) plain: Option<bool>,
 }
 
-/// What all parts of an object have in common.
+/// Settings shared by all parts of one object.
 pub(super) struct Sending<'a> {
     pub(super) route: &'a StreamRoute,
     /// To be computed while a part is read.
@@ -39,7 +39,8 @@ impl Sending<'_> {
 }
 
 impl<J: Journal> Object<'_, J> {
-    /// What the source's promise makes of what was read.
+    /// Compare the bytes that were read with the digest that the source states. A disk states none and counts as
+    /// proven.
     pub(super) fn what_was_read(
         &self,
         sending: &Sending<'_>,
@@ -103,7 +104,7 @@ fn joined(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>, algorithm: Checksum
     algorithm.joined(values?)
 }
 
-/// What the target's checksum must be.
+/// Compute the checksum that the target must have. None where its upload has none, or that of a part is unknown.
 pub(super) fn whole_sum(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>) -> Option<Checksum> {
     let (algorithm, kind) = sending.route.parts.checksum?;
     let value = match kind {
@@ -116,7 +117,7 @@ pub(super) fn whole_sum(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>) -> Op
     value.map(|value| Checksum { algorithm, value, kind })
 }
 
-/// What the target's `ETag` must be, where those of all parts were seen to be digests.
+/// Compute the `ETag` that the target must have. None unless those of all parts were seen to be digests.
 pub(super) fn whole_etag(sent: &BTreeMap<u32, Sent>) -> Option<String> {
     if !sent.values().all(|sent| sent.plain == Some(true)) {
         return None;

@@ -11,12 +11,12 @@ use super::super::{Journal, Object, Trouble};
 use super::order::InOrder;
 use super::sent::{Sending, Sent};
 
-/// How often one read of the whole object is begun.
+/// Most attempts at one read of the whole object.
 const WHOLE_READS: u32 = 4;
 
 impl<J: Journal> Object<'_, J> {
-    /// Send every part that is not there, from one read of the whole object. What came out of the reference that has to be
-    /// computed in order.
+    /// Send every part that is not there, from one read of the whole object. Returns the digest of a reference that has
+    /// to be computed in order.
     pub(super) async fn stream_whole(
         &self,
         sending: &Sending<'_>,
@@ -107,7 +107,7 @@ impl<J: Journal> Object<'_, J> {
     }
 }
 
-/// Why one read of the whole object did not come to its end.
+/// Reason why one read of the whole object ended early.
 enum Interrupt {
     /// The read broke.
     Broken(StoreError),

@@ -20,7 +20,8 @@ pub struct FoundMember {
     pub kind: &'static str,
     /// Bytes that it has once it is unpacked.
     pub size: u64,
-    /// Where it lies ([`MemberPlace`]); of a refused member only the offset of its header, which tells it from others.
+    /// Place in the archive ([`MemberPlace`]); of a refused member only the offset of its header, which tells it from
+    /// others.
     pub place: String,
     /// `ETag` of the member: that of the archive and its place.
     pub etag: String,
@@ -34,7 +35,7 @@ pub struct FoundMember {
     pub crc32c: Option<u32>,
     /// A directory that other members lie in: it needs nothing of its own.
     pub implied: bool,
-    /// Why it is not unpacked, as code and text.
+    /// Reason why it is not unpacked, as code and text.
     pub refusal: Option<(String, String)>,
     /// It is nothing that can be unpacked (a device), or is left out as asked: no failure.
     pub left_out: bool,
@@ -115,8 +116,8 @@ impl Admission {
         self.found(ordinal, &entry.member, place.map(|place| MemberPlace { format, ..place }), archive)
     }
 
-    /// What is told of a member; None where there is nothing to tell (the root, a directory that comes again). `own` is its
-    /// place, unless it is a hard link.
+    /// Returns the facts to report of a member; None where there are none (the root, a directory that comes again).
+    /// `own` is its place, unless it is a hard link.
     pub(super) fn found(
         &mut self,
         ordinal: u64,

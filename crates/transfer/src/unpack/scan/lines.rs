@@ -179,7 +179,7 @@ pub(super) fn identity(archive: &PinnedObject) -> TarIdentity {
     TarIdentity { size: archive.size, etag, version_id, ..TarIdentity::default() }
 }
 
-/// How the archive that an index names compares with the live one.
+/// Compare the archive that an index names with the live one.
 pub(super) fn belongs(head: &Head, live: &TarIdentity) -> Match {
     Index { head: head.clone(), members: Vec::new() }.matches(live)
 }

@@ -5,18 +5,21 @@
 //! part size is an option, so that tests can be small). It has no versions.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
 
-use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, base64, hex};
-use crate::error::StoreError;
-use crate::error::classify::code;
-use crate::store::{ObjectStore, Result};
-use crate::types::{Attributes, Capabilities, Copied, CreateUpload, Digests, ObjectMeta, PinnedObject, Range, Written};
+use seqferry_store::StoreError;
+use seqferry_store::checksum::{base64, hex};
+use seqferry_store::error::classify::code;
+use seqferry_store::{
+    Attributes, Capabilities, Copied, CreateUpload, Digests, ObjectMeta, PinnedObject, Range, Written,
+};
+use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
+use seqferry_store::{ObjectStore, Result};
 
 mod multipart;
 mod read;
@@ -37,7 +40,7 @@ pub struct MemoryStore {
     state: Mutex<State>,
 }
 
-/// What its `ETag`s are.
+/// Nature of the `ETag`s of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Etags {
     /// Digests.
@@ -48,7 +51,7 @@ enum Etags {
     Odd,
 }
 
-/// What becomes of copies of parts into an upload with a checksum.
+/// Treatment of copies of parts into an upload with a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopiedParts {
     /// Their own checksums are computed.
@@ -59,7 +62,7 @@ enum CopiedParts {
     Refused,
 }
 
-/// Which checksums it knows.
+/// Checksums that the store knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Checksums {
     All,
@@ -67,7 +70,7 @@ enum Checksums {
     Only(ChecksumAlgorithm),
     /// Requests that name any are refused, and none is kept.
     Refused,
-    /// What requests say of them is not even looked at, as services do that have never heard of them.
+    /// Checksums in requests are ignored, as by services that do not know them.
     Unheard,
 }
 
@@ -122,6 +125,15 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
+    /// An empty store with these buckets.
+    pub fn with_buckets(buckets: &[&str]) -> Arc<Self> {
+        let store = Self::new(1);
+        for bucket in buckets {
+            store.create_bucket(bucket);
+        }
+        Arc::new(store)
+    }
+
     /// An empty store whose parts, but the last of an upload, have at least so many bytes.
     pub fn new(minimum_part: u64) -> Self {
         Self {
@@ -220,7 +232,7 @@ impl MemoryStore {
         self
     }
 
-    /// Whether bytes are what their sender says.
+    /// True when bytes match the checksum and the MD5 that were sent with them.
     fn are_sent(&self, digests: &Digests, body: &[u8]) -> bool {
         let checksum = digests.checksum.as_ref().filter(|_| self.checksums != Checksums::Unheard);
         checksum.is_none_or(|(algorithm, sent)| value(*algorithm, body) == *sent)

@@ -6,10 +6,10 @@ use md5::Digest as _;
 use sha2::Sha256;
 
 use super::{Etags, MemoryStore, Object, full, md5_hex, now};
-use crate::checksum::{ChecksumAlgorithm, hex};
-use crate::error::StoreError;
-use crate::store::{ObjectWrite, Result};
-use crate::types::{CopyTarget, ObjectRef, PinnedObject, PutObject, Written};
+use seqferry_store::StoreError;
+use seqferry_store::checksum::{ChecksumAlgorithm, hex};
+use seqferry_store::{CopyTarget, ObjectRef, PinnedObject, PutObject, Written};
+use seqferry_store::{ObjectWrite, Result};
 
 #[async_trait]
 impl ObjectWrite for MemoryStore {

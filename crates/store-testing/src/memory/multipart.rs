@@ -7,13 +7,13 @@ use bytes::Bytes;
 use md5::{Digest as _, Md5};
 
 use super::{Checksums, CopiedParts, MemoryStore, Object, Upload, full, md5_hex, now, slice, value};
-use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
-use crate::error::StoreError;
-use crate::store::{MultipartUpload, Result};
-use crate::types::{
+use seqferry_store::StoreError;
+use seqferry_store::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use seqferry_store::{
     CompleteUpload, Copied, CreateUpload, Digests, PartInfo, PartsPage, PinnedObject, Range, UploadInfo, UploadRef,
     Written,
 };
+use seqferry_store::{MultipartUpload, Result};
 
 #[async_trait]
 impl MultipartUpload for MemoryStore {

@@ -5,11 +5,11 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 
 use super::{MemoryStore, slice};
-use crate::body::Body;
-use crate::error::StoreError;
-use crate::error::classify::code;
-use crate::store::{Fetched, ObjectRead, Result};
-use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
+use seqferry_store::Body;
+use seqferry_store::StoreError;
+use seqferry_store::error::classify::code;
+use seqferry_store::{Fetched, ObjectRead, Result};
+use seqferry_store::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
 
 #[async_trait]
 impl ObjectRead for MemoryStore {

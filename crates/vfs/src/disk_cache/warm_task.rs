@@ -1,0 +1,72 @@
+//! A cache that is warmed in the background, on threads and with a budget of its own.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use seqferry_client::{ClientPool, EndpointSpec, RetryPolicy};
+use seqferry_store::{Budget, BudgetLimits, StoreError};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle;
+
+use super::{DiskCache, WarmProgress, WarmReport, WarmRequest, warm};
+use crate::ClientSource;
+
+/// Threads that fetch: two serve a saturated link.
+const THREADS: usize = 2;
+
+type Task = JoinHandle<Result<WarmReport, StoreError>>;
+
+/// A prefix that is being read into a cache.
+pub struct WarmTask {
+    work: Mutex<Option<(Runtime, Task)>>,
+    progress: Arc<WarmProgress>,
+}
+
+impl WarmTask {
+    /// Starts to read a prefix of this endpoint, whose `name` stands in the cache, with at most so many bytes a second.
+    ///
+    /// # Errors
+    /// When its threads cannot be started.
+    pub fn start(
+        cache: Arc<DiskCache>,
+        endpoint: &EndpointSpec,
+        name: String,
+        request: WarmRequest,
+        max_bandwidth: Option<u64>,
+    ) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread().enable_all().worker_threads(THREADS).build()?;
+        let limits = BudgetLimits { max_bandwidth, ..BudgetLimits::default() };
+        let clients = ClientPool::new(Budget::new(limits));
+        let client = runtime.block_on(clients.client(endpoint, RetryPolicy::default()));
+        let source = Arc::new(ClientSource::new(client.clone(), client, name));
+        let progress = Arc::new(WarmProgress::default());
+        let seen = Arc::clone(&progress);
+        let task = runtime.spawn(async move { warm(cache, source, &request, seen).await });
+        Ok(Self { work: Mutex::new(Some((runtime, task))), progress })
+    }
+
+    /// Waits for its end, at most so long; `None` when it goes on.
+    ///
+    /// # Errors
+    /// When it panicked; within, when the prefix cannot be listed. Both are told once.
+    pub fn wait(&self, limit: Duration) -> Option<io::Result<Result<(), StoreError>>> {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((runtime, task)) = work.as_mut() else { return Some(Ok(Ok(()))) };
+        let ended = runtime.block_on(async { tokio::time::timeout(limit, task).await }).ok()?;
+        *work = None;
+        Some(ended.map(|listed| listed.map(drop)).map_err(io::Error::other))
+    }
+
+    /// Objects and bytes so far.
+    pub fn report(&self) -> WarmReport {
+        self.progress.report()
+    }
+
+    /// Ends it at once.
+    pub fn cancel(&self) {
+        if let Some((runtime, _)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            runtime.shutdown_background();
+        }
+    }
+}
