@@ -11,7 +11,7 @@ class EngineError(Exception):
 
 @final
 class Endpoint:
-    """Where to talk to and as whom.
+    """An address and an identity to talk as.
 
     Credentials come from the AWS chain (environment, profile, SSO, ...), never from here.
     """
@@ -100,7 +100,7 @@ class PipeReport:
 @final
 class Pipe:
     def wait(self, timeout: float) -> bool:
-        """Whether it has ended, after waiting so many seconds."""
+        """True when it has ended, after waiting so many seconds."""
     @property
     def bytes(self) -> int:
         """That have gone through."""
@@ -165,7 +165,7 @@ class Properties:
         legal_hold: bool = False,
         checksum: str | None = None,
     ) -> Properties:
-        """What targets carry besides their bytes.
+        """Properties that targets carry besides their bytes.
 
         Args:
             carry_attributes: those of the source; ``attributes`` (``content_type``, ...) and ``metadata`` go over them.
@@ -207,7 +207,7 @@ class CopyPolicy:
         compare_only: bool = False,
         transfer: str = "",
     ) -> CopyPolicy:
-        """What holds for all items of a job.
+        """Options that hold for all items of a job.
 
         Args:
             source_prefix: what the transfer reads below; empty for anything in the bucket. How much may be asked of the
@@ -266,7 +266,7 @@ class MultipartBegun:
 
 @final
 class Events:
-    """What a job has told since it was last asked."""
+    """Outcomes of a job since it was last asked."""
 
     @property
     def begun(self) -> list[MultipartBegun]: ...
@@ -275,9 +275,9 @@ class Events:
         """Ids of items that ended because the job was cancelled."""
     @property
     def ended(self) -> int:
-        """How many items ended in any other way."""
+        """Number of items that ended in any other way."""
     def results(self) -> dict[str, str]:
-        """How they ended: for each column a text, the inside of a list: ``1,null`` or ``"a","b \\"c\\""``.
+        """Their outcomes: for each column a text, the inside of a list: ``1,null`` or ``"a","b \\"c\\""``.
 
         PostgreSQL reads it within braces as an array, Python within brackets as JSON (``strict=False``: control
         characters stand for themselves). Without any there are no columns. These are there:
@@ -339,7 +339,7 @@ class Progress:
 
 @final
 class Failure:
-    """Why a job was stopped as a whole."""
+    """The reason why a job was stopped as a whole."""
 
     @property
     def error_class(self) -> str: ...
@@ -353,7 +353,7 @@ class Failure:
 @final
 class Job:
     def wait(self, timeout: float) -> Events:
-        """What came since the last call.
+        """Outcomes since the last call.
 
         Returns at once when a MultipartBegun is there; else when 500 events are there, the job has finished, or
         ``timeout`` seconds are over. Releases the GIL.
@@ -363,7 +363,7 @@ class Job:
     def failure(self) -> Failure | None:
         """Set when a job-wide error stopped the job: items that are not told of were not attempted to their end."""
     def notes(self) -> list[str]:
-        """What a person should know of the job as a whole, said once: ways round what a service gets wrong."""
+        """Remarks for the user on the job as a whole, said once: ways round what a service gets wrong."""
     def progress(self) -> Progress: ...
     def acknowledge(self, ids: list[int]) -> None:
         """The upload ids of these items are on disk: their parts may start."""
@@ -402,7 +402,7 @@ class ScanOptions:
         concatenated: bool = False,
         lenient_sizes: bool = False,
     ) -> ScanOptions:
-        """How an archive is read.
+        """Options of reading an archive.
 
         Args:
             index: ``auto`` | ``never``: whether the index beside the archive is used.
@@ -431,7 +431,7 @@ class FoundMember:
     def size(self) -> int: ...
     @property
     def place(self) -> str:
-        """Where it lies in the archive: the version of the member."""
+        """Its place in the archive: the version of the member."""
     @property
     def etag(self) -> str:
         """Of the member: that of the archive and its place."""
@@ -493,7 +493,7 @@ class ArchiveCheck:
 
 @final
 class EngineStats:
-    """What the requests of the engine have come to since it was made."""
+    """Sums of the requests of the engine since it was made."""
 
     @property
     def requests(self) -> int: ...
@@ -678,16 +678,16 @@ def pack_shards(names: list[str], sizes: list[int], shard_size: int) -> list[int
     """
 
 def path_refusal(key: str, size: int) -> tuple[str, str] | None:
-    """Why no file below a folder can have this key, as code and cause with advice; None when one can."""
+    """The reason why no file below a folder can have this key, as code and cause with advice; None when one can."""
 
 def endpoint_fault(url: str) -> str | None:
-    """Why a text is not the URL of an endpoint: ``credentials`` | ``malformed``; None when it is."""
+    """The reason why a text is not the URL of an endpoint: ``credentials`` | ``malformed``; None when it is."""
 
 def endpoint_identity(url: str) -> str | None:
     """The URL of an endpoint in one spelling, or a part of AWS with buckets of its own; None for the rest of it."""
 
 def equal_as_listed(source: tuple[int, str], target: tuple[int, str]) -> str | None:
-    """What proves two objects (size, ETag) equal by their listings alone: ``etag``; None when that is not enough."""
+    """The proof that listings alone show two objects (size, ETag) to be equal: ``etag``; None without one."""
 
 def start_trace(file: str | None) -> None:
     """Write spans and events of the engine as lines of JSON to the end of a file, or to stderr.
@@ -721,7 +721,7 @@ class DiskCache:
         """Keep the objects of a prefix from eviction."""
 
     def unpin(self, place: tuple[str, str, str]) -> bool:
-        """Whether the prefix was pinned."""
+        """True when the prefix was pinned."""
 
     def warm(
         self, endpoint: Endpoint, place: tuple[str, str, str], *, ranges: int, max_bandwidth: int | None
@@ -733,7 +733,7 @@ class CacheWarming:
     """A prefix that is being read into a cache."""
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended; raises EngineError when the prefix cannot be listed."""
+        """True when it has ended; raises EngineError when the prefix cannot be listed."""
 
     def report(self) -> tuple[int, int, int, int, int, bool, list[tuple[str, str]]]:
         """Objects, their bytes, bytes present, bytes fetched, failed objects, whether there is no room, failures."""
@@ -743,7 +743,7 @@ class CacheWarming:
 
 @final
 class NameAudit:
-    """What a walk over everything has found; ``named`` are hidden keys, each with the reason."""
+    """Findings of a walk over everything; ``named`` are hidden keys, each with the reason."""
 
     directories: int
     files: int
@@ -819,7 +819,7 @@ class Mount:
 
 @final
 class ObjectFacts:
-    """What a HEAD tells of an object."""
+    """Facts of an object from a HEAD."""
 
     @property
     def size(self) -> int: ...
@@ -969,4 +969,4 @@ def upload_sizes(
 def abort_uploads(
     engine: Engine, endpoint: Endpoint, bucket: str, uploads: list[tuple[str, str]], *, epoch: int | None = None
 ) -> list[tuple[str, str, str, str, bool] | None]:
-    """Why each could not be dropped; None for those that are gone."""
+    """The reason why each could not be dropped; None for those that are gone."""

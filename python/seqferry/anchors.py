@@ -77,7 +77,7 @@ class Outside:
 
 
 def place_of(settings: Settings) -> S3Location | None:
-    """Where anchors go; None when the configuration names no place."""
+    """The place of the anchors; None when the configuration names none."""
     if settings.audit_anchor is None:
         return None
     bucket, prefix = parse_uri(settings.audit_anchor)
@@ -91,7 +91,7 @@ def place_of(settings: Settings) -> S3Location | None:
 
 
 def pending(database: Database, settings: Settings) -> Pending | None:
-    """What no anchor covers yet; None also where there are none."""
+    """Entries that no anchor covers yet; None when all are covered, or the configuration names no place."""
     place = place_of(settings)
     if place is None:
         return None
@@ -244,7 +244,7 @@ def _read_back(engine: Engine, at_key: S3Location, head: Head) -> float | None:
 
 
 def read(database: Database, engine: Engine, settings: Settings) -> Outside | None:
-    """What the bucket of anchors has of this ledger; None when the configuration names no place.
+    """Anchors of this ledger in their bucket, compared with the record; None when the configuration names no place.
 
     A bucket that cannot be read is a finding: what it would show is not known.
     """
@@ -285,7 +285,7 @@ def _key(place: S3Location, instance: str | None, head: Head) -> str:
 
 
 def _is_described(one: Head, head: Head, heads: dict[Head, ObjectVersion]) -> bool:
-    """Whether what it says is of use: the ledger ends before it."""
+    """True when the entries of an anchor are worth reading: the ledger ends before it, and it is one of the newest."""
     return one.count > head.count and one in sorted(heads, key=lambda each: each.count)[-_DESCRIBED:]
 
 
@@ -326,7 +326,7 @@ def _not_there(place: S3Location, noted: list[Any], heads: dict[Head, ObjectVers
 
 
 def _entries(engine: Engine, place: S3Location, head: Head, version: ObjectVersion) -> dict[int, str]:
-    """What an anchor says of its entries; nothing where it cannot be read or was never written by us."""
+    """Descriptions of the entries in an anchor, by number; empty where it cannot be read or was never written by us."""
     at_key, number = replace(place, key=version.key), version.version_id
     if version.is_delete_marker or not 0 < version.size <= _MOST_BYTES:
         return {}

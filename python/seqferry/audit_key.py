@@ -96,7 +96,7 @@ class KeyRing:
 
 
 def default_path(env: Mapping[str, str]) -> Path | None:
-    """Where the key is when nothing names it; None in an environment without a home."""
+    """Default path of the key, when nothing names it; None in an environment without a home."""
     granted = env.get("CREDENTIALS_DIRECTORY", "")
     if granted and os.path.lexists(Path(granted) / CREDENTIAL):
         return Path(granted) / CREDENTIAL

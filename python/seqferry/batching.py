@@ -17,7 +17,7 @@ GIANT: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much goes into one batch; one object always does."""
+    """Limits of one batch; a single object always fits."""
 
     objects: int
     bytes: int

@@ -53,7 +53,7 @@ class Removal(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """What became of it.
+    """Outcome of the removal of one object.
 
     Attributes:
         state: ``left``: it holds something else by now.
@@ -126,7 +126,7 @@ def presigned(
 
 
 def facts(engine: Engine, place: Location, version_id: str | None = None) -> ObjectFacts:
-    """What a HEAD tells of an object; raises StorageError where there is none."""
+    """Facts about an object from a HEAD request; raises StorageError where there is none."""
     with translated():
         return _native.object_facts(native(engine), native_endpoint(place), place.container, place.key, version_id)
 

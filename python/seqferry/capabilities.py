@@ -201,7 +201,7 @@ _METHODS: Final = {
 
 
 def copies(service: Service, place: S3Location) -> Capability:
-    """How the newest transfers within this storage have copied, from or to this bucket."""
+    """Methods of copying in the newest transfers within this storage, from or to this bucket."""
     seen: dict[str, float] = {}
     within = (one for one in service.transfers(_TRANSFERS) if _is_within(one, place))
     for one, _ in zip(within, range(_LOOKED_INTO), strict=False):

@@ -200,7 +200,7 @@ def grants(spec: TransferSpec) -> list[tuple[str, str]]:
 
 
 def for_engine(spec: TransferSpec) -> dict[str, Any]:
-    """What the engine is told: the arguments of its ``Properties``."""
+    """Arguments of the engine's ``Properties`` for a spec."""
     carries_metadata = spec.metadata_directive != "REPLACE" and spec.copy_props != "none"
     if spec.metadata and spec.metadata_directive is None and isinstance(spec.source, S3Location):
         # As aws s3 does.

@@ -24,7 +24,7 @@ _FEWEST_KEY_BYTES: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where notices go: an ``url`` of Apprise, or a ``webhook`` that gets signed JSON."""
+    """A destination of notices: an ``url`` of Apprise, or a ``webhook`` that gets signed JSON."""
 
     name: str
     url: str = field(repr=False)
@@ -54,7 +54,7 @@ class Notices:
 
 
 class ChannelError(ValueError):
-    """What is wrong in the table. Never shows a value that may be a secret.
+    """An error in the table of notices. Never shows a value that may be a secret.
 
     Attributes:
         key: the key or the table that it is about.

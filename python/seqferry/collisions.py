@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 
 def are_possible(spec: TransferSpec) -> bool:
-    """Whether two objects of the source can get one name. Of lists of keys that is known already (``naming.check``)."""
+    """True when two objects of the source can get one name. Lists of keys are checked before (``naming.check``)."""
     return bool(spec.ranges) or (bool(spec.rename) and spec.keys is None)
 
 

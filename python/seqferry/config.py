@@ -153,7 +153,7 @@ def _minute(clock: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for a process.
+    """Settings of a process.
 
     Attributes:
         state_dir: where SQLite, locks and logs live; absolute.
@@ -370,7 +370,7 @@ def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[
 
 
 def _is_absent(path: Path) -> bool:
-    """Whether there is nothing of this name. What is there and cannot be read is not absent: it may hold a policy."""
+    """True when nothing has this name. A file that is there and cannot be read is not absent: it may hold a policy."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

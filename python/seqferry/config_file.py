@@ -38,7 +38,7 @@ _MAX_BYTES: Final = 1024 * 1024
 
 
 def read(path: Path, *, named: bool) -> tuple[dict[str, tuple[int, str]], dict[str, Any]]:
-    """What the file says of settings that the environment may give as well, with their lines; and other fields.
+    """Settings in the file that the environment may give as well, with their lines; and the file's other fields.
 
     Args:
         named: by SEQFERRY_CONFIG; else it is the usual one, and something is there.

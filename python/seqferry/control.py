@@ -194,7 +194,7 @@ def check(adjustment: Adjustment) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which transfers. What is not given selects all.
+    """A filter of transfers. A field that is not given selects all.
 
     Attributes:
         states: of ``models.TransferState``.
@@ -216,7 +216,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one transfer: its status after the act, or why it could not be done.
+    """Outcome of an act on one transfer: its status after the act, or the error that prevented it.
 
     Attributes:
         started: of a retry, the transfer that retries it.

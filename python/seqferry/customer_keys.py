@@ -26,7 +26,7 @@ _FOR_CLIENTS: Final = "SEQFERRY_SSE_C_"
 
 
 def named(text: str | None) -> str | None:
-    """Where a key is, as recorded; ``text`` as written: a path, ``fileb://path`` or ``env:NAME``.
+    """Location of a key, as recorded; ``text`` as written: a path, ``fileb://path`` or ``env:NAME``.
 
     Raises:
         UsageError: it is not where a key can be.
@@ -73,7 +73,7 @@ def read(place: Location) -> bytes | None:
 
 
 def lacking(name: str, proof: str | None) -> str | None:
-    """What this process lacks of a key, in words; None when it has it."""
+    """Description of a key that this process does not have; None when it has it."""
     try:
         has = _proof(_read(name)) == proof
     except AccessError:
@@ -82,7 +82,7 @@ def lacking(name: str, proof: str | None) -> str | None:
 
 
 def needs(spec: TransferSpec) -> list[tuple[str, str]]:
-    """Where the keys of a spec are, and their digests."""
+    """Locations of the keys of a spec, each with the digest of its key."""
     places = (place for place in (spec.source, spec.target) if isinstance(place, S3Location))
     return [(place.sse_c, place.sse_c_proof or "") for place in places if place.sse_c is not None]
 

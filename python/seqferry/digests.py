@@ -19,7 +19,7 @@ _CHECKSUMS: Final = ("CRC64NVME", "CRC32C", "CRC32", "SHA1", "SHA256")
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the content of an object is compared with.
+    """A digest that the content of an object is compared with.
 
     Attributes:
         name: for a person, as ``CRC64NVME`` or ``ETag``.
@@ -37,7 +37,7 @@ class Expected:
 def expected(
     size: int, *, checksum_algorithm: str | None, checksum: str | None, etag: str | None, part_size: int | None
 ) -> Expected | None:
-    """What a recorded object of ``size`` bytes can be compared with; None when nothing on record covers its bytes."""
+    """The digest that an object of ``size`` bytes is compared with; None when nothing on record covers its bytes."""
     algorithm = (checksum_algorithm or "").upper()
     if checksum and algorithm in _CHECKSUMS:
         _, _, count = checksum.partition("-")

@@ -327,7 +327,7 @@ def _date_of(url: str, place: S3Location) -> tuple[float | None, str]:
 
 
 def _bucket(engine: Engine, name: str, place: S3Location, samples: list[ObjectInfo]) -> Generator[Finding, None, bool]:
-    """Whether the bucket is there; ``samples`` gets an object that can be looked up."""
+    """Findings about the bucket; False when it cannot be used. ``samples`` gets an object that can be looked up."""
     place_now = access.resolved_place(place)
     assert isinstance(place_now, S3Location)
     assert place_now.access is not None

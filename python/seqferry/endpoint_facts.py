@@ -70,7 +70,7 @@ class Facts:
 
 
 def read(state_dir: Path, place: S3Location) -> Facts:
-    """What is kept of the bucket of this place; nothing where that cannot be read."""
+    """Facts that are kept about the bucket of this place; empty where they cannot be read."""
     endpoint = name_of(place)
     found = (one for one in _read(state_dir) if (one.endpoint, one.bucket) == (endpoint, place.bucket))
     return next(found, Facts(endpoint, place.bucket))

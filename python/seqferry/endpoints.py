@@ -15,11 +15,11 @@ from seqferry import profiles
 from seqferry.models import S3Location
 
 Fault = Literal["credentials", "malformed"]
-"""Why a text is no address: it may hold credentials and must not be shown, or it is none."""
+"""Reason why a text is no address: it may hold credentials and must not be shown, or it is malformed."""
 
 
 def of(place: S3Location) -> str | None:
-    """What tells endpoints apart: the URL in one spelling; None for AWS, whichever address leads there."""
+    """Identity of the endpoint of a place: the URL in one spelling; None for AWS, whichever address leads there."""
     found = url(place)
     return identity(found) if found else None
 
@@ -41,7 +41,7 @@ def identity(url: str) -> str | None:
 
 
 def is_open(place: S3Location) -> bool:
-    """Whether requests leave this machine without TLS."""
+    """True when requests leave this machine without TLS."""
     found = urlsplit(url(place) or "https:")
     host = found.hostname or ""
     try:
@@ -52,7 +52,7 @@ def is_open(place: S3Location) -> bool:
 
 
 def fault(url: str) -> Fault | None:
-    """Why a text is not the URL of an endpoint; None when it is."""
+    """Reason why a text is not the URL of an endpoint; None when it is one."""
     from seqferry import _native
 
     return cast("Fault | None", _native.endpoint_fault(_utf8(url)))

@@ -66,7 +66,7 @@ __all__ = [
 
 
 def path_refusal(key: str, size: int) -> tuple[str, str] | None:
-    """Why no file below a folder can have this key, as code and cause with advice; None when one can."""
+    """Refusal of this key as a file below a folder, as code and cause with advice; None when a file can have it."""
     try:
         return _native.path_refusal(key, size)
     except UnicodeEncodeError:
@@ -159,7 +159,7 @@ def _translated() -> Generator[None]:
 
 
 class _Own:
-    """What this process was told for all of its requests."""
+    """Settings of this process that hold for all of its requests."""
 
     attempts: int | None = None
 
@@ -199,7 +199,7 @@ def _endpoint(place: Location, copies_from: Location | None = None) -> _native.E
 
 
 def _open_files() -> int:
-    """How many files this process may open, after raising the limit as far as the system lets it."""
+    """Number of files that this process may open, after raising the limit as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ALL_FILES if hard == resource.RLIM_INFINITY else min(hard, _ALL_FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -327,7 +327,7 @@ class Engine:
         return self._native.stats().max_bandwidth
 
     def stats(self) -> EngineStats:
-        """What all requests of this process have come to, with the metrics by prefix class and operation."""
+        """Statistics of all requests of this process, with the metrics by prefix class and operation."""
         return self._native.stats()
 
     def check_bucket(self, place: Location) -> None:
@@ -574,7 +574,7 @@ class Pipe:
         self._native = native
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after waiting so long."""
+        """True when it has ended, after waiting at most so long."""
         return self._native.wait(seconds)
 
     def cancel(self) -> None:
@@ -587,7 +587,7 @@ class Pipe:
         return self._native.bytes
 
     def end(self) -> _native.PipeReport | None:
-        """How it ended; None when it was cancelled. To be asked once, after it has ended.
+        """Report of its end; None when it was cancelled. To be asked once, after it has ended.
 
         Raises:
             MismatchError: the bytes are not what the storage promises, or what was sent.
@@ -636,7 +636,7 @@ def warm(cache: DiskCache, place: S3Location, *, ranges: int, max_bandwidth: int
 
 
 def has_warmed(warming: _native.CacheWarming, seconds: float) -> bool:
-    """Whether warming has ended, after waiting so long.
+    """True when warming has ended, after waiting at most so long.
 
     Raises:
         StorageError: the prefix cannot be listed.
@@ -700,5 +700,5 @@ translated: Final = _translated
 
 
 def native(engine: Engine) -> _native.Engine:
-    """What calls of this engine are made on."""
+    """The native engine that calls are made on."""
     return engine._native  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]

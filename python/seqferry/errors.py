@@ -131,7 +131,7 @@ class StorageError(SeqferryError):
 
 
 class MismatchError(StorageError):
-    """What was read or written is not what the storage promises, or what was sent."""
+    """The bytes that were read or written are not those that the storage promises, or that were sent."""
 
     code = "mismatch"
     exit_code = 3

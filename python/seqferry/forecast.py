@@ -26,7 +26,7 @@ _PAGE: Final = 1000
 """Keys of a page of a listing."""
 
 _WRITES_PER_SECOND: Final = 3500
-"""What S3 allows for a prefix."""
+"""Writes per second that S3 allows for a prefix."""
 _PART_COPY_RATE: Final = 75 * _MIB
 """Bytes per second of one copy inside S3, which runs at 57-90 MiB/s."""
 _STREAM_RATE: Final = 10**10 // 8

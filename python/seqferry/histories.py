@@ -30,7 +30,7 @@ _MARKER: Final = ("DeleteMarker", "a delete marker holds no bytes, and is not ca
 
 
 class Fate(NamedTuple):
-    """What becomes of one version.
+    """Decision on one version: to copy it, to refuse it, to leave it out, or to find it there already.
 
     Attributes:
         refusal: why it is not copied, for machines and in words; with ``left_out`` that is no failure.
@@ -118,11 +118,11 @@ def at_target(engine: Engine, spec: TransferSpec, key: str) -> list[ObjectVersio
 
 
 def continues(source: Sequence[tuple[int, str]], target: Sequence[tuple[int, str]]) -> bool:
-    """Whether the versions (size, ETag) of the target are the first ones of the source."""
+    """True when the versions (size, ETag) of the target are the first ones of the source."""
     return len(target) <= len(source) and all(map(is_same, source, target))
 
 
 def is_same(one: tuple[int, str], other: tuple[int, str]) -> bool:
-    """Whether two versions can be the same: ETags of objects in parts may differ for other boundaries."""
+    """True when two versions can be the same: ETags of objects in parts may differ for other boundaries."""
     in_parts = "-" in one[1] or "-" in other[1]
     return one[0] == other[0] and (one[1] == other[1] or in_parts)

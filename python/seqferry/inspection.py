@@ -45,7 +45,7 @@ _WRITE_ADVICE: Final = "Allow s3:PutObject below the target (with KMS also kms:G
 
 
 class Trouble(NamedTuple):
-    """Why an object would fail: a code of the service or of ours, the operation that shows it, and words."""
+    """Cause of an object's failure: a code of the service or of ours, the operation that shows it, and words."""
 
     code: str
     operation: str
@@ -72,7 +72,7 @@ class Cause:
 
 @dataclass(slots=True)
 class Report:
-    """What a look at a transfer has found.
+    """Findings of a look at a transfer.
 
     Attributes:
         whole: all objects were looked at.
@@ -190,7 +190,7 @@ def _item(number: int, info: ObjectInfo, target_key: str) -> CopyItem:
 
 
 def look_up(engine: Engine, spec: TransferSpec, key: str, version_id: str | None = None) -> Trouble | None:
-    """Why an object could not be read, as one request tells; None when nothing speaks against it.
+    """Trouble with reading an object, as one request shows it; None when nothing speaks against it.
 
     Raises:
         StorageError: the storage gave no certain answer.

@@ -84,7 +84,7 @@ class Row:
 
 
 def place_of(spec: TransferSpec) -> S3Location:
-    """Where the manifest is: reached as the source is."""
+    """The place of the manifest: reached as the source is."""
     assert spec.inventory is not None
     assert isinstance(spec.source, S3Location)
     bucket, key = parse_uri(spec.inventory)

@@ -52,7 +52,7 @@ def _named(spec: TransferSpec) -> set[str] | None:
 
 
 def _start(spec: TransferSpec) -> str:
-    """What all keys begin with that a transfer of everything below a prefix writes to."""
+    """Common prefix of all keys that a transfer of everything below a prefix writes to."""
     return _whole(spec, packing.key_prefix(spec) if spec.operation == OPERATION_PACK else spec.target.key)
 
 

@@ -27,7 +27,7 @@ _TARGET_PAGES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class KnownObjects:
-    """What a look before the start has found, so that a transfer which begins at once asks for nothing twice.
+    """Findings of a look before the start, so that a transfer which begins at once asks for nothing twice.
 
     Attributes:
         found: all objects that were named; None when none were, or too many to keep.
@@ -118,7 +118,7 @@ def _foreseen(
 
 
 def _all_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:
-    """What is at the targets of a page, by key: listed where few requests suffice, and else looked up."""
+    """Objects at the targets of a page, by key: listed where few requests suffice, and else looked up."""
     found: dict[str, ObjectInfo] = {}
     ended = False
     if isinstance(spec.target, LocalFolder):
@@ -133,15 +133,15 @@ def _all_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -
 
 
 def _at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> dict[str, ObjectInfo]:
-    """What listings show of the targets of a page, by key, in a few requests.
+    """Objects that listings show at the targets of a page, by key, in a few requests.
 
-    Whatever the order of the service, or when it may not be listed: what is not found is looked up when it is copied.
+    An object that they do not show, whatever the order or the refusal of the service, is looked up when it is copied.
     """
     return _listed_at_target(engine, spec, page)[0]
 
 
 def _listed_at_target(engine: Engine, spec: TransferSpec, page: list[ObjectInfo]) -> tuple[dict[str, ObjectInfo], bool]:
-    """What listings show of the targets of a page, and whether nothing else of them is there."""
+    """Objects that listings show at the targets of a page; True when no other ones of them are there."""
     keys = sorted((_target(spec, info) for info in page), key=_in_bytes)
     wanted, last, after = set(keys), _in_bytes(keys[-1]), _before(keys[0], spec.target.key)
     found: dict[str, ObjectInfo] = {}

@@ -39,7 +39,7 @@ def to_stderr(form: LogFormat) -> None:
 
 
 def formatter(form: LogFormat) -> logging.Formatter:
-    """What makes lines of this form."""
+    """The formatter that makes lines of this form."""
     return _Lines() if form == "json" else _text()
 
 

@@ -59,7 +59,7 @@ RESULT_COLUMNS: Final = (
     # Whether the id of the upload is kept.
     "keeps_upload",
 )
-"""What is told of the end of an object, in the order in which it goes from a job into the database."""
+"""Columns of the result of an object, in the order in which they go from a job into the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a place is reached, as it was resolved at the submission. Holds no secret.
+    """Access to a place, as it was resolved at the submission. Holds no secret.
 
     Attributes:
         ca_bundle: path of certificates to trust besides those of the system.
@@ -125,7 +125,7 @@ class S3Location:
 
     @property
     def container(self) -> str:
-        """What holds the keys: the bucket."""
+        """The bucket, which holds the keys."""
         return self.bucket
 
     @property
@@ -158,7 +158,7 @@ class LocalFolder:
 
     @property
     def container(self) -> str:
-        """What holds the keys: the folder."""
+        """The folder, which holds the keys."""
         return self.path
 
     @property
@@ -208,7 +208,7 @@ AT_ONE_PLACE: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_
 
 @dataclass(frozen=True, slots=True)
 class TransferSpec:
-    """What was asked. Stored in the ``transfer`` row (``stored_spec``) and never changed.
+    """The request of a transfer. Stored in the ``transfer`` row (``stored_spec``) and never changed.
 
     Which objects: with ``keys`` those (each is ``source.key + one of keys``); else with ``single`` the one object
     ``source.key``; else all whose key starts with ``source.key``. Where to: the target key is ``target.key`` followed
@@ -288,7 +288,7 @@ class TransferSpec:
     preflight: bool = True
     """The first objects are looked at before one is moved."""
     operation: str = OPERATION_TRANSFER
-    """What is done with the objects: a name in ``operations``."""
+    """Name of the operation that is done with the objects, as in ``operations``."""
     options: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
     """Options of the operation that are its own: values that JSON can hold."""
     retry_of: str | None = None
@@ -321,7 +321,7 @@ class ActiveObject:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What the workers at it reported within the last seconds, summed; all zero when no worker is at it."""
+    """Sum of the last seconds' reports of the workers on the transfer; all zero when no worker is at it."""
 
     workers: int = 0
     bytes_per_second: float = 0.0
@@ -341,7 +341,7 @@ MOST_STARTS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """What may be changed of a transfer while it is under way.
+    """Settings of a transfer that may be changed while it is under way.
 
     Attributes:
         priority: transfers of a higher one are served first, from -10 to 10.
@@ -376,7 +376,7 @@ class Status:
     waits_for: str | None = None
     """In words, when no worker is at it and none that is there may be: ``a worker with profile lab``."""
     unsupported: str | None = None
-    """What the spec holds that this version does not know, in words; ``spec`` is then what it can show of it."""
+    """Part of the spec that this version does not know, in words; ``spec`` then holds the rest that can be shown."""
     blocked_by: str | None = None
     """The unfinished transfer that it waits for, since both write to the same keys."""
     receipt_digest: str | None = None
@@ -456,7 +456,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCopy:
-    """What a transfer would copy, or why it would not."""
+    """Decision of a dry run on one object: the copy that the transfer would make, or the reason why it would not."""
 
     source_key: str
     target_key: str
@@ -467,7 +467,7 @@ class PlannedCopy:
     action: Literal["copy", "skip", "compare"] = "copy"
     """Unless refused. ``compare``: the listings do not tell; the transfer looks at both objects and may skip it."""
     because: str = "absent"
-    """Why, in words."""
+    """Reason for the action, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,8 +481,8 @@ class Evidence:
     retries: int
     """Requests sent again for them."""
     not_carried: int
-    """How many of them lack something of their source, as tags that may not be read."""
+    """Number of them that lack something of their source, as tags that may not be read."""
     streamed: int = 0
-    """How many of them passed through a process of ours."""
+    """Number of them that passed through a process of ours."""
     left_out: int = 0
-    """How many were not wanted, or are nothing that can be copied: special files, links that are to be skipped."""
+    """Number of them that were not wanted or cannot be copied: special files, links that are to be skipped."""

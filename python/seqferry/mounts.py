@@ -38,7 +38,7 @@ _SMALLEST_CACHE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountSpec:
-    """What to mount where, and how it looks.
+    """Settings of a mount: its place, its folder, and its limits.
 
     Args:
         directory: absolute.
@@ -157,12 +157,12 @@ def mounted(*, ask: bool = True) -> list[Mounted]:
 
 
 def hidden(directory: Path) -> str | None:
-    """How many keys are hidden in folders read so far, and some by name; None where it is no mount."""
+    """Number of keys hidden in folders read so far, and the names of some; None where the folder is no mount."""
     return _xattr(str(directory), _HIDDEN)
 
 
 def is_mounted(directory: Path) -> bool:
-    """Whether a folder is one of our mounts. Does not touch it: one whose process has died would fail."""
+    """True when a folder is one of our mounts. Does not touch it: one whose process has died would fail."""
     return any(found == str(directory) for found, _ in _table())
 
 

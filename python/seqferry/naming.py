@@ -13,7 +13,7 @@ from seqferry.models import COPIES, OPERATION_MOVE, LocalFolder, TransferSpec
 
 
 def target_key(spec: TransferSpec, source_key: str, version_id: str | None = None) -> str:
-    """Where the object ``source_key`` goes. Only the start of the key is touched, never a later match of the prefix.
+    """Target key of the object ``source_key``. Only the start of the key is touched, never a later match of the prefix.
 
     What a list names goes where the list says; rules rename everything else.
     """
@@ -49,7 +49,7 @@ def _named_targets(spec: TransferSpec) -> dict[tuple[str, str], str]:
 
 
 def source_key(spec: TransferSpec, target_key: str) -> str:
-    """Where what is at ``target_key`` would come from: the other way round of ``target_key`` for all of a prefix."""
+    """Source key of the object at ``target_key``: the inverse of the function ``target_key`` for all of a prefix."""
     return spec.strip + target_key.removeprefix(spec.target.key)
 
 

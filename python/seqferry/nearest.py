@@ -40,7 +40,7 @@ def nearest(engine: Engine, spec: TransferSpec) -> list[str]:
 
 
 def _wanted(spec: TransferSpec) -> str:
-    """What a person had in mind, as a key: of rules that include, the last one."""
+    """The key that the user had in mind: the wildcard, or else the last rule that includes."""
     if spec.pattern is not None:
         return spec.pattern
     included = next((rule[2:] for rule in reversed(spec.rules) if rule.startswith("+ ")), "")

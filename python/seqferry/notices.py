@@ -46,14 +46,14 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of a try. ``final``: another one is of no use."""
+    """Outcome of one try to send a notice. ``final``: another try is of no use."""
 
     error: str | None = None
     final: bool = False
 
 
 def notice_of(service: Service, transfer_id: str, kind: NoticeKind, notice_id: str) -> Notice:
-    """What there is to say of a transfer now.
+    """The notice about the state of a transfer now.
 
     Raises:
         NotFoundError: it is not on record any more.
@@ -219,7 +219,7 @@ def signature(key: bytes, notice_id: str, at: str, body: bytes) -> str:
 
 
 def unreadable(channel: Channel) -> str | None:
-    """Why nothing can be sent to this channel, whatever its service says; None when something can. Sends nothing."""
+    """Fault in the URL of this channel, so that no notice can be sent there; None when it has none. Sends nothing."""
     return None if channel.is_webhook or _sender(channel) is not None else _not_read(channel)
 
 

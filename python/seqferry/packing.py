@@ -104,5 +104,5 @@ def shard_key(spec: TransferSpec, number: int) -> str:
 
 
 def key_prefix(spec: TransferSpec) -> str:
-    """What all keys that are written begin with: those of shards and of indexes."""
+    """Common prefix of all keys that are written: those of shards and of indexes."""
     return spec.target.key.removesuffix(".tar") if SPLIT in spec.options else spec.target.key

@@ -55,7 +55,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class ObjectFilter:
-    """Which objects of a transfer. All that is given has to hold.
+    """A filter of the objects of a transfer. All conditions that are given have to hold.
 
     Attributes:
         state: of the object.
@@ -70,13 +70,13 @@ class ObjectFilter:
 
 @dataclass(frozen=True, slots=True)
 class TransferFilter:
-    """Which transfers. All that is given has to hold.
+    """A filter of transfers. All conditions that are given have to hold.
 
     Attributes:
         states: any of these.
         text: part of the id, the source or the target; upper and lower case are the same (of ASCII).
         prefix: start of the source or of the target, as ``s3://bucket/run42/``.
-        person: part of the name of who started it; upper and lower case are the same (of ASCII).
+        person: part of the name of the person who started it; upper and lower case are the same (of ASCII).
         since, until: when it was created, in seconds since the epoch; ``until`` itself is left out.
     """
 

@@ -20,7 +20,7 @@ LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder", "Un
 
 
 def is_absent(path: str) -> bool:
-    """Whether nothing has this path."""
+    """True when nothing has this path."""
     return not os.path.lexists(path)
 
 
@@ -82,7 +82,7 @@ def target(text: str, name: str | None) -> tuple[str, str]:
 
 
 def _is_of_the_system(path: str) -> bool:
-    """Whether it stands for a device or an open file, as /dev/stdout does, though that may be a file just now."""
+    """True when it stands for a device or an open file, as /dev/stdout does, though that may be a file just now."""
     places = [os.path.join(os.path.realpath(os.path.dirname(path) or "."), "")]
     if os.path.islink(path):
         places.append(os.readlink(path))
@@ -92,7 +92,7 @@ def _is_of_the_system(path: str) -> bool:
 
 @cache
 def below(folder: str, other: str) -> str | None:
-    """What keys below ``folder`` start with that are files in ``other``, a folder; None when there are none."""
+    """Prefix of the keys below ``folder`` that are files in ``other``, a folder; None when there are none."""
     # Both as they are: of the one that was given, parts may be links.
     base, other = os.path.join(folder, ""), os.path.join(os.path.realpath(other), "")
     return other.removeprefix(base) if other.startswith(base) else None
@@ -203,12 +203,12 @@ def dress_folder(root: str, path: str, mode: int, modified: float, *, preserve_p
 
 
 def free_bytes(folder: str) -> int:
-    """What may still be written on the file system of a folder, which need not be there yet."""
+    """Bytes that may still be written on the file system of a folder, which need not be there yet."""
     return shutil.disk_usage(_nearest(folder)).free
 
 
 def spool(state_dir: Path) -> Path:
-    """Where folders are that hold what came from standard input, or goes to standard output."""
+    """The folder of all folders that hold data from standard input, or for standard output."""
     return state_dir / "pipes"
 
 

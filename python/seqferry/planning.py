@@ -24,7 +24,7 @@ _MAX_KEY_BYTES: Final = 1024
 
 
 class Decision(NamedTuple):
-    """What happens to one object of the source.
+    """Planned action for one object of the source, and its target key.
 
     Attributes:
         code, reason: why it is refused or left out, for machines and in words.
@@ -56,7 +56,7 @@ class Listed(Protocol):
 
 
 def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Listed | None = None) -> Decision:
-    """What happens to ``found``, an object of the source. The spec as a whole has been ``checked``.
+    """Decides on the action for ``found``, an object of the source. The spec as a whole has been ``checked``.
 
     Args:
         own: the folder of our records.
@@ -81,14 +81,14 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
 
 
 class Foreseen(NamedTuple):
-    """What a transfer would do with an object that can be copied, as far as listings of both sides tell."""
+    """Action that listings of both sides predict for an object that can be copied, with the reason."""
 
     action: Literal["copy", "skip", "compare", "refuse"]
     because: str
 
 
 def foreseen(spec: TransferSpec, found: Listed, decision: Decision, there: Listed | None) -> Foreseen:
-    """What a transfer would do with ``found``, of which ``decide`` has said that it is copied or skipped.
+    """Predicts from listings the action for ``found``, for which ``decide`` has returned ``copy`` or ``skip``.
 
     ``there`` is what a listing shows under the target key; None when nothing is there.
     """
@@ -110,13 +110,13 @@ def foreseen(spec: TransferSpec, found: Listed, decision: Decision, there: Liste
 
 
 def is_selected(spec: TransferSpec, found: Listed) -> bool:
-    """Whether wildcard, rules, sizes and ages of the spec select an object of the source."""
+    """True when wildcard, rules, sizes and ages of the spec select an object of the source."""
     test = matcher(selection_of(spec))
     return test is None or test(found.key, found.size, found.last_modified)
 
 
 def compares_listings(spec: TransferSpec) -> bool:
-    """Whether equal ETags in the listings of both sides are enough to skip an object."""
+    """True when equal ETags in the listings of both sides are enough to skip an object."""
     on_disk = isinstance(spec.source, LocalFolder) or isinstance(spec.target, LocalFolder)
     enough = spec.verify == "auto" or (spec.verify == "checksum" and spec.operation == OPERATION_CHECK)
     return spec.if_exists == "same" and enough and not on_disk
@@ -138,7 +138,7 @@ def refusal(
     listed: tuple[str, str] | None = None,
     own: str | None = None,
 ) -> tuple[str, str] | None:
-    """Why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
+    """Reason why the object ``source_key`` cannot go to ``target_key``, as code and message; None when it can.
 
     ``listed`` is why the listing says that it is no object, if so; ``own`` the folder of our records.
     """
@@ -175,7 +175,7 @@ def refusal(
 
 
 def is_own(place: Location, key: str, own: str) -> bool:
-    """Whether a key of this place is in the folder of our records."""
+    """True when a key of this place is in the folder of our records."""
     within = paths.below(place.path, own) if isinstance(place, LocalFolder) else None
     return within is not None and key.startswith(within)
 
@@ -184,7 +184,7 @@ def is_own(place: Location, key: str, own: str) -> bool:
 
 
 class Kept(NamedTuple):
-    """Why nothing is removed at the target. ``is_failure``: the transfer ends as failed for it."""
+    """Reason why nothing is removed at the target. ``is_failure``: the transfer ends as failed for it."""
 
     code: str
     reason: str
@@ -192,7 +192,7 @@ class Kept(NamedTuple):
 
 
 def why_kept(spec: TransferSpec, objects: int, failed: int) -> Kept | None:
-    """Why nothing may be removed after so many objects of the source, of which so many do not arrive; None when it may.
+    """Reason to remove nothing after so many objects of the source and failures among them; None when there is none.
 
     A source that could not be read, or is empty, is no reason to remove anything.
     """
@@ -205,7 +205,7 @@ def why_kept(spec: TransferSpec, objects: int, failed: int) -> Kept | None:
 
 
 def too_many(spec: TransferSpec, found: int) -> Kept | None:
-    """Why nothing is removed when so many objects would be; None when they are within ``max_delete``."""
+    """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
     if spec.max_delete is None or found <= spec.max_delete:
         return None
     why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source."

@@ -58,7 +58,7 @@ class Policy:
 
     @property
     def confines_writes(self) -> bool:
-        """Whether clients may write to a part of what the server could write to only."""
+        """True when clients may write only to a part of the places that the server could write to."""
         return _ANYWHERE not in self.write
 
     def check(self, spec: TransferSpec) -> None:
@@ -113,7 +113,7 @@ class Policy:
 
 
 def confined(target: S3Location, key: str) -> tuple[str, str] | None:
-    """Why a client's object may not go to this key where writes are confined, as code and message; None when it may."""
+    """Refusal of a client's object at this key where writes are confined, as code and message; None when allowed."""
     if not leads_out(key):
         return None
     why = f"{target.at(key)} has '.' or '..' between slashes, which some storages take for folders"
@@ -121,7 +121,7 @@ def confined(target: S3Location, key: str) -> tuple[str, str] | None:
 
 
 def leads_out(key: str) -> bool:
-    """Whether a storage that takes keys for paths would store it elsewhere than it says."""
+    """True when a storage that takes keys for paths would store the object elsewhere than its key says."""
     return not {".", ".."}.isdisjoint(key.split("/"))
 
 

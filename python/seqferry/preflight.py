@@ -55,7 +55,7 @@ def check(engine: Engine, spec: TransferSpec) -> KnownObjects:
 
 
 def _is_of_one(spec: TransferSpec) -> bool:
-    """Whether the source is one object."""
+    """True when the source is one object."""
     return spec.single or spec.operation == OPERATION_UNPACK
 
 

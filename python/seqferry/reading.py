@@ -42,7 +42,7 @@ def selected(engine: Engine, spec: TransferSpec) -> list[str]:
 
 
 def facts(engine: Engine, place: S3Location, version_id: str | None = None) -> ObjectFacts:
-    """What is known of one object, without its bytes.
+    """Facts about one object, without its bytes.
 
     Raises:
         StorageError: it is not there, or cannot be looked at.
@@ -56,7 +56,7 @@ def facts(engine: Engine, place: S3Location, version_id: str | None = None) -> O
 
 
 def is_missing(why: StorageError) -> bool:
-    """Whether there is no such object."""
+    """True when the error says that there is no such object or version."""
     return why.error_code in _MISSING
 
 

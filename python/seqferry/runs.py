@@ -30,7 +30,7 @@ PARTS: Final = "parts"
 OPTIONS: Final = frozenset({PARTS})
 
 OPERATIONS: Final = frozenset({OPERATION_TRANSFER, OPERATION_MOVE, OPERATION_REMOVE})
-"""What the lines of a list may ask for."""
+"""Operations that the lines of a list may ask for."""
 
 MAX_LINES: Final = 20_000
 """The spec is read as a whole for each batch."""
@@ -120,7 +120,7 @@ def _parts(commands: Iterable[Command], name: str) -> Iterable[Part]:
 
 
 def _alike(spec: TransferSpec) -> TransferSpec:
-    """What all lines of a group have in common."""
+    """The part of a spec that all lines of a group have in common."""
     return replace(
         spec, source=replace(spec.source, key=""), target=replace(spec.target, key=""), strip="", single=False
     )
@@ -141,7 +141,7 @@ def _of_group(group: _Group) -> TransferSpec:
 
 
 def _place(parts: Sequence[Part]) -> Location:
-    """What stands for all places: the storage that is reached, and where most is written."""
+    """The place that stands for all places of a run: the first one in S3, a target before its source, without a key."""
     places = [place for part in parts for place in (part.spec.target, part.spec.source)]
     found = next((place for place in places if isinstance(place, S3Location)), None)
     assert found is not None, "one side of each command is in S3"
@@ -159,7 +159,7 @@ def parts_of(spec: TransferSpec) -> list[Part]:
 
 
 def is_local(spec: TransferSpec) -> bool:
-    """Whether a line reads or writes a disk of this machine."""
+    """True when a line reads or writes a disk of this machine."""
     places = (place for part in parts_of(spec) for place in (part.spec.source, part.spec.target))
     return any(isinstance(place, LocalFolder) for place in places)
 

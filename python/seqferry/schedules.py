@@ -27,7 +27,7 @@ State = Literal["active", "paused"]
 Outcome = Literal["submitted", "waiting", "joined", "superseded", "skipped", "failed"]
 
 NAME: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
-"""What names of schedules look like: fit for a path of the API, and without a space for the record of actors."""
+"""Pattern of the names of schedules: fit for a path of the API, and without a space for the record of actors."""
 
 MOST_SCHEDULES: Final = 1000
 """Each is a thread in each worker."""
@@ -40,7 +40,7 @@ SHOWN_RUNS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What became of one tick.
+    """One tick of a schedule, and its outcome.
 
     Attributes:
         due_at: when it was to begin.
@@ -243,7 +243,7 @@ def found(service: Service, name: str) -> Schedule:
 
 
 def history(service: Service, name: str) -> list[Event]:
-    """What was done to schedules of this name by whom, those among them that were removed.
+    """Events of all schedules of this name, each with its actor; removed schedules are included.
 
     Raises:
         NotFoundError: there never was one.
@@ -348,7 +348,7 @@ def _spec_now(text: str) -> TransferSpec:
 
 
 def temporary_keys(spec: TransferSpec) -> bool:
-    """Whether the schedule rests on credentials that end."""
+    """True when the schedule rests on credentials that end."""
     places = (place.access for place in (spec.source, spec.target) if isinstance(place, S3Location))
     return any(place is not None and place.identity.source == "session" for place in places)
 

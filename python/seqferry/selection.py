@@ -25,7 +25,7 @@ _AGE_FORM: Final = "write an age as 90s, 12h, 7d or 2w, or a time as 2026-11-01 
 
 
 class Selection(NamedTuple):
-    """What selects the objects of a source.
+    """Conditions that select the objects of a source.
 
     Attributes:
         pattern: wildcard that a whole key has to match; None for every key.
@@ -49,12 +49,12 @@ class Selection(NamedTuple):
 
 
 def has_wildcard(text: str) -> bool:
-    """Whether an address names several objects by ``*`` or ``?``."""
+    """True when an address names several objects by ``*`` or ``?``."""
     return _WILDCARDS.search(text) is not None
 
 
 def literal_start(pattern: str) -> str:
-    """What precedes the first wildcard."""
+    """The text before the first wildcard."""
     return _WILDCARDS.split(pattern, maxsplit=1)[0]
 
 
@@ -90,14 +90,14 @@ def check(selection: Selection) -> None:
 
 
 def only_includes(rules: Iterable[str]) -> bool:
-    """Whether the rules leave nothing out, since no rule excludes."""
+    """True when there are rules and none excludes, so that they leave nothing out."""
     signs = {rule[:1] for rule in rules}
     return signs == {"+"}
 
 
 @lru_cache(maxsize=64)
 def matcher(selection: Selection) -> Callable[[str, int, float], bool] | None:
-    """Whether an object of this key, size (bytes) and time (seconds since the epoch) is selected; None: all are."""
+    """The test of an object by key, size (bytes) and time (seconds since the epoch); None when all are selected."""
     tests: list[Callable[[str, int, float], bool]] = []
     if selection.pattern is not None:
         whole = re.compile(_wildcard(selection.pattern, is_path=selection.is_path), re.DOTALL)

@@ -22,6 +22,7 @@ from seqferry import (
     histories,
     inspection,
     listing,
+    members,
     names,
     nearest,
     operations,
@@ -53,9 +54,11 @@ from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import AccessError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from seqferry.forecast import Estimate, Forecast
 from seqferry.histories import Fate
+from seqferry.members import Member
 from seqferry.models import (
     MOST_PRIORITY,
     OPERATION_HISTORY,
+    OPERATION_PACK,
     OPERATION_RUN,
     OPERATION_UNPACK,
     Adjustment,
@@ -274,7 +277,7 @@ class Service:
         return None if earlier is None else _same_submission(*earlier, access.resolved(spec))
 
     def missing(self, status: Status) -> str | None:
-        """What this process lacks to do the transfer, in words: ``profile lab``. None when it lacks nothing."""
+        """Requirement of the transfer that this process does not meet, as ``profile lab``; None when it meets all."""
         if status.unsupported is not None:
             return f"a version of Seqferry that knows {status.unsupported}"
         return access.missing(access.needs(status.spec))
@@ -357,7 +360,7 @@ class Service:
             return samples.read(connection, full_id, since=since, until=until, points=points)
 
     def evidence(self, transfer_id: str) -> list[Evidence]:
-        """What the objects rest on, in figures. The cost grows with the objects: for the end of a transfer."""
+        """Figures of the verification of the objects. The cost grows with the objects: for the end of a transfer."""
         with self.database.read() as connection:
             return evidence.read(connection, self._resolve(connection, transfer_id))
 
@@ -367,12 +370,12 @@ class Service:
             return receipts.read_digest(connection, self._resolve(connection, transfer_id))
 
     def events(self, transfer_id: str, after: int = 0) -> list[Event]:
-        """What was done to the transfer by whom, from event number ``after`` + 1 on."""
+        """Events of the transfer, each with its actor, from event number ``after`` + 1 on."""
         with self.database.read() as connection:
             return events.read(connection, self._resolve(connection, transfer_id), after)
 
     def preflight(self, transfer_id: str) -> dict[str, Any] | None:
-        """What the look before its first object has found (``inspection.facts``); None when nothing is on record."""
+        """Findings of the look before its first object (``inspection.facts``); None when nothing is on record."""
         with self.database.read() as connection:
             return events.last(connection, self._resolve(connection, transfer_id), inspection.PREFLIGHT)
 
@@ -399,7 +402,7 @@ class Service:
             return transfers.statuses(connection, self.database, ids=transfer_ids, limit=len(transfer_ids))
 
     def gauges(self) -> gauges.Gauges:
-        """How much there is to do and was done, for a monitoring system."""
+        """Amounts of work that waits and work that is done, for a monitoring system."""
         with self.database.read() as connection:
             return gauges.read(connection, self.database)
 
@@ -519,7 +522,7 @@ class Service:
             )
 
     def preview(self, spec: TransferSpec) -> Iterator[PlannedCopy]:
-        """What a transfer would look at, object by object, in no order and bounded memory; nothing is written.
+        """Planned copies of a transfer, object by object, in no order and bounded memory; nothing is written.
 
         Raises:
             UsageError, StorageError: as ``check``, when the first object is asked for.
@@ -532,6 +535,10 @@ class Service:
 
         if spec.operation == OPERATION_UNPACK:
             yield from unpacking.preview(self.engine, spec, str(self.settings.state_dir))
+            return
+        if spec.operation == OPERATION_PACK:
+            for page in members.members(self.engine, spec, str(self.settings.state_dir)):
+                yield from (_planned_member(spec, member) for member in page)
             return
         if spec.operation == OPERATION_HISTORY:
             for page in histories.fates(self.engine, spec, str(self.settings.state_dir)):
@@ -547,7 +554,7 @@ class Service:
             yield from page
 
     def estimate(self, forecast: Forecast) -> Estimate:
-        """What a transfer would ask, take and cost, with the rates of earlier ones where there are any."""
+        """Estimate of a transfer's requests, time and cost, with the rates of earlier ones where there are any."""
         return forecast.estimate(self.transfers(_EARLIER), self.settings.max_bandwidth.now())
 
     def nearest(self, spec: TransferSpec) -> list[str]:
@@ -568,7 +575,7 @@ class Service:
             yield from sorted(keys)
 
     def moved(self, transfer_id: str) -> int:
-        """How many objects that have arrived were removed at the source, of a move."""
+        """Number of objects that have arrived and were removed at the source, of a move."""
         with self.database.read() as connection:
             full_id = self._resolve(connection, transfer_id)
             removed = events.counted_keys(connection, full_id, "removing_sources")
@@ -585,6 +592,16 @@ class Service:
 
         return cleanup.stale(self.engine, spec, in_use)
 
+    def preview_pack(self, spec: TransferSpec) -> Iterator[list[Member]]:
+        """Pages of what an archive would hold, and of what it leaves out; nothing is written or recorded.
+
+        Raises:
+            StorageError: as ``members.members``.
+        """
+        checked(spec)
+        preflight.check_buckets(self.engine, spec)
+        return members.members(self.engine, spec, str(self.settings.state_dir))
+
     def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.Doomed]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
         checked(spec)
@@ -592,7 +609,7 @@ class Service:
         return removals.doomed(self.engine, spec)
 
     def removed(self, transfer_id: str) -> int:
-        """How many objects at the target were removed because the source has none of their name."""
+        """Number of objects that were removed at the target because the source has none of their name."""
         removed = set[str]()
         for event in self.events(transfer_id):
             if event.kind == "removing":
@@ -663,6 +680,12 @@ def _planned_version(fate: Fate) -> PlannedCopy:
     because = f"version {found.version_id}"
     action = "skip" if fate.there else "copy"
     return PlannedCopy(found.key, fate.target_key, found.size, why, fate.left_out, action, because)
+
+
+def _planned_member(spec: TransferSpec, member: Member) -> PlannedCopy:
+    found, why = member.found, None if member.left_out is None else member.left_out[1]
+    because = f"packed as {found.key.removeprefix(spec.strip)}"
+    return PlannedCopy(found.key, spec.target.key, found.size, why, why is not None, because=because)
 
 
 def _names(planned: PlannedCopy) -> tuple[str, str, str | None]:

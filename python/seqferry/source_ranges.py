@@ -73,7 +73,7 @@ def _bucket(spec: TransferSpec) -> tuple[str, str | None]:
 
 
 def _below(above: str, folder: str) -> str:
-    """What the keys of a folder begin with in one above it."""
+    """Prefix of the keys of a folder, relative to a folder above it."""
     return f"{folder.rstrip('/')}/".removeprefix(f"{above.rstrip('/')}/")
 
 

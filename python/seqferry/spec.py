@@ -474,12 +474,12 @@ def is_local(spec: TransferSpec) -> bool:
 
 
 def data_path(spec: TransferSpec) -> DataPath:
-    """How the bytes will go, as far as that is known before: where the storage refuses to copy, they are streamed."""
+    """Path of the bytes, as far as it is known before: where the storage refuses to copy, they are streamed."""
     return "copy" if why_streamed(spec) is None else "stream"
 
 
 def why_streamed(spec: TransferSpec) -> str | None:
-    """Why no storage can copy these bytes itself; None when one can be asked to."""
+    """Reason why no storage can copy these bytes itself; None when one can be asked to."""
     for side, place in (("source", spec.source), ("target", spec.target)):
         if isinstance(place, LocalFolder):
             return f"the {side} is a local path"
@@ -491,7 +491,7 @@ def _on_one_endpoint(spec: TransferSpec) -> bool:
 
 
 def selection_of(spec: TransferSpec) -> Selection:
-    """What selects the objects of its source."""
+    """The conditions that select the objects of its source."""
     return Selection(
         pattern=spec.pattern,
         rules=spec.rules,

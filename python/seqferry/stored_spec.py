@@ -43,7 +43,7 @@ _FIRST_VALUES: Final[dict[str, tuple[Any, ...]]] = {
     "verify": ("auto", "checksum", "content"),
     "symlinks": ("follow", "skip", "keep"),
 }
-"""What the first version with tags knows. These lists stay: what comes later is a feature, see ``features``."""
+"""Values that the first version with tags knows. These lists stay: later additions are features, see ``features``."""
 
 _Record = TypeVar("_Record")
 
@@ -91,7 +91,7 @@ def shown(text: str) -> tuple[TransferSpec, UnsupportedError | None]:
 
 
 def features(spec: TransferSpec) -> list[str]:
-    """What the spec asks for that workers of the first version of tagged specs do not know: ``operation pack``."""
+    """Features of the spec that workers of the first version of tagged specs do not know: ``operation pack``."""
     found = [] if spec.operation in _FIRST_OPERATIONS else [f"operation {spec.operation}"]
     found += [f"version {VERSION}"] if VERSION != _FIRST_VERSION else []
     tags = (_TAGS[type(place)] for place in (spec.source, spec.target))
@@ -106,7 +106,7 @@ def features(spec: TransferSpec) -> list[str]:
 
 
 def knows(kind: str, name: str) -> bool:
-    """Whether this version knows a feature, but for operations: a version, a place, a field, or a value of one."""
+    """True when this version knows a feature that is no operation: a version, a place, a field, or a value of one."""
     records = (TransferSpec, S3Location, LocalFolder)
     match kind:
         case "version":
@@ -224,7 +224,7 @@ def _needed(kind: type[Any]) -> dict[str, bool]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is one of a field with this annotation. Of containers only what our records hold is known."""
+    """True when a value is one of a field with this annotation. Of containers only those in our records are known."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         return any(_fits(value, one) for one in get_args(hint))

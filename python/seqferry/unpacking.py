@@ -47,7 +47,7 @@ class FolderMember(NamedTuple):
 
 
 class MemberDecision(NamedTuple):
-    """What happens to one member. ``code`` and ``reason`` say why it is refused or left out."""
+    """Decision on one member. ``code`` and ``reason`` say why it is refused or left out."""
 
     source_key: str
     target_key: str
@@ -173,7 +173,7 @@ def _check_types(options: Mapping[str, Any]) -> None:
 
 
 class MemberSelection:
-    """Which members are wanted: the rules, sizes and ages of a spec, and its list of members."""
+    """Selection of members: the rules, sizes and ages of a spec, and its list of members."""
 
     def __init__(self, spec: TransferSpec) -> None:
         # Rules are held against whole paths of the archive: nothing of them is the archive's own key.
@@ -183,7 +183,7 @@ class MemberSelection:
         self._missing = dict(self._named or {})
 
     def wants(self, path: str, size: int = 0, modified: float = 0.0) -> bool:
-        """Whether a member is wanted. A listed name stands for all below it as well."""
+        """True when a member is wanted. A listed name stands for all below it as well."""
         if self._named is not None and not self._is_named(_plain(path)):
             return False
         return self._test is None or self._test(path, size, modified)
@@ -262,7 +262,7 @@ def decided(
 
 
 def preview(engine: Engine, spec: TransferSpec, own: str) -> Iterator[PlannedCopy]:
-    """What unpacking would write, member by member."""
+    """Planned copies of an unpacking, member by member."""
     for page in decided(engine, spec, own):
         for member, decision in page:
             size = 0 if member is None else member.size

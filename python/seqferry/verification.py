@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Looked:
-    """What was looked at."""
+    """Counts of the objects that were looked at."""
 
     objects: int = 0
     same: int = 0
@@ -142,7 +142,7 @@ def _by_spec(found: Sequence[tuple[TransferSpec, _Row]]) -> Iterator[tuple[Trans
 
 
 def _arrived(database: Database, status: Status) -> Iterator[tuple[TransferSpec, _Row]]:
-    """What should be at a target, and the spec that brought it there."""
+    """Rows of the objects that should be at a target, each with the spec that brought it there."""
     rows = _rows(database, status.id)
     if status.spec.operation == OPERATION_RUN:
         yield from _of_lines(status.spec, rows)
@@ -183,7 +183,7 @@ def _newest(rows: Iterator[_Row]) -> Iterator[_Row]:
 
 
 def _of_lines(spec: TransferSpec, rows: Iterator[_Row]) -> Iterator[tuple[TransferSpec, _Row]]:
-    """What the lines of a run wrote, those that remove left out."""
+    """Rows that the lines of a run wrote, each with the spec of its lines; those of lines that remove are left out."""
     lines = runs.Lines(spec)
     for part in lines.parts:
         access.require(part.spec)
@@ -194,7 +194,7 @@ def _of_lines(spec: TransferSpec, rows: Iterator[_Row]) -> Iterator[tuple[Transf
 
 
 _Seen = Literal["size", "etag", "content"]
-"""What was compared of an object that is the same."""
+"""Property that was compared of an object that is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def _digests(
 
 
 def _wanted(spec: TransferSpec, row: _Row, size: int) -> digests.Expected | None:
-    """What is on record of the bytes: of a file, which has no ETag of its own, that of its source."""
+    """Expected digest of the bytes: of a file, which has no ETag of its own, that of its source."""
     is_file = isinstance(spec.target, LocalFolder)
     recorded = None if is_file else row["target_etag"]
     same_bytes = spec.operation != OPERATION_PACK

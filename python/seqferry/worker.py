@@ -528,7 +528,7 @@ class Worker:
 
 
 def engine_counts(stats: EngineStats) -> samples.EngineCounts:
-    """What is sampled of the statistics of an engine."""
+    """Counters that are sampled from the statistics of an engine."""
     return samples.EngineCounts(
         bytes=stats.bytes,
         requests=stats.requests,

@@ -28,7 +28,7 @@ _WAIT: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why nothing can be written, as the storage says it."""
+    """Refusal of a write, as the storage states it."""
 
     code: str
     operation: str
@@ -49,7 +49,7 @@ def refusal(
     check: Callable[[], None] = lambda: None,
     tell: Callable[[Sequence[str]], None],
 ) -> Refusal | None:
-    """Why none of up to ``PROBED`` items could be written; None as soon as one can be, or nothing certain is known.
+    """Refusal of all of up to ``PROBED`` items; None as soon as one can be written, or when nothing certain is known.
 
     Args:
         items: objects that can be read and are not empty, and their ``keys``.

@@ -71,3 +71,27 @@ def test_a_preview_says_what_the_transfer_then_does(
         wrong = client.post("/api/v1/previews", json={**body, "rename": ["s/[0-9]//"]})
         assert wrong.status_code == 400
         assert "would both become" in wrong.json()["detail"]
+
+
+def test_a_preview_of_an_archive_names_its_members(
+    unused_settings: Settings, versitygw: S3Server, make_bucket: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket, store = make_bucket(versitygw), versitygw.client()
+    for name in ("a.bam", "b/c.bam", "left.txt"):
+        store.put_object(Bucket=bucket, Key=f"run/{name}", Body=b"xy")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", versitygw.endpoint_url)
+    body = {
+        "operation": "pack",
+        "source": f"s3://{bucket}/run/",
+        "target": f"s3://{bucket}/x.tar",
+        "rules": ["- *.txt"],
+    }
+
+    with Service.open(unused_settings) as own, http_of(own) as client:
+        preview = client.post("/api/v1/previews", json=body)
+
+    assert preview.status_code == 200, preview.text
+    assert {(one["source_key"], one["target_key"], one["because"]) for one in preview.json()["objects"]} == {
+        ("run/a.bam", "x.tar", "packed as a.bam"),
+        ("run/b/c.bam", "x.tar", "packed as b/c.bam"),
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,11 +140,30 @@ def headers() -> list[tuple[str, str]]:
     return [(file.relative_to(ROOT).as_posix(), "" if header is None else header[1]) for file, header in found]
 
 
-def test_the_header_of_a_file_begins_with_what_it_documents() -> None:
-    questions = re.compile(r"(What|Whether|Where|Which|Who|How|From) ")
+QUESTIONS = re.compile(r"(What|Whether|Where|When|Why|Which|Who|Whose|Whatever|How)\b")
+"""Words that no description begins with: its subject stands there."""
 
+
+def test_the_header_of_a_file_begins_with_what_it_documents() -> None:
     assert len(headers()) > 400
-    assert not [(file, header) for file, header in headers() if not header or questions.match(header)]
+    found = [(file, header) for file, header in headers() if not header or QUESTIONS.match(header)]
+    assert not found + [(file, header) for file, header in headers() if header.startswith("From ")]
+
+
+def descriptions(file: Path) -> list[str]:
+    """First lines of all doc comments of a source."""
+    if file.suffix in {".py", ".pyi"}:
+        return re.findall(r'(?m)^\s*r?"""(.*)', file.read_text())
+    lines = [re.match(r"\s*//[/!] ?(.*)", line) for line in file.read_text().splitlines()]
+    return [line[1] for before, line in pairwise([None, *lines]) if line is not None and before is None]
+
+
+def test_descriptions_begin_with_their_subject() -> None:
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi"), *ROOT.glob("crates/*/src/**/*.rs")]
+    found = {file: descriptions(file) for file in files}
+
+    assert sum(map(len, found.values())) > 6000
+    assert not [(file.name, line) for file, lines in found.items() for line in lines if QUESTIONS.match(line)]
 
 
 FOLDERS = ("docs", "tests", "crates", "benches", "tools", "deploy", "examples", "integrations")

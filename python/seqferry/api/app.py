@@ -21,7 +21,7 @@ from seqferry.service import Service
 from seqferry.tokens import TokenStore
 
 PLANNING_SECONDS: Final = 600.0
-"""How long the S3Mirror routes wait for the listing: a million objects take about a minute."""
+"""Seconds that the S3Mirror routes wait for the listing: a million objects take about a minute."""
 
 
 def create_app(

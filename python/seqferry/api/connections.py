@@ -76,13 +76,13 @@ class _Connection(H11Protocol):
 
     @property
     def answers(self) -> bool:
-        """Whether a request is under way."""
+        """True while a request is under way."""
         cycle = cast("RequestResponseCycle | None", self.cycle)  # declared without the None that it begins with
         return cycle is not None and not cycle.response_complete
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a request with a known token is under way."""
+        """True while a request with a known token is under way."""
         return self.answers and "identity" in self.scope.get("state", {})
 
     def close(self) -> None:

@@ -99,7 +99,7 @@ def _changeable_id(transfer_id: FullIdDep, service: ServiceDep, identity: Identi
 
 
 def is_own(service: Service, identity: Identity, transfer_id: str) -> bool:
-    """Whether a client may change this transfer.
+    """True when the client may change this transfer: as an admin, or as the one that submitted it.
 
     Raises:
         NotFoundError: there is none.
@@ -108,7 +108,7 @@ def is_own(service: Service, identity: Identity, transfer_id: str) -> bool:
 
 
 def is_client(identity: Identity, actor: str) -> bool:
-    """Whether an actor on record is this client."""
+    """True when an actor on record is this client."""
     # Names of tokens hold no space, so that none is the start of another one here.
     return actor.startswith(f"{_named(identity)} ")
 

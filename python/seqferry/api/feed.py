@@ -181,5 +181,5 @@ def _feed_frame(one: FeedEvent) -> bytes:
 
 
 def _position_frame(position: Position) -> bytes:
-    """Where the stream begins, so that a client which is cut off before the first event can resume."""
+    """Frame with the position where the stream begins: a client cut off before the first event resumes there."""
     return f"id: {position}\nevent: position\ndata: {{}}\n\n".encode()

@@ -25,7 +25,7 @@ class Readiness:
         self._looking: asyncio.Future[None] | None = None
 
     async def trouble(self) -> str | None:
-        """Why the database cannot be used, for those with a token; None when it can."""
+        """Reason why the database cannot be used, for clients with a token; None when it can."""
         if self._looking is None:
             if time.monotonic() - self._looked_at < _KEPT_SECONDS:
                 return self._trouble

@@ -66,7 +66,7 @@ class ListedKey(BaseModel):
 
 
 class TransferRequest(CarriedFields):
-    """What to copy, and how; as the options of ``seqferry cp``."""
+    """Objects to copy, and options; as the options of ``seqferry cp``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -127,7 +127,7 @@ class TransferRequest(CarriedFields):
     restore_days: Annotated[int, Field(ge=1, le=MAX_RESTORE_DAYS), WHOLE] | None = None
     restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
     settle: str | None = Field(default=None, examples=["60s"])
-    """What was changed within this age is left alone, as it may still grow."""
+    """Objects that were changed within this age are left alone, as they may still grow."""
     raw: bool = False
     tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
     """Requests started per second at most by each process that works at it."""

@@ -47,7 +47,7 @@ class EventStream(StreamingResponse):
 
 
 class Channel:
-    """What is known of one transfer that is watched. Touched in the event loop only."""
+    """Latest events and progress of one watched transfer, shared by its streams. Touched in the event loop only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, newest: int) -> None:
         self.streams = 0

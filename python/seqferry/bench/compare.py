@@ -36,7 +36,7 @@ def ask(
     repetitions: int,
     seed: int | None,
 ) -> Asked:
-    """What was typed, understood. Lists may be divided by commas as well.
+    """Parses the options of the command. Lists may be divided by commas as well.
 
     Raises:
         UsageError: it makes no sense.
@@ -88,7 +88,7 @@ class Prepared:
     left_out: tuple[str, ...]
 
     def lines(self, *, keep: bool = False) -> list[str]:
-        """What the bench will do, printed before it asks for consent."""
+        """Summary of the runs, traffic and price to come, printed before the bench asks for consent."""
         plan, place = self.plan, self.storage.place
         asked, traffic = plan.asked, plan.traffic
         told = [

@@ -42,7 +42,7 @@ MODES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Modelled:
-    """What moving a workload once by DataSync would cost."""
+    """Modelled price and best rate of moving a workload once by DataSync."""
 
     mode: str
     workload: str

@@ -22,7 +22,7 @@ def machine() -> dict[str, Any]:
 
 
 def load() -> float:
-    """How many processes wanted a core, on average of the last minute."""
+    """Load average of the last minute: processes that ran or waited, for a core or for the disk."""
     return round(os.getloadavg()[0], 2)
 
 

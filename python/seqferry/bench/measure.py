@@ -27,7 +27,7 @@ _OUTPUT_KEPT: Final = 4000
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run of a command took. CPU and memory are those of its process and the processes that it started."""
+    """Cost and end of one run of a command. CPU and memory include the processes that it started."""
 
     wall_s: float
     cpu_s: float
@@ -223,7 +223,7 @@ class Usage:
 
 
 def usage(pid: int) -> Usage:
-    """What the process and its children use now."""
+    """CPU time of a process and its children so far, and memory of the biggest of them now."""
     watch = Watch([pid])
     ticks, biggest = 0, 0
     for each in watch.tree():

@@ -87,7 +87,7 @@ class Job:
         return ("--endpoint-url", self.place.endpoint_url) if self.place.endpoint_url else ()
 
     def divided(self) -> tuple[int, int] | None:
-        """How many files at once, and how many parts of each."""
+        """Number of files at once, and of parts of each; None when the variant sets no number of threads."""
         if self.variant.threads is None:
             return None
         at_once = min(self.variant.threads, self.files)
@@ -104,22 +104,22 @@ class Method:
     what: str
     """Its settings, as the report tells them."""
     install: str
-    """What to do when it is not there."""
+    """Advice on its installation, shown when it is not found."""
     find: Callable[[Mapping[str, str]], list[str] | None]
     """The words that call it; given are paths of tools that are to be used instead of those on the path."""
     words: Callable[[Job], list[str]]
-    """What follows those."""
+    """Arguments that follow the words of ``find``."""
     packages: tuple[str, ...] = ()
     """Python packages that it needs, and that its version is told by."""
     version: tuple[str, ...] = ("--version",)
     environment: Callable[[Job], dict[str, str]] = _nothing
     threads: bool = False
-    """Whether ``--threads`` means something to it."""
+    """True when ``--threads`` has an effect on it."""
     part_size: bool = False
     tunes_itself: bool = False
-    """Whether its own choice of threads is one that it makes while it runs, and so worth measuring beside numbers."""
+    """True when it adapts its number of threads while it runs, so that its own choice is measured beside numbers."""
     accelerated: bool = False
-    """Whether it goes through Transfer Acceleration."""
+    """True when it goes through Transfer Acceleration."""
 
 
 @dataclass(frozen=True)
@@ -384,7 +384,7 @@ def _package(name: str) -> str:
 
 
 def base_environment() -> dict[str, str]:
-    """What every method begins with: nothing of the user's own settings for any of them."""
+    """Environment variables common to all methods: nothing of the user's own settings for any of them."""
     return {
         **{name: value for name, value in os.environ.items() if name in _KEPT},
         "AWS_CONFIG_FILE": os.devnull,

@@ -17,7 +17,7 @@ _PART: Final = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What some runs move, preparing and verifying included."""
+    """Bytes and requests of some runs, preparing and verifying included."""
 
     bytes_up: int = 0
     bytes_down: int = 0
@@ -38,7 +38,7 @@ class Traffic:
 
     @property
     def egress_dollars(self) -> float:
-        """When the machine is not in the bucket's region."""
+        """Price of the bytes that come down, when the machine is not in the bucket's region."""
         return self.bytes_down / GB * PER_GB_OUT
 
 

@@ -104,7 +104,7 @@ def _first(
 
 
 def _apart(names: Sequence[str], found: Sequence[tuple[str, Spread]], behind: Sequence[tuple[str, Spread]]) -> bool:
-    """Whether each of the first is ahead of each of the others, and there are some."""
+    """True when each of ``names`` is ahead of each in ``behind``, and ``behind`` is not empty."""
     spreads = dict(found)
     return bool(behind) and not any(
         min(spreads[name].values, other.values) < FEWEST or spreads[name].overlaps(other)

@@ -22,5 +22,5 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values), len(values))
 
     def overlaps(self, other: Spread) -> bool:
-        """Whether some value of one may as well be one of the other's."""
+        """True when the ranges of both, lowest to highest, share a value."""
         return self.low <= other.high and other.low <= self.high

@@ -29,7 +29,7 @@ NEEDS_BOTO3: Final = "seqferry bench needs boto3. Install it with: pip install '
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where objects are written. Holds no secret."""
+    """Bucket, prefix and endpoint of the objects of one bench. Holds no secret."""
 
     bucket: str
     prefix: str
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Acceleration:
-    """Whether S3 Transfer Acceleration can be used."""
+    """Availability of S3 Transfer Acceleration, with the reason."""
 
     available: bool
     why: str
@@ -74,12 +74,12 @@ class Storage:
         return found
 
     def secrets(self) -> list[str]:
-        """What must not show in any text."""
+        """Secret key and session token, which must not appear in any text."""
         found = self.environment()
         return [found[name] for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN") if name in found]
 
     def acceleration(self) -> Acceleration:
-        """Whether the bucket has Transfer Acceleration, asked of the bucket itself."""
+        """Asks the bucket whether Transfer Acceleration is on; sends no request where it cannot be."""
         if self.place.endpoint_url is not None:
             return Acceleration(available=False, why="Transfer Acceleration is left out: it is a feature of AWS alone.")
         if "." in self.place.bucket:
@@ -175,7 +175,7 @@ class Storage:
         return next(self._uploads(below), None) is not None or next(self._objects(below), None) is not None
 
     def _remove_once(self, below: str) -> bool:
-        """Whether there was anything."""
+        """Removes all that one listing shows; True when it showed anything."""
         found = False
         for key, upload_id in list(self._uploads(below)):
             found = True
@@ -205,7 +205,7 @@ class Storage:
                 )
 
     def _versions(self, below: str) -> Iterator[dict[str, str]]:
-        """What a removal names: each version and delete marker, or each object where versions cannot be listed."""
+        """Entries of a removal: each version and delete marker, or each object where versions cannot be listed."""
         pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self.place.bucket, Prefix=below)
         try:
             for page in pages:

@@ -28,7 +28,7 @@ def cases(result: dict[str, Any]) -> Iterator[tuple[str, Sequence[str], Rows]]:
 
 
 def modelled(result: dict[str, Any]) -> tuple[Sequence[str], Rows]:
-    """What DataSync would cost, by its model."""
+    """Head and rows of the table of DataSync's modelled prices and rates."""
     rows = [
         (
             f"{each['mode']} ({each['label']})",

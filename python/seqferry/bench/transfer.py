@@ -41,7 +41,7 @@ _SAID_LINES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be compared."""
+    """Parameters of a comparison; invalid ones are refused."""
 
     workloads: tuple[Workload, ...]
     directions: tuple[Direction, ...] = DIRECTIONS
@@ -52,7 +52,7 @@ class Asked:
     warm_up: int = 1
     repetitions: int = 3
     first_round: int = 0
-    """Where the rotation begins: for one who calls for one round at a time."""
+    """Number of the round with which the rotation begins, for a caller that runs one round at a time."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will happen."""
+    """Runs of a comparison: its parameters, the methods found, and the variants that are run."""
 
     asked: Asked
     methods: tuple[Found, ...]
@@ -189,14 +189,14 @@ class Tell(Protocol):
 
 @dataclass
 class Outcome:
-    """What came of it, also when it was stopped half-way."""
+    """Result of a comparison, also of one that was stopped half-way."""
 
     runs: list[Measured] = field(default_factory=list[Measured])
     interrupted: bool = False
     error: SeqferryError | None = None
-    """What stopped it."""
+    """Error that stopped the comparison."""
     left: str | None = None
-    """What could not be removed, and how to remove it; None when all is gone."""
+    """Places that could not be removed, with advice; None when no removal failed."""
     load_before: float = 0.0
     load_after: float = 0.0
 

@@ -23,7 +23,7 @@ _Read = Callable[[str, int, int], bytes]
 
 
 def files(folder: Path, workload: Workload, made: Digests) -> str | None:
-    """What is wrong with the files of a folder, in one line; None when they are what was made."""
+    """Differences between the files of a folder and those that were made, in one line; None when there are none."""
     found = {
         os.path.relpath(os.path.join(where, name), folder): os.stat(os.path.join(where, name)).st_size  # noqa: PTH116, PTH118 - as os.walk tells
         for where, _, names in os.walk(folder)

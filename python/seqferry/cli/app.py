@@ -151,7 +151,7 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
                     formatter.write_dl(records)
 
         def panels(self, ctx: Context) -> dict[str, list[tuple[str, str]]]:
-            """What ``--help`` shows of the parameters, by panel."""
+            """Names and help of the parameters as ``--help`` shows them, by panel."""
             panels: dict[str, list[tuple[str, str]]] = {}
             for parameter in self.get_params(ctx):
                 if (record := parameter.get_help_record(ctx)) is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 bench = typer.Typer(help="Measure on your own storage.", rich_markup_mode=None)
 
 _PLAIN_WIDTH: Final = 200
-"""Where there is no terminal, a table is not broken into lines."""
+"""Width of tables in characters: the least at a terminal, and the one without a terminal."""
 
 
 @bench.callback()

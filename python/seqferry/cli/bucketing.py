@@ -55,7 +55,7 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which version of it."""
+    """Option that selects one version of the object."""
 
     PANEL: ClassVar = "Selection"
 
@@ -67,7 +67,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an address allows."""
+    """Options for the lifetime of a signed address and the method it allows."""
 
     PANEL: ClassVar = "Options"
 
@@ -88,7 +88,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """How the answer is printed."""
+    """Option for the format of the answer."""
 
     PANEL: ClassVar = "Output"
 

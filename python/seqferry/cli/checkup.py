@@ -35,7 +35,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """How much is believed of earlier looks."""
+    """Option to ask the storage again instead of using results on record."""
 
     PANEL: ClassVar = "Options"
 
@@ -86,7 +86,7 @@ def _places(looked: Looked, endpoints: Endpoints) -> list[tuple[str, Location]]:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """How much is looked at."""
+    """Option to look at all objects instead of the first 10,000."""
 
     PANEL: ClassVar = "Options"
 

@@ -23,7 +23,7 @@ _ASKED_FROM: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where open uploads are looked for."""
+    """Argument that names the bucket or prefix whose open uploads are listed."""
 
     PANEL: ClassVar = "Arguments"
 
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """Which uploads are meant."""
+    """Option that selects open uploads by their age."""
 
     PANEL: ClassVar = "Selection"
 

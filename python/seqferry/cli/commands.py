@@ -24,6 +24,6 @@ def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 
 def context(command: Any, path: tuple[str, ...], width: int = 100) -> Any:
-    """What Typer asks for to print the help of a command."""
+    """Context that Typer needs to print the help of a command."""
     name = " ".join(("seqferry", *path))
     return typer.Context(command, info_name=name, max_content_width=width, terminal_width=width)

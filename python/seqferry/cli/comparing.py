@@ -17,7 +17,7 @@ from seqferry.models import Verify
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How both sides are compared."""
+    """Options that set how both sides are compared."""
 
     PANEL: ClassVar = "Comparison"
 
@@ -42,7 +42,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Detach:
-    """Whether a worker does it."""
+    """Option to leave the check to a worker."""
 
     PANEL: ClassVar = "Output"
 

@@ -90,7 +90,7 @@ def _quoted(word: str) -> str:
 
 
 def words(line: str) -> list[str]:
-    """What the last word of a command line can become; nothing where that is not known, or for files."""
+    """Completions of the last word of a command line; none for files, and where they are not known."""
     given, last = _split(line)
     if not given:
         return []
@@ -178,7 +178,7 @@ def _of_arguments(command: Any, rest: list[str], last: str) -> list[str]:
 
 
 def _value(rest: list[str], *names: str) -> str | None:
-    """What was given for the first of these options."""
+    """Value of the first of these options that is given; None when none is."""
     for name in names:
         for at, word in enumerate(rest):
             if word == name and at + 1 < len(rest):

@@ -1,4 +1,4 @@
-"""Showing a transfer while it runs: plain lines, NDJSON events, or nothing. ``live`` holds the one for terminals.
+"""Showing a transfer while it runs: plain lines, NDJSON events, or nothing. ``terminal`` holds the one for terminals.
 
 A display is told the same few things whatever its kind, holds no logic of the transfer and never reads the database.
 """
@@ -22,7 +22,7 @@ _JSON_INTERVAL: Final = 1.0
 
 
 class Display(Protocol):
-    """What a command tells its user about one transfer."""
+    """Display of one transfer for the user of a command."""
 
     def submitted(self, transfer_id: str) -> None:
         """The transfer is recorded: it survives whatever happens to this process."""
@@ -31,7 +31,7 @@ class Display(Protocol):
         """Something a person may want to know, in one sentence."""
 
     def preflight(self, facts: Mapping[str, Any], lines: Sequence[str]) -> None:
-        """What would fail, as the look before the first object has found; the same in words."""
+        """Failures that the preflight foresees: ``facts`` as raw values, ``lines`` in words."""
 
     def update(self, status: Status) -> None:
         """Called several times a second."""
@@ -180,7 +180,7 @@ def progress_line(status: Status) -> str:
 
 
 def trouble(status: Status) -> list[str]:
-    """What did not go smoothly, worst first; empty nearly always."""
+    """Counts of failures, throttled requests and retries in words, worst first; empty nearly always."""
     totals, live = status.totals, status.live
     parts: list[str] = []
     if totals.failed:

@@ -24,7 +24,7 @@ _HIDDEN: Final = frozenset({"--rule"})
 _VERB_GUESS: Final = re.compile(r"No such command '(?P<typed>[^']*)'\. Did you mean (?P<guesses>.*)\?$")
 
 _ALIKE: Final = 0.8
-"""How much of two options is the same when one is taken for the other misspelt, from 0 to 1."""
+"""Least similarity, from 0 to 1, at which a word is taken for a misspelt option."""
 
 
 def report(error: BaseException, *, as_json: bool) -> int:
@@ -86,7 +86,7 @@ def _likely_verbs(found: re.Match[str]) -> str:
 
 
 def _is_typo(typed: str, option: str) -> bool:
-    """Whether a word is likely to be this option, misspelt: `--detach` for `--acl` would be a wrong guess."""
+    """True when a word is likely to be this option, misspelt: `--detach` for `--acl` would be a wrong guess."""
     return SequenceMatcher(None, typed.lstrip("-"), option.lstrip("-")).ratio() >= _ALIKE
 
 
@@ -96,7 +96,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def open_closed() -> None:
-    """What is shown goes nowhere if the caller has closed stdout or stderr, and is no reason to stop."""
+    """Open the null device in place of a stdout or stderr that the caller has closed: writing to it must not fail."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives until the process ends

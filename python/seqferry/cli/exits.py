@@ -12,7 +12,7 @@ OK: Final = 0
 FAILED: Final = 1
 """Some objects failed, the transfer was stopped or cancelled, or the command could not do its work."""
 USAGE: Final = 2
-"""What was asked makes no sense; nothing was started."""
+"""The command line or a setting makes no sense; nothing was started."""
 MISMATCH: Final = 3
 """At least one object arrived different from its source (and counts as failed)."""
 NOTHING: Final = 4

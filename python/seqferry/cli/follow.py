@@ -49,7 +49,7 @@ class Interrupted(Exception):  # noqa: N818 - a request of the user, no error
 
 
 class Watch:
-    """What the command that follows a transfer waits for: a signal to stop, or news."""
+    """Wake-up calls for the command that follows a transfer: a signal to stop, or news."""
 
     def __init__(self) -> None:
         self.asked_to_stop = False
@@ -103,15 +103,15 @@ class WorkerSupervisor:
 
     @property
     def other_works(self) -> bool:
-        """When we last tried, another process held the state folder."""
+        """True when another process held the state folder at the last attempt to become its worker."""
         return self._busy
 
     def goes_on_without(self, status: Status) -> bool:
-        """Whether another process works at the transfer."""
+        """True when another process works at the transfer."""
         return self._busy or status.live.workers > (0 if self._worker is None else 1)
 
     def can(self, status: Status) -> bool:
-        """Whether this process could do the transfer, were it the worker."""
+        """True when this process has all that it needs to do the transfer as its worker."""
         return self._service.missing(status) is None
 
     def submit(

@@ -101,7 +101,7 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """Whether a command stays with what it has begun."""
+    """Option to leave the work of a command to a running worker."""
 
     PANEL: ClassVar = "Options"
 
@@ -113,7 +113,7 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is changed of transfers under way. No twins in the environment: those hold for processes."""
+    """Options that change transfers under way. No twins in the environment: those hold for processes."""
 
     PANEL: ClassVar = "Options"
 
@@ -164,7 +164,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is copied."""
+    """Options on existing, archived and unsettled objects, symlinks, wildcards and empty folders."""
 
     PANEL: ClassVar = "Selection"
 
@@ -238,7 +238,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which sizes and times are copied."""
+    """Options that filter objects by size and time of change."""
 
     PANEL: ClassVar = "Selection"
 
@@ -284,7 +284,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Which version of an object is copied."""
+    """Options that select the versions of an object to copy."""
 
     PANEL: ClassVar = "Selection"
 
@@ -309,7 +309,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which names are copied. ``selecting`` makes rules and keys of it."""
+    """Options that select and rename objects by their keys. ``selecting`` makes rules and lists of keys of them."""
 
     PANEL: ClassVar = "Selection"
 
@@ -348,7 +348,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is removed at the target."""
+    """Options that remove objects at the target."""
 
     PANEL: ClassVar = "Selection"
 
@@ -389,7 +389,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How objects are cut, and what becomes of the page cache."""
+    """Options for the part size, the copy threshold and the page cache."""
 
     PANEL: ClassVar = "Speed"
 
@@ -427,7 +427,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How objects are kept and checked at the target."""
+    """Options for verification, storage class, MD5 and permissions of the copies."""
 
     PANEL: ClassVar = "Storage"
 
@@ -468,7 +468,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """How standard input and output pass."""
+    """Option to spool standard input and output."""
 
     PANEL: ClassVar = "Storage"
 
@@ -485,7 +485,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where the storage is, and as whom it is used: for both sides, or for one of them."""
+    """Options for endpoint, credentials and region: for both sides, or for one of them."""
 
     PANEL: ClassVar = "Storage"
 
@@ -503,7 +503,7 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class OneEndpoint:
-    """Where the storage is, and as whom it is used, for a command with one side."""
+    """Options for endpoint, credentials and region of a command with one side."""
 
     PANEL: ClassVar = "Storage"
 
@@ -528,7 +528,7 @@ def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Whether and how a transfer begins."""
+    """Options for the start of a transfer: dry run, preflight, detaching, a second transfer, priority."""
 
     PANEL: ClassVar = "Output"
 
@@ -572,7 +572,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a transfer is given up."""
+    """Option to end a transfer without aborting its open uploads."""
 
     PANEL: ClassVar = "Options"
 
@@ -588,7 +588,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is printed, and where transfers are recorded."""
+    """Options for the printed output, and for the folder where transfers are recorded."""
 
     PANEL: ClassVar = "Output"
 

@@ -29,7 +29,7 @@ _LOOK: Final = 0.2
 _LOG: Final = "mount.log"
 
 _NO_LIMIT: Final = 2**64 - 1
-"""What the engine tells as the limit of a cache that has none."""
+"""Limit that the engine reports for a cache without one."""
 _NAMED: Final = 10_000
 """Keys that ``--check`` names at most."""
 
@@ -410,7 +410,7 @@ _IGNORED: Final = frozenset(
     {"ro", "rw", "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "_netdev", "nofail", "dev", "nodev"}
     | {"suid", "nosuid", "exec", "noexec", "atime", "noatime", "relatime", "async", "sync"}
 )
-"""What mount(8) and systemd pass on, or keep for themselves. The mount is read-only whatever they say."""
+"""Mount options without effect: mount(8) and systemd pass them on. The mount is read-only also with ``rw``."""
 
 
 def helper_arguments(given: list[str]) -> list[str]:

@@ -33,7 +33,7 @@ def install_cli(
 
 @nextflow.command("helper")
 def helper() -> int:
-    """What the plugin nf-seqferry starts: requests as lines of JSON on standard input, answers on standard output."""
+    """The helper of the plugin nf-seqferry: requests as lines of JSON on standard input, answers on standard output."""
     from seqferry.nextflow import helper as process
 
     return process.run()

@@ -19,7 +19,7 @@ from seqferry.spec import why_streamed
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What becomes which archive."""
+    """Source and archive."""
 
     PANEL: ClassVar = "Arguments"
 
@@ -35,7 +35,7 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """How the archive is made."""
+    """Form of the archive."""
 
     PANEL: ClassVar = "Archive"
 
@@ -107,19 +107,18 @@ def pack(
 
 def _preview(session: Session, spec: TransferSpec) -> int:
     """Shows the members and what the archive saves: one object to write instead of many."""
-    from seqferry import planning  # it brings the engine, which --help need not wait for
-
     members = total = 0
-    for page in session.service.list(spec.source):
-        for info in page:
-            named = spec.keys is None or info.key.removeprefix(spec.strip) in spec.keys
-            if info.refusal is not None or (info.size == 0 and info.key == spec.strip):
-                continue
-            if not (named and planning.is_selected(spec, info)):
+    for page in session.service.preview_pack(spec):
+        for info, left_out in page:
+            name = info.key.removeprefix(spec.strip)
+            if left_out is not None:
+                if session.as_json:
+                    display.emit("refused", source_key=info.key, error_message=left_out[1], left_out=True)
+                else:
+                    display.say(text.printable(left_out[1]))
                 continue
             members += 1
             total += info.size
-            name = info.key.removeprefix(spec.strip)
             if session.as_json:
                 display.emit("planned", source_key=info.key, name=name, size=info.size)
             elif not session.quiet:

@@ -109,7 +109,7 @@ def _show_totals(
 
 
 def nearest_words(spec: TransferSpec, nearest: list[str]) -> str:
-    """What there is instead of what was asked for, to be added to a sentence."""
+    """Clause that ends a sentence with the nearest keys that exist; empty when there are none."""
     return f"; nearest: {', '.join(map(spec.source.at, nearest))}" if nearest else ""
 
 

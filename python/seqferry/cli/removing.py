@@ -27,7 +27,7 @@ _COUNTED_AT_MOST: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is removed."""
+    """Arguments that name the objects to remove."""
 
     PANEL: ClassVar = "Arguments"
 
@@ -39,7 +39,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which objects are removed."""
+    """Options that select the objects to remove."""
 
     PANEL: ClassVar = "Selection"
 
@@ -100,7 +100,7 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """Whether much may be removed without a question."""
+    """Option to remove objects, or abort uploads, in numbers over 1,000 without a question."""
 
     PANEL: ClassVar = "Selection"
 
@@ -174,10 +174,10 @@ def _each(session: Session, spec: TransferSpec) -> Iterator[Doomed]:
 
 
 def _confirmed(session: Session, spec: TransferSpec) -> bool:
-    """Whether so much may be removed; a person at a terminal is asked.
+    """True when the objects may be removed; a user at a terminal is asked if there are more than ``UNASKED``.
 
     Raises:
-        UsageError: nobody is there to be asked.
+        UsageError: no user can be asked: there is no terminal, or --json is given.
     """
     from seqferry.removals import UNASKED
 
@@ -206,7 +206,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Force:
-    """Whether a bucket is emptied first."""
+    """Option to empty the bucket first."""
 
     PANEL: ClassVar = "Options"
 

@@ -20,7 +20,7 @@ from seqferry.spec import build_spec
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
 _PROGRAMS: Final = (["aws", "s3"], ["s3"], ["s5cmd"], ["seqferry"])
-"""What a line may begin with, and need not."""
+"""Names of programs that may precede the command of a line; they are dropped."""
 
 _SAY_NOTHING: Final = frozenset({"--quiet", "-q", "--no-progress", "--yes", "-y"})
 """Options of a line that are those of the whole list here."""

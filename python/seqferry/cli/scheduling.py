@@ -228,7 +228,7 @@ def rm(name: Name, as_json: options.Json = False, state_dir: options.StateDir = 
 
 
 def _spec(words: list[str]) -> TransferSpec:
-    """What a command line asks for.
+    """Spec of the transfer that a command line asks for.
 
     Raises:
         UsageError: it cannot be scheduled.

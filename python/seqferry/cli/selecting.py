@@ -113,7 +113,7 @@ def _check_several(sources: list[str]) -> None:
 
 
 def _listed(name: str, asked: key_lists.Format) -> dict[str, Any]:
-    """What a list names, as arguments of ``build_spec``."""
+    """Arguments of ``build_spec`` for the objects that a list or an inventory names."""
     form = key_lists.format_of(name, asked)
     if form == "inventory":
         if not is_s3_uri(name):

@@ -163,7 +163,7 @@ def _show(session: Session, found: Status) -> None:
 
 
 def _adjusted(adjustment: Adjustment) -> str | None:
-    """What was adjusted, in words; None when nothing was."""
+    """Adjusted settings of a transfer in words; None when there are none."""
     said = [f"priority {adjustment.priority}"] if adjustment.priority else []
     if adjustment.max_requests is not None:
         said.append(f"at most {adjustment.max_requests} requests")

@@ -60,7 +60,7 @@ _NEXT_STEP_OF_CODE: Final = {
 }
 
 _DONE: Final = {"remove": "removed", "cleanup": "aborted", "run": "done"}
-"""What was done with objects, by operations that do not copy."""
+"""Words for finished objects, by operation; "copied" for all others."""
 
 _COMMAND: Final = {
     OPERATION_PACK: "pack",
@@ -82,13 +82,13 @@ _RETRIED: Final = {
     OPERATION_MOVE: "Move",
     OPERATION_CHECK: "Compare again",
 }
-"""What a retry does, by operations that do not copy."""
+"""Verbs for a retry, by operation; "Copy" for all others."""
 
 _TITLE: Final = {"done": "Done", "failed": "Stopped", "cancelled": "Cancelled"}
 
 
 def next_step(error_class: str, error_code: str, operation: str = OPERATION_TRANSFER) -> str:
-    """What to do about a failure of this kind, in the words of the command that has failed."""
+    """Advice on a failure of this class and code, in the words of the command that has failed."""
     found = _NEXT_STEP_OF_CODE.get(error_code) or _NEXT_STEP.get(error_class) or f"Look at the message and {_AGAIN}."
     command = _COMMAND.get(operation)
     if operation in _NOT_SKIPPING:
@@ -97,7 +97,7 @@ def next_step(error_class: str, error_code: str, operation: str = OPERATION_TRAN
 
 
 def retry_line(operation: str, command: str) -> str:
-    """What to do about failures: the command that takes up these alone."""
+    """Advice on failures: the command that repeats the failed objects alone."""
     return f"{_RETRIED.get(operation, 'Copy')} what has failed, and nothing else: {command}"
 
 

@@ -72,7 +72,7 @@ class LiveDisplay:
 
 
 def picture(status: Status, width: int, *, idle: bool = False) -> RenderableType:
-    """What is shown now, at most ``width`` cells wide; ``idle``: no worker has been at it for a while."""
+    """Live view of a transfer, at most ``width`` cells wide; ``idle``: no worker has been at it for a while."""
     lines: list[RenderableType] = [_headline(status, width), _bar(status, width), _figures(status, idle=idle)]
     if status.live.slowest and not status.ended:
         lines.append(_slowest(status.live.slowest, width))
@@ -116,7 +116,7 @@ def _bar(status: Status, width: int) -> RenderableType:
 
 
 def _figures(status: Status, *, idle: bool) -> Text:
-    """What matters most comes first: a narrow terminal cuts the end."""
+    """Figures of a transfer, the most important first: a narrow terminal cuts the end."""
     totals, live = status.totals, status.live
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"{totals.ended:,} of {totals.objects:,}{'' if status.planned else '+'} objects")

@@ -24,7 +24,7 @@ class ArchivePlaces:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What happens to members that are there, or are empty folders."""
+    """Options for members that exist at the target, and for empty folders."""
 
     PANEL: ClassVar = "Selection"
 
@@ -49,7 +49,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Safety:
-    """What is accepted of an archive."""
+    """Options for the index of an archive, and for links, duplicates and faults in it."""
 
     PANEL: ClassVar = "Archive"
 

@@ -21,7 +21,7 @@ class Pending:
 
     entries: int
     since: float
-    """When the first of them was made, seconds since the epoch."""
+    """Time at which the first of them was made, seconds since the epoch."""
 
 
 def instance(connection: sa.Connection) -> str | None:
@@ -50,7 +50,7 @@ def add(connection: sa.Connection, place: str, head: Head, at: float, locked_unt
 
 
 def pending(connection: sa.Connection, place: str) -> Pending | None:
-    """What the last anchor at a place does not cover."""
+    """Entries that the last anchor at a place does not cover; None when it covers all."""
     row = last(connection, place)
     head = ledger.head(connection)
     covered = 0 if row is None else row.number

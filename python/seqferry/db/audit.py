@@ -48,7 +48,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Checked:
-    """What was looked at."""
+    """Counts of the records that an audit looked at."""
 
     transfers: int = 0
     objects: int = 0
@@ -357,7 +357,7 @@ def _cut(leaves: bytes) -> list[bytes]:
 
 
 def _name(of: str, number: int, recorded: list[bytes], keys: list[tuple[bytes, str]]) -> Iterator[Finding]:
-    """Which objects of a batch are not as they were. Holds the leaves of one batch."""
+    """Findings that name the objects of a batch that are not as they were. Holds the leaves of one batch."""
     where = f"batch {number}"
     fresh = Counter(recorded)
     strange: list[tuple[int, str]] = []

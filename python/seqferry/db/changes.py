@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seqferry.db.database import Database
 
 CHANNEL: Final = "seqferry_event"
-"""What PostgreSQL is told at the commit of an event."""
+"""Channel that PostgreSQL notifies at the commit of an event."""
 
 _LOOK_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
@@ -41,7 +41,7 @@ _NOTIFY: Final = sa.text(f"select pg_notify('{CHANNEL}', '')")
 
 
 def of(database: Database) -> Changes:
-    """What tells of changes in this database."""
+    """A watcher of changes in this database."""
     if database.is_sqlite:
         return _File(str(database.url.database))
     return _Listener(database)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import psycopg
 
 BUSY_TIMEOUT_MS: Final = 30_000
-"""How long a writer waits for another on SQLite: far longer than any of our transactions takes."""
+"""Milliseconds that a writer waits for another on SQLite: far longer than any of our transactions takes."""
 
 _READ: Final = "seqferry_read"
 _NOT_SYNCED: Final = "seqferry_not_synced"
@@ -39,7 +39,7 @@ _POSTGRES_OPTIONS: Final[Mapping[str, str]] = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-"""How soon an outage is noticed; what the address itself says wins."""
+"""Options of connections that bound the time until an outage is noticed; those in the address itself win."""
 
 
 _IDLE_IN_TRANSACTION_MS: Final = 8000

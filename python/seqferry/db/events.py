@@ -20,7 +20,7 @@ from seqferry.db.tables import event, transfer
 from seqferry.models import Event
 
 FIRST: Final = "0" * 64
-"""What the first event of a transfer holds in place of a hash before it."""
+"""Value that the first event of a transfer holds in place of a hash before it."""
 
 SUBMITTED: Final = "submitted"
 
@@ -95,7 +95,7 @@ def read(connection: sa.Connection, transfer_id: str, after: int, *, kind: str |
 
 
 def last(connection: sa.Connection, transfer_id: str, kind: str) -> dict[str, Any] | None:
-    """What the last event of a kind holds; None when there is none."""
+    """Data of the last event of a kind; None when there is none."""
     data = connection.execute(
         sa.select(event.c.data)
         .where(event.c.transfer_id == transfer_id, event.c.kind == kind)
@@ -106,7 +106,7 @@ def last(connection: sa.Connection, transfer_id: str, kind: str) -> dict[str, An
 
 
 def counted_keys(connection: sa.Connection, transfer_id: str, kind: str) -> int:
-    """How many keys the events of a kind name together, read one at a time."""
+    """Number of keys that the events of a kind name together; events are read one at a time."""
     rows = connection.execute(
         sa.select(event.c.data)
         .where(event.c.transfer_id == transfer_id, event.c.kind == kind)

@@ -35,7 +35,7 @@ _IDS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What has been seen: of each transfer all events up to a number.
+    """Position in the feed: of each transfer, all events up to a number have been seen.
 
     Attributes:
         entries: of the ledger, all up to this number.

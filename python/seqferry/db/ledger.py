@@ -20,12 +20,12 @@ from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.db.tables import ledger
 
 FIRST: Final = "0" * 64
-"""What the first entry holds in place of a hash before it."""
+"""Value that the first entry holds in place of a hash before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How many entries there are, and the hash of the last one."""
+    """Head of the ledger: the number of its entries, and the hash of the last one."""
 
     count: int
     hash: str
@@ -97,7 +97,7 @@ def head(connection: sa.Connection) -> Head:
 
 
 def is_keyed(connection: sa.Connection) -> bool:
-    """Whether the last entry was signed with an audit key."""
+    """True when the last entry was signed with an audit key."""
     last = sa.select(ledger.c.key_id).order_by(ledger.c.number.desc()).limit(1)
     return connection.execute(last).scalar() is not None
 

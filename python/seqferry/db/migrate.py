@@ -71,7 +71,7 @@ def _wanted() -> str:
 
 
 def _current(database: Database) -> str | None:
-    """What is there, in the form of ``_wanted``; None when that is nothing."""
+    """Versions of the tables in the database, in the form of ``_wanted``; None when it has no tables of ours."""
     with database.read() as connection:
         # Not asked by reflection, which takes longer than all else that is done here.
         there = "select 1 from sqlite_master where name = :name" if database.is_sqlite else "select to_regclass(:name)"

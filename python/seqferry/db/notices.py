@@ -60,7 +60,7 @@ def take(connection: sa.Connection, row: sa.Row[Any], until: float) -> bool:
 def settle(
     connection: sa.Connection, row: sa.Row[Any], state: str, *, next_at: float, at: float | None, error: str | None
 ) -> None:
-    """What became of a try."""
+    """Record the outcome of a try to send a notice."""
     connection.execute(_of(row).values(state=state, next_at=next_at, sent_at=at, error=error))
 
 

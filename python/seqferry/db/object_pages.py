@@ -161,7 +161,7 @@ def _batch_of(connection: sa.Connection, transfer_id: str, cursor: Cursor) -> in
 
 
 def _held(state: str | None) -> sa.ColumnElement[int]:
-    """How many objects of a batch are in this state."""
+    """Number of objects of a batch in this state, as an SQL expression; None counts all."""
     if state is None:
         return batch.c.objects
     if state in OPEN_OBJECT_STATES:

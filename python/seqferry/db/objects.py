@@ -42,11 +42,11 @@ class Planned:
     refusal: tuple[str, str] | None = None
     left_out: bool = False
     verified: str | None = None
-    """What proves that it is at the target already: it is skipped."""
+    """Evidence that it is at the target already: it is skipped."""
 
 
 class OpenObject(NamedTuple):
-    """What a run of a batch needs to know of an object that has not ended."""
+    """An object that has not ended, as far as a run of its batch needs to know it."""
 
     id: int
     source_key: str
@@ -77,7 +77,7 @@ class BatchRun:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How objects ended that no job has ended."""
+    """Outcome of objects that no job has ended."""
 
     state: str
     ended_at: float
@@ -200,7 +200,7 @@ def _object_row(planned: Planned, at: float) -> bulk.Row:
 
 
 def count_arrived(connection: sa.Connection, transfer_id: str) -> int:
-    """How many objects are at the target, markers of folders aside."""
+    """Number of objects at the target, markers of folders aside."""
     arrived = object_.c.state.in_(("done", "skipped")) & object_.c.error_code.is_(None)
     of_transfer = object_.c.transfer_id == transfer_id
     query = sa.select(sa.func.count()).where(of_transfer, arrived, sa.not_(object_.c.source_key.endswith("/")))
@@ -333,7 +333,7 @@ def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: i
 
 
 def has_batches(connection: sa.Connection, transfer_id: str) -> bool:
-    """Whether any batch was planned."""
+    """True when any batch was planned."""
     found = connection.execute(sa.select(batch.c.number).where(batch.c.transfer_id == transfer_id).limit(1))
     return found.first() is not None
 
@@ -493,7 +493,7 @@ def _counting(
 
 
 def _counted(connection: sa.Connection, which: sa.ColumnElement[bool]) -> dict[_Key, dict[str, int]]:
-    """What objects add up to, by batch."""
+    """Sums of the counters of objects, by batch."""
     rows = connection.execute(
         sa.select(
             object_.c.transfer_id, object_.c.batch_number, *(count.label(name) for name, count in _COUNTERS.items())

@@ -34,7 +34,7 @@ _OF: Final = "substr(workflow_uuid, 1, :size) = :id"
 
 
 def place_of(priority: int) -> int:
-    """Where the work of a transfer of this priority begins in the queue; places by size follow it."""
+    """First place in the queue for the work of a transfer of this priority; places by size follow it."""
     return _PRIORITY_STEP * (MOST_PRIORITY - priority)
 
 
@@ -97,7 +97,7 @@ class Queue:
             self.enqueue_batch(connection, transfer_id, lane, number, place_of(priority) + place)
 
     def holds(self, connection: sa.Connection, transfer_id: str) -> bool:
-        """Whether the transfer is, or was, on the queue; in the caller's transaction."""
+        """True when the transfer is, or was, on the queue; in the caller's transaction."""
         query = sa.text(f"select 1 from {_table(connection)} where workflow_uuid = :id")  # noqa: S608 - a constant
         return connection.execute(query, {"id": transfer_id}).first() is not None
 
@@ -140,7 +140,7 @@ class Queue:
         self._client().delete_workflows(workflow_ids)
 
     def schedules(self) -> dict[str, WorkflowSchedule]:
-        """What DBOS fires, by name."""
+        """Schedules that DBOS fires, by name."""
         return {one["schedule_name"]: one for one in self._client().list_schedules()}
 
     def apply_schedule(self, name: str, cron: str, timezone: str, context: Mapping[str, Any]) -> None:

@@ -191,7 +191,7 @@ def read_digest(connection: sa.Connection, transfer_id: str) -> str | None:
 
 
 def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]:
-    """How many seals a transfer has, and the root over them."""
+    """Number of seals of a transfer, and the root over them."""
     tree = merkle.Tree()
     for each in seals(connection, transfer_id):
         tree.add(merkle.leaf(signing.encoded([each.number, each.objects, each.root])))
@@ -199,7 +199,7 @@ def batches_root(connection: sa.Connection, transfer_id: str) -> tuple[int, str]
 
 
 def submitted_spec(connection: sa.Connection, transfer_id: str) -> Any:
-    """What was asked, as the record of events has it: a later migration may store it in another form."""
+    """Spec of a transfer as the record of events has it: a later migration may store it in another form."""
     rows = connection.execute(
         sa.select(event.c.data)
         .where(event.c.transfer_id == transfer_id, event.c.kind.in_(("submitted", "key_renewed")))

@@ -46,7 +46,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class EngineCounts:
-    """What requests came to.
+    """Counters of the requests of an engine.
 
     Attributes:
         bytes: object bytes that requests moved, within the service or through the process.
@@ -68,7 +68,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class Point(Generic[C]):
-    """What all workers together did in the ``seconds`` that begin ``at`` (seconds since the epoch)."""
+    """Work of all workers together in the ``seconds`` that begin ``at`` (seconds since the epoch)."""
 
     at: float
     seconds: float
@@ -148,7 +148,7 @@ def read_engine(
     until: float | None = None,
     points: int = 300,
 ) -> list[Point[EngineCounts]]:
-    """What the engine of a worker did, or those of all workers (None); else as ``read``."""
+    """The course of the engine of a worker, or of those of all workers (None); else as ``read``."""
     mine = sa.true() if executor_id is None else engine_sample.c.executor_id == executor_id
     curves = _curves(connection, _ENGINES, mine)
     return [Point(at, width, EngineCounts(*counts)) for at, width, counts in _course(curves, since, until, points)]
@@ -215,7 +215,7 @@ def _delete(connection: sa.Connection, series: _Series, rows: sa.Select[*tuple[A
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """What one worker had done by each time, from nothing on."""
+    """Counters of one worker over time: the sums of its work up to each time, from zero on."""
 
     times: list[float]
     values: list[tuple[int, ...]]

@@ -59,7 +59,7 @@ def key_of(ring: KeyRing, row: sa.Row[Any]) -> AuditKey | None:
 
 
 def signed(key: AuditKey | None, about: str, *values: Any) -> str:
-    """What proves these values: HMAC-SHA256 (hex) with the key, or plain SHA-256 without one."""
+    """Signature of these values: HMAC-SHA256 (hex) with the key, or plain SHA-256 without one."""
     if key is None:
         return digest(b"", [about, *values])
     return key.sign(encoded([about, key.id, *values]))

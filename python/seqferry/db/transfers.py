@@ -158,7 +158,7 @@ def _client(actor: str) -> str:
 
 
 def is_http(actor: str) -> bool:
-    """Whether an actor is a client over HTTP."""
+    """True when an actor is a client over HTTP."""
     return actor.partition(" ")[0] == "http"
 
 
@@ -257,7 +257,7 @@ def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set
 
 
 def attended(connection: sa.Connection, database: Database, transfer_id: str) -> bool:
-    """Whether a worker may still write for the transfer.
+    """True when a worker may still write for the transfer.
 
     One that is stopped or cut off may for longer than ``Live`` shows it.
     """
@@ -332,7 +332,7 @@ def ids_starting_with(connection: sa.Connection, prefix: str, limit: int) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the work of a transfer belongs in the queue."""
+    """Place of the work of a transfer in the queue."""
 
     lane: str | None
     priority: int
@@ -403,7 +403,7 @@ def paused(connection: sa.Connection, ids: Iterable[str]) -> set[str]:
 
 
 def adjustments(connection: sa.Connection, ids: Iterable[str]) -> list[Adjustment]:
-    """What was adjusted of each of these transfers."""
+    """Adjustments of these transfers, in no order."""
     rows = connection.execute(sa.select(transfer).where(transfer.c.id.in_(list(ids))))
     return [adjustment_of(row) for row in rows]
 

@@ -15,7 +15,7 @@ from seqferry.db.database import Database
 from seqferry.db.tables import executor_beat, worker_live
 
 Sign = tuple[int, Any]
-"""What a worker's last beat has left: a counter, and the time by the database's clock (of old versions only that)."""
+"""Sign of a worker's last beat: a counter, and the time by the database's clock (of old versions only that)."""
 
 
 @dataclass(frozen=True, slots=True)

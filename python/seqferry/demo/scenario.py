@@ -66,7 +66,7 @@ class Show(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AtKill:
-    """What was there when the worker had been killed."""
+    """State of the target and of the record after the worker was killed."""
 
     wall: float
     share: float
@@ -78,7 +78,7 @@ class AtKill:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the summary tells; times in seconds."""
+    """Figures of the summary; times in seconds."""
 
     objects: int
     bytes: int

@@ -34,7 +34,7 @@ class Option:
 
 @dataclass(slots=True)
 class Parsed:
-    """What was given: operands in their order, options by name (those without a value as "")."""
+    """Words of a command line: operands in their order, options by name (those without a value as "")."""
 
     operands: list[str] = field(default_factory=list[str])
     options: dict[str, str] = field(default_factory=dict[str, str])

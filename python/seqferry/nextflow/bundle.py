@@ -67,7 +67,7 @@ _BOOT: Final = (
 """Modules that the interpreter itself imports, some of them frozen into it."""
 
 _OF_NAMES: Final = ("libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
-"""What the C library loads to resolve the names of hosts; part of itself since glibc 2.34."""
+"""Libraries that the C library loads to resolve the names of hosts; part of itself since glibc 2.34."""
 
 _SCRIPT: Final = """#!/bin/sh
 {mark}: seqferry {version} in place of {tool}. Needs nothing of its surroundings but /bin/sh.
@@ -91,7 +91,7 @@ exec "$home/ld.so" --library-path "$home/so" "$home/python3" -S -P -X utf8 -c \\
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What ``install`` made: the files that are called, and how many bytes all of it has."""
+    """Result of ``install``: the commands that were made, and the size of all files in bytes."""
 
     commands: tuple[Path, ...]
     bytes: int

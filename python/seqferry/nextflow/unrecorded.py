@@ -32,7 +32,7 @@ _SHARED_WAIT_SECONDS: Final = 0.05
 """Several jobs are looked at in turn, and each may wait for an answer before its parts start."""
 
 _ABORT_SECONDS: Final = 30.0
-"""How long aborting uploads may take when the process is to stop; a scheduler kills it soon after."""
+"""Longest time for aborting uploads when the process is to stop; a scheduler kills it soon after."""
 
 _KEPT_FAILURES: Final = 100
 
@@ -51,7 +51,7 @@ class Failed:
 
 @dataclass(slots=True)
 class Result:
-    """How a transfer ended.
+    """Result of a transfer: counts of its objects, and failures in detail.
 
     Attributes:
         found: objects that the source held, those that were refused included.

@@ -28,7 +28,7 @@ _WAIT_SECONDS: Final = 0.5
 """Outcomes are recorded at most this late."""
 
 _CLEAN_SECONDS: Final = 60.0
-"""How long aborting the uploads of a batch may take; what is left then is left to the bucket's lifecycle rule."""
+"""Time limit for aborting the uploads of a batch; the rest is left to the bucket's lifecycle rule."""
 
 _CUT_OFF_AT_MOST: Final = 1000
 _CUT_OFF_SECONDS: Final = 10.0

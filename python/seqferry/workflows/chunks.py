@@ -22,7 +22,7 @@ _LAPSED: Final = "The lease of this worker has lapsed; the batch is run again."
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How one object ended; see ``models.RESULT_COLUMNS``."""
+    """Outcome of one object; see ``models.RESULT_COLUMNS``."""
 
     id: int
     state: ObjectState

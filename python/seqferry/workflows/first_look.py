@@ -48,7 +48,7 @@ _KEYS: Final = 5
 
 
 def is_wanted(spec: TransferSpec) -> bool:
-    """Whether a transfer is looked at: not with ``--no-preflight``, not of one object, and not when retried."""
+    """True when a transfer is looked at: it copies or moves several objects, without ``--no-preflight``."""
     several = not spec.single
     return spec.preflight and several and spec.operation in (OPERATION_TRANSFER, OPERATION_MOVE)
 
@@ -181,7 +181,7 @@ class _Look:
         return [(one, future.result()) for one, future in ended if future.exception() is None]
 
     def _probe(self, report: Report, readable: list[Planned], wanted: int) -> Trouble | None:
-        """Why the target refuses writing, if it does."""
+        """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
         filled = sampled([one for one in readable if one.size], write_probe.PROBED)
         found = write_probe.refusal(
             self.runtime.engine,

@@ -21,7 +21,7 @@ class Begun(Protocol):
 
 
 class Events(Protocol):
-    """What a job has told since it was last asked."""
+    """Events of a job since the last call of ``Job.wait``."""
 
     @property
     def begun(self) -> Sequence[Begun]: ...
@@ -32,11 +32,11 @@ class Events(Protocol):
 
     @property
     def ended(self) -> int:
-        """How many objects ended in any other way."""
+        """Number of objects that ended in any other way."""
         ...
 
     def results(self) -> Mapping[str, str]:
-        """How they ended: for each of ``models.RESULT_COLUMNS`` the inside of a JSON list. Empty when none ended."""
+        """Results of these objects: the inside of a JSON list for each of ``RESULT_COLUMNS``. Empty when none ended."""
         ...
 
 
@@ -79,7 +79,7 @@ class Progress(Protocol):
 
 
 class Failure(Protocol):
-    """Why a job stopped as a whole."""
+    """Reason why a job stopped as a whole."""
 
     @property
     def error_class(self) -> str: ...

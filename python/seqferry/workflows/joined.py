@@ -11,7 +11,7 @@ from seqferry.models import RESULT_COLUMNS
 from seqferry.workflows.jobs import Active, Begun, Events, Failure, Job
 
 _LOOK_SECONDS: Final = 0.05
-"""How long one job is waited for while others go on beside it."""
+"""Time limit of a wait for one job while others go on beside it."""
 
 
 class _Joined:

@@ -21,7 +21,7 @@ GAP_SECONDS: Final = 3.0
 
 
 class Watcher:
-    """What one worker has seen of all. Not safe to use from several threads."""
+    """Signs of all workers as one worker has seen them. Not safe to use from several threads."""
 
     def __init__(self, dead_after: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._dead_after: Final = dead_after

@@ -22,7 +22,7 @@ _PAGE: Final = 1000
 
 
 def takes_rows(spec: TransferSpec) -> bool:
-    """Whether the objects come from the rows of another transfer. An archive that is packed is made as a whole."""
+    """True when the objects come from the rows of another transfer. An archive that is packed is made as a whole."""
     return spec.retry_of is not None and not operation_of(spec).pages_are_batches
 
 

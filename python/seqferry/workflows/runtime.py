@@ -175,7 +175,7 @@ class Runtime:
         self.lease: Final = lease
         self.confines_writes: Final = confines_writes
         self.service: Service | None = None
-        """What submits the runs of schedules; set by the worker."""
+        """The service that submits the runs of schedules; set by the worker."""
         self._ends_told: Final = [one.name for one in told.channels if "finished" in one.events]
         self._on_end = on_end
         self._on_work = on_work
@@ -190,12 +190,12 @@ class Runtime:
     # --- what is known before the start ---
 
     def keep_preflight(self, transfer_id: str, known: KnownObjects) -> None:
-        """What was found out just before the transfer was submitted here, for its first planning."""
+        """Keep the findings from just before the transfer was submitted here, for its first planning."""
         with self._changed:
             self._preflights[transfer_id] = known
 
     def take_preflight(self, transfer_id: str) -> KnownObjects | None:
-        """What was kept for this transfer, once: a later planning asks anew."""
+        """Take the findings that were kept for this transfer, once: a later planning asks anew."""
         with self._changed:
             return self._preflights.pop(transfer_id, None)
 

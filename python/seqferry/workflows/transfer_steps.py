@@ -47,7 +47,7 @@ class Here:
     """Called with numbers of batches, and the sizes of their biggest objects, as soon as they are on record."""
 
     at_most: int
-    """When there are more, ManyBatchesError is raised. So many may have been added by then."""
+    """Limit of batches: when there are more, ManyBatchesError is raised. So many may have been added by then."""
 
 
 class ManyBatchesError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -246,3 +247,37 @@ def test_a_dry_run_names_the_members_and_writes_nothing(s3server: S3Server, buck
         f"(dry run) pack s3://{bucket}/run/b/c as b/c",
     ]
     assert sorted(keys(s3server, bucket)) == ["run/a", "run/b/c"]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["for real", "dry run"])
+def test_a_member_that_is_not_there_forbids_the_archive_in_a_dry_run_too(
+    s3server: S3Server, bucket: str, mover: Mover, tmp_path: Path, options: tuple[str]
+) -> None:
+    fill(s3server, bucket, "run/", {"a": b"1", "b": b"2"})
+    listed = tmp_path / "keys.txt"
+    listed.write_text("a\ngone\n")
+
+    archive = f"s3://{bucket}/x.tar"
+    running = mover.start("pack", f"s3://{bucket}/run/", archive, "--files-from", str(listed), *options)
+
+    assert running.wait() == 1, str(running)
+    assert f"No archive is made that lacks members: s3://{bucket}/run/gone is not there" in running.stderr
+    assert sorted(keys(s3server, bucket)) == ["run/a", "run/b"]
+
+
+def test_a_dry_run_selects_as_the_archive_itself_does(bucket: str, mover: Mover, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "a").write_bytes(b"1")
+    os.mkfifo(folder / "pipe")
+
+    shown = mover.start("pack", str(folder), f"s3://{bucket}/x.tar", "--dry-run", "--json")
+    code, summary, errors = mover.copy(str(folder), f"s3://{bucket}/x.tar", verb="pack")
+
+    assert (shown.wait(), code) == (0, 0), str(shown) + errors
+    events = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [(one["event"], one.get("name"), one.get("left_out")) for one in events[:-1]] in (
+        [("planned", "a", None), ("refused", None, True)],
+        [("refused", None, True), ("planned", "a", None)],
+    )
+    assert events[-1]["objects"] == summary["objects_done"] == 1

@@ -24,7 +24,7 @@ actions = APIRouter(prefix="/api/v1", tags=["transfers"])
 
 
 class Adjustment(BaseModel):
-    """What is changed of a transfer under way. What is left out stays; null gives a limit up."""
+    """Changes of a transfer under way. A field that is left out stays; null gives a limit up."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -59,7 +59,7 @@ class ActionResult(BaseModel):
     """After the act; of a retry, the transfer that retries it."""
     code: str | None = None
     detail: str | None = None
-    """Why it was not done."""
+    """The reason why it was not done."""
 
     @classmethod
     def of(cls, result: Result) -> ActionResult:
@@ -111,7 +111,7 @@ def adjust(transfer_id: ChangeableIdDep, body: Adjustment, service: ServiceDep, 
 
 @actions.post("/actions", summary="The same for many transfers at once", responses=answers(400))
 def act(body: Action, service: ServiceDep, actor: ActorDep, identity: IdentityDep) -> ActionResults:
-    """What cannot be done to one transfer does not keep it from the others. Only transfers of the client's own are
+    """An act that one transfer refuses is done to the others. Only transfers of the client's own are
     selected, unless its role is ``admin``."""
     by_filter = body.all or body.states or body.prefix is not None or body.created_by is not None
     if bool(body.ids) == bool(by_filter):

@@ -50,13 +50,13 @@ class Preview(BaseModel):
     objects: list[PreviewObject]
     """The first of them, as many as were asked for."""
     complete: bool
-    """Whether the totals are of all objects: a look ends after a minute."""
+    """True when the totals are of all objects: a look ends after a minute."""
     totals: dict[str, Any]
     estimate: EstimateOut
     removals: list[str]
     """Keys at the target that would be removed, as many as were asked for."""
     kept: str | None
-    """Why nothing would be removed, where that was asked for."""
+    """The reason why nothing would be removed, where that was asked for."""
     nearest: list[str]
     """Keys that are most like what was asked for, where nothing is selected."""
 

@@ -32,7 +32,7 @@ NameDep = Annotated[str, Path(max_length=63, pattern=_NAME)]
 
 
 class ScheduleRequest(BaseModel):
-    """What begins, and when."""
+    """The command that begins, and its times."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -46,7 +46,7 @@ class ScheduleRequest(BaseModel):
 
 
 class ScheduleChange(BaseModel):
-    """What is changed; what is left out stays."""
+    """Changes; a field that is left out stays."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,7 +57,7 @@ class ScheduleChange(BaseModel):
 class ScheduleRunOut(BaseModel):
     due_at: datetime
     at: datetime
-    """When it began."""
+    """Time of its start."""
     outcome: Outcome
     """``joined``: the unfinished transfer of an earlier run goes on instead. ``superseded``: a later run was due.
 
@@ -225,7 +225,7 @@ def pause(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> Schedule
 
 @router.post("/{name}/resume", summary="Have a paused one fire again")
 def resume(name: ChangeableDep, service: ServiceDep, actor: ActorDep) -> ScheduleOut:
-    """What it missed meanwhile is not caught up."""
+    """Runs that it missed meanwhile are not caught up."""
     return ScheduleOut.of(schedules.resume(service, name, actor=actor))
 
 

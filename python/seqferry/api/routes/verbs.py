@@ -31,7 +31,7 @@ KeyHeader = Annotated[Annotated[str, Field(min_length=1, max_length=255)] | Skip
 
 
 class MoveRequest(TransferRequest):
-    """What to move; as the options of ``seqferry mv``. It has no ``operation`` or ``options`` of its own."""
+    """Objects to move; as the options of ``seqferry mv``. It has no ``operation`` or ``options`` of its own."""
 
 
 class _OneEndpoint(BaseModel):
@@ -43,7 +43,7 @@ class _OneEndpoint(BaseModel):
 
 
 class RemovalRequest(_OneEndpoint):
-    """What to remove; as the options of ``seqferry rm``."""
+    """Objects to remove; as the options of ``seqferry rm``."""
 
     sources: Annotated[list[str], Field(min_length=1, max_length=1000, examples=[["s3://ours/run42/"]])]
     recursive: bool = False
@@ -61,7 +61,7 @@ class RemovalRequest(_OneEndpoint):
 
 
 class CheckRequest(_OneEndpoint):
-    """What to compare; as the options of ``seqferry check``."""
+    """Places to compare; as the options of ``seqferry check``."""
 
     source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
     target: Annotated[str, Field(examples=["s3://ours/run42/"])]
@@ -74,7 +74,7 @@ class CheckRequest(_OneEndpoint):
     no_sign_request: bool = False
     verify: Verify = "checksum"
     one_way: bool = False
-    """What only the target has is no difference."""
+    """Objects that only the target has are no difference."""
     rules: list[str] | None = Field(default=None, max_length=1000)
     min_size: Whole | None = None
     max_size: Whole | None = None
@@ -84,7 +84,7 @@ class CheckRequest(_OneEndpoint):
 
 
 class CleanupRequest(_OneEndpoint):
-    """Which open uploads to abort; as the options of ``seqferry cleanup``."""
+    """Open uploads to abort; as the options of ``seqferry cleanup``."""
 
     place: Annotated[str, Field(examples=["s3://ours/"])]
     older_than: str = cleanup.OLDER_THAN

@@ -54,7 +54,7 @@ class Operation(Protocol):
 
     @property
     def pages_are_batches(self) -> bool:
-        """Whether each page of ``find`` is a batch as it is. All of them are then added at once, and only once."""
+        """True when each page of ``find`` is a batch as it is. All of them are then added at once, and only once."""
         ...
 
     def prepare(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> None:
@@ -66,7 +66,7 @@ class Operation(Protocol):
         ...
 
     def target_is_empty(self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
-        """Whether nothing is at the target, so that no object needs to be looked for there. Asked once."""
+        """True when nothing is at the target, so that no object needs to be looked for there. Asked once."""
         ...
 
     def find(
@@ -87,7 +87,7 @@ class Operation(Protocol):
         ...
 
     def finish(self, runtime: Runtime, transfer_id: str, *, claimed: bool) -> None:
-        """What is left to do when all objects have ended, whether or not all have arrived."""
+        """Do the work that is left when all objects have ended, whether or not all have arrived."""
         ...
 
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None:

@@ -23,7 +23,7 @@ def prepare(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) ->
 
 
 def target_is_empty(runtime: Runtime, spec: TransferSpec, known: KnownObjects | None) -> bool:
-    """Whether nothing is below the target."""
+    """True when nothing is below the target."""
     if known is not None and known.target_absent is not None:
         return known.target_absent
     return listing.target_is_empty(runtime.engine, spec)

@@ -153,7 +153,7 @@ def _still_there(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived], 
 
 
 def _same_names(spec: TransferSpec, page: Sequence[Arrived]) -> bool:
-    """Whether source and target could be one object, reached by two addresses of the same storage."""
+    """True when source and target could be one object, reached by two addresses of the same storage."""
     return spec.source.container == spec.target.container and page[0].source_key == page[0].target_key
 
 

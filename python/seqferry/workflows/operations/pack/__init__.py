@@ -11,21 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from seqferry import listing, packing, paths, planning
+from seqferry import members, packing
 from seqferry.db import objects
 from seqferry.db.objects import Planned
-from seqferry.engine import Job, ObjectInfo, pack_shards
+from seqferry.engine import Job, pack_shards
 from seqferry.errors import StorageError
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
 from seqferry.workflows.operations import Operation, Work, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
-
-_MOST_MEMBERS: Final = 10_000_000
-"""Of all shards together: planning sorts them in memory, at some 300 bytes each."""
-
-_NAMED_AT_MOST: Final = 3
 
 
 class Pack:
@@ -46,50 +41,34 @@ class Pack:
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
     ) -> Iterator[list[Planned]]:
         del known, transfer_id, target_absent
-        members: list[Planned] = []
+        found: list[Planned] = []
         left_out: list[Planned] = []
-        refused: list[str] = []
-        missing: list[str] = []
-        for page in listing.objects(runtime.engine, spec, missing.extend):
-            for info in page:
-                if _is_marker(spec, info) or not planning.is_selected(spec, info):
-                    continue
-                key = spec.target.key
-                why = planning.refusal(spec, info.key, key, info.size, info.refusal, str(runtime.state_dir))
+        for page in members.members(runtime.engine, spec, str(runtime.state_dir)):
+            for info, why in page:
                 planned = Planned(
                     source_key=info.key,
-                    target_key=key,
+                    target_key=spec.target.key,
                     size=info.size,
                     etag=info.etag,
                     last_modified=info.last_modified,
                     version_id=info.version_id,
                     storage_class=info.storage_class,
                     refusal=why,
-                    left_out=why is not None and why[0] in paths.LEFT_OUT,
+                    left_out=why is not None,
                 )
-                if why is None:
-                    members.append(planned)
-                elif planned.left_out:
-                    left_out.append(planned)
-                else:
-                    refused.append(why[1].removesuffix("."))
-            if len(members) > _MOST_MEMBERS:
-                raise _refusal("TooManyMembers", [f"more than {_MOST_MEMBERS:,} objects lie there"])
+                (found if why is None else left_out).append(planned)
             yield []
-        refused += [f"{spec.source.at(key)} is not there" for key in missing]
-        if refused:
-            raise _refusal("MemberRefused", refused)
-        members.sort(key=lambda one: one.source_key.encode("utf-8", "surrogateescape"))
-        yield from _archives(spec, members, left_out)
+        found.sort(key=lambda one: one.source_key.encode("utf-8", "surrogateescape"))
+        yield from _archives(spec, found, left_out)
 
     def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
         items = work.items
         if not work.only_clean and items:
             with runtime.database.read() as connection:
-                members = objects.whole_batch(connection, work.transfer_id, items[0].id)
-            if members.failed is not None:
-                raise StorageError(members.failed, "object", "ArchiveNotMade", "pack")
-            items = members.objects
+                batch = objects.whole_batch(connection, work.transfer_id, items[0].id)
+            if batch.failed is not None:
+                raise StorageError(batch.failed, "object", "ArchiveNotMade", "pack")
+            items = batch.objects
         return runtime.engine.pack(
             spec,
             [copy_item(one) for one in items],
@@ -109,30 +88,18 @@ class Pack:
 OPERATION: Final[Operation] = Pack()
 
 
-def _is_marker(spec: TransferSpec, info: ObjectInfo) -> bool:
-    """Whether it is the empty object that a console makes for the source itself: no name is left for it."""
-    return info.size == 0 and info.key == spec.strip
-
-
-def _archives(spec: TransferSpec, members: list[Planned], left_out: list[Planned]) -> Iterator[list[Planned]]:
+def _archives(spec: TransferSpec, found: list[Planned], left_out: list[Planned]) -> Iterator[list[Planned]]:
     """The members of each archive."""
     split = spec.options.get(packing.SPLIT)
     if split is None:
-        if members or left_out:
-            yield members + left_out
+        if found or left_out:
+            yield found + left_out
         return
-    names = [one.source_key.removeprefix(spec.strip) for one in members]
+    names = [one.source_key.removeprefix(spec.strip) for one in found]
     start = 0
-    for number, end in enumerate(pack_shards(names, [one.size for one in members], split)):
-        for member in members[start:end]:
+    for number, end in enumerate(pack_shards(names, [one.size for one in found], split)):
+        for member in found[start:end]:
             member.target_key = packing.shard_key(spec, number)
         # What is left out belongs to no shard; the first one tells of it.
-        yield members[start:end] + (left_out if number == 0 else [])
+        yield found[start:end] + (left_out if number == 0 else [])
         start = end
-
-
-def _refusal(code: str, causes: list[str]) -> StorageError:
-    more = f" and {len(causes) - _NAMED_AT_MOST} more" if len(causes) > _NAMED_AT_MOST else ""
-    named = "; ".join(causes[:_NAMED_AT_MOST])
-    message = f"No archive is made that lacks members: {named}{more}. Nothing was written."
-    return StorageError(message, "object", code, "plan", True)

@@ -113,7 +113,7 @@ def _still_there(runtime: Runtime, spec: TransferSpec, keys: list[str]) -> list[
 
 
 def _arrived_unseen(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> int:
-    """How many objects have arrived and are not listed at the target under their names.
+    """Number of objects that have arrived and are not listed at the target under their names.
 
     Some storages change names (a backslash to a slash): what was just copied would pass for what the source has not.
     Markers of folders are not listed by all of them, and on a disk not as objects.
