@@ -73,7 +73,7 @@ _COMMAND: Final = {
 }
 """Commands whose failures are not those of ``cp``."""
 
-_NOT_SKIPPING: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_CHECK, OPERATION_PACK})
+_NOT_SKIPPING: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_CHECK, OPERATION_PACK, OPERATION_PACK})
 """Operations that find nothing there already when they are run again."""
 
 _RETRIED: Final = {
@@ -188,7 +188,9 @@ def _figures(result: Result, status_command: str) -> list[str]:
         out.append(f"  {word:<9} {done}{mean}")
     if result.streamed:
         through = text.count(result.streamed, "object")
-        why = why_streamed(result.status.spec) or "the storage could not copy them itself"
+        packed = result.status.spec.operation == OPERATION_PACK
+        own = "the storage copies only parts of 5 MiB and more" if packed else "the storage could not copy them itself"
+        why = why_streamed(result.status.spec) or own
         out.append(f"  streamed  {through} through the machine that did the work: {why}")
     if there := totals.skipped - result.left_out:
         what = "" if result.status.spec.operation == OPERATION_CHECK else " already there"
@@ -200,7 +202,7 @@ def _figures(result: Result, status_command: str) -> list[str]:
     if totals.cancelled:
         out.append(f"  cancelled {text.count(totals.cancelled, 'object')}")
     if result.moved:
-        out.append(f"  removed   {text.count(result.moved, 'object')} at the source, since they have arrived")
+        out.append(f"  removed   {text.count(result.moved, 'object')} from the source after arrival")
     if result.removed:
         out.append(f"  removed   {text.count(result.removed, 'object')} that the source does not have")
     elif result.status.spec.delete and totals.failed:
