@@ -7,7 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from seqferry.db import audit, ledger, schedules
+from seqferry.db import audit, ledger, schedule_rows
 from seqferry.db.audit import Checked, Finding, KnownHead
 from seqferry.db.database import Database
 from seqferry.db.ledger import Head
@@ -54,7 +54,7 @@ def verify(
     """
     with database.read() as connection:
         yield from audit.check_ledger(connection, known, checked)
-        broken = schedules.first_broken(connection) if transfer_id is None else None
+        broken = schedule_rows.first_broken(connection) if transfer_id is None else None
     if broken is not None:
         of, number = broken
         message = f"Event {number} of the schedule {of} does not fit its hash, or the event before it."

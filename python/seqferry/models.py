@@ -471,8 +471,8 @@ class PlannedCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """Objects of a transfer that ended in the same state on the same evidence (``ObjectRecord.verified``)."""
+class Verification:
+    """Objects of a transfer that ended in the same state by the same verification (``ObjectRecord.verified``)."""
 
     state: ObjectState
     verified: str

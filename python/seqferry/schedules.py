@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from seqferry import access, cron, stored_spec
 from seqferry.cron import UTC_ZONE, Cron
-from seqferry.db import schedules as stored
+from seqferry.db import schedule_rows
 from seqferry.db.advisory import AdvisoryLock, take
 from seqferry.errors import ConflictError, NotFoundError, SeqferryError, UnsupportedError, UsageError
 from seqferry.models import Event, S3Location, Submission, TransferSpec
@@ -111,7 +111,7 @@ def add(
         )
     with service.database.write() as connection:
         take(connection, AdvisoryLock.SCHEDULES)
-        names = [row.name for row in stored.rows(connection)]
+        names = [row.name for row in schedule_rows.rows(connection)]
         if name in names:
             raise ConflictError(
                 f"There is a schedule '{name}' already. Give another --name, or remove that one: "
@@ -120,7 +120,7 @@ def add(
         if len(names) >= MOST_SCHEDULES:
             raise ConflictError(f"There are {MOST_SCHEDULES} schedules, and no more can be. Remove one first.")
         text = stored_spec.write(spec)
-        stored.insert(
+        schedule_rows.insert(
             connection,
             id=schedule_id,
             name=name,
@@ -128,14 +128,14 @@ def add(
             timezone=fires.timezone,
             spec=text,
             priority=priority,
-            state=stored.ACTIVE,
+            state=schedule_rows.ACTIVE,
             active_since=now,
             revision=1,
             created_at=now,
             created_by=actor,
         )
         data = {"cron": fires.expression, "timezone": fires.timezone, "spec": text, "priority": priority}
-        stored.record(connection, schedule_id, name, now, "added", actor, data)
+        schedule_rows.record(connection, schedule_id, name, now, "added", actor, data)
     return found(service, name)
 
 
@@ -156,9 +156,9 @@ def edit(
         )
         if (fires.expression, fires.timezone) != (row.cron, row.timezone):
             changed = {"cron": fires.expression, "timezone": fires.timezone}
-            stored.update(connection, row.id, **changed, active_since=now, revision=row.revision + 1)
+            schedule_rows.update(connection, row.id, **changed, active_since=now, revision=row.revision + 1)
             data = {**changed, "before": {"cron": row.cron, "timezone": row.timezone}}
-            stored.record(connection, row.id, name, now, "edited", actor, data)
+            schedule_rows.record(connection, row.id, name, now, "edited", actor, data)
     return found(service, name)
 
 
@@ -168,7 +168,7 @@ def pause(service: Service, name: str, *, actor: str) -> Schedule:
     Raises:
         NotFoundError: there is none of this name.
     """
-    return _set_state(service, name, stored.PAUSED, "paused", actor)
+    return _set_state(service, name, schedule_rows.PAUSED, "paused", actor)
 
 
 def resume(service: Service, name: str, *, actor: str) -> Schedule:
@@ -177,7 +177,7 @@ def resume(service: Service, name: str, *, actor: str) -> Schedule:
     Raises:
         NotFoundError: there is none of this name.
     """
-    return _set_state(service, name, stored.ACTIVE, "resumed", actor)
+    return _set_state(service, name, schedule_rows.ACTIVE, "resumed", actor)
 
 
 def _set_state(service: Service, name: str, state: str, kind: str, actor: str) -> Schedule:
@@ -185,8 +185,8 @@ def _set_state(service: Service, name: str, state: str, kind: str, actor: str) -
     with service.database.write() as connection:
         row = _row(connection, name, lock=True)
         if row.state != state:
-            stored.update(connection, row.id, state=state, active_since=now, revision=row.revision + 1)
-            stored.record(connection, row.id, name, now, kind, actor, {})
+            schedule_rows.update(connection, row.id, state=state, active_since=now, revision=row.revision + 1)
+            schedule_rows.record(connection, row.id, name, now, kind, actor, {})
     return found(service, name)
 
 
@@ -198,8 +198,8 @@ def remove(service: Service, name: str, *, actor: str) -> None:
     """
     with service.database.write() as connection:
         row = _row(connection, name, lock=True)
-        stored.record(connection, row.id, name, time.time(), "removed", actor, {})
-        stored.delete(connection, row.id)
+        schedule_rows.record(connection, row.id, name, time.time(), "removed", actor, {})
+        schedule_rows.delete(connection, row.id)
 
 
 def run_now(service: Service, name: str, *, actor: str) -> Run:
@@ -216,9 +216,9 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
     run = Run(run_id, now, now, "submitted", None, f"asked for by {actor}")
     done = _submit(service, row, run)
     with service.database.write() as connection:
-        if (still := stored.by_id(connection, row.id, lock=True)) is not None:
+        if (still := schedule_rows.by_id(connection, row.id, lock=True)) is not None:
             data = {"transfer": done.transfer_id, "outcome": done.outcome}
-            stored.record(connection, still.id, name, now, "run", actor, data)
+            schedule_rows.record(connection, still.id, name, now, "run", actor, data)
     return done
 
 
@@ -228,7 +228,7 @@ def run_now(service: Service, name: str, *, actor: str) -> Run:
 def listed(service: Service) -> list[Schedule]:
     """All schedules by name, each with its last run."""
     with service.database.read() as connection:
-        return [_schedule(row, stored.runs(connection, row.id, 1)) for row in stored.rows(connection)]
+        return [_schedule(row, schedule_rows.runs(connection, row.id, 1)) for row in schedule_rows.rows(connection)]
 
 
 def found(service: Service, name: str) -> Schedule:
@@ -239,7 +239,7 @@ def found(service: Service, name: str) -> Schedule:
     """
     with service.database.read() as connection:
         row = _row(connection, name)
-        return _schedule(row, stored.runs(connection, row.id, SHOWN_RUNS))
+        return _schedule(row, schedule_rows.runs(connection, row.id, SHOWN_RUNS))
 
 
 def history(service: Service, name: str) -> list[Event]:
@@ -249,7 +249,7 @@ def history(service: Service, name: str) -> list[Event]:
         NotFoundError: there never was one.
     """
     with service.database.read() as connection:
-        recorded = stored.recorded(connection, name)
+        recorded = schedule_rows.recorded(connection, name)
     if not recorded:
         raise _unknown(name)
     return recorded
@@ -266,7 +266,7 @@ def _schedule(row: sa.Row[Any], runs: list[sa.Row[Any]]) -> Schedule:
         state=cast("State", row.state),
         created_at=row.created_at,
         created_by=row.created_by,
-        next_at=fires.after(time.time()) if row.state == stored.ACTIVE else None,
+        next_at=fires.after(time.time()) if row.state == schedule_rows.ACTIVE else None,
         runs=tuple(
             Run(one.id, one.due_at, one.at, cast("Outcome", one.outcome), one.transfer_id, one.message) for one in runs
         ),
@@ -283,8 +283,8 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
     """
     now = time.time()
     with service.database.write() as connection:
-        row = stored.by_id(connection, schedule_id, lock=True)
-        if row is None or stored.has_run(connection, run_id):
+        row = schedule_rows.by_id(connection, schedule_id, lock=True)
+        if row is None or schedule_rows.has_run(connection, run_id):
             return None
         reason = _reason_to_leave(row, due_at, now, revision)
         if reason is not None:
@@ -297,7 +297,7 @@ def run_due(service: Service, schedule_id: str, run_id: str, due_at: float, revi
 
 def _reason_to_leave(row: sa.Row[Any], due_at: float, now: float, revision: int) -> tuple[Outcome, str] | None:
     fires = Cron(row.cron, row.timezone)
-    if row.state != stored.ACTIVE:
+    if row.state != schedule_rows.ACTIVE:
         return "skipped", "The schedule is paused."
     if revision != row.revision and (due_at < row.active_since or not fires.fires_at(due_at)):
         return "skipped", "The schedule was changed meanwhile."
@@ -332,7 +332,7 @@ def _submit(service: Service, row: sa.Row[Any], run: Run) -> Run:
 def _failed(service: Service, row: sa.Row[Any], run: Run, why: SeqferryError) -> Run:
     failed = replace(run, outcome="failed", message=why.message)
     with service.database.write() as connection:
-        if not stored.has_run(connection, run.id):
+        if not schedule_rows.has_run(connection, run.id):
             _add_run(connection, row, failed)
     return failed
 
@@ -354,7 +354,7 @@ def temporary_keys(spec: TransferSpec) -> bool:
 
 
 def _add_run(connection: sa.Connection, row: sa.Row[Any], run: Run) -> None:
-    stored.add_run(
+    schedule_rows.add_run(
         connection,
         id=run.id,
         schedule_id=row.id,
@@ -367,7 +367,7 @@ def _add_run(connection: sa.Connection, row: sa.Row[Any], run: Run) -> None:
 
 
 def _row(connection: sa.Connection, name: str, *, lock: bool = False) -> sa.Row[Any]:
-    row = stored.by_name(connection, name, lock=lock)
+    row = schedule_rows.by_name(connection, name, lock=lock)
     if row is None:
         raise _unknown(name)
     return row

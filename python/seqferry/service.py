@@ -36,7 +36,6 @@ from seqferry import (
 from seqferry.config import Settings
 from seqferry.db import (
     events,
-    evidence,
     feed,
     gauges,
     object_pages,
@@ -46,6 +45,7 @@ from seqferry.db import (
     signing,
     transfer_pages,
     transfers,
+    verifications,
 )
 from seqferry.db.database import Database
 from seqferry.db.migrate import migrate
@@ -63,7 +63,6 @@ from seqferry.models import (
     OPERATION_UNPACK,
     Adjustment,
     Event,
-    Evidence,
     FailureGroup,
     LocalFolder,
     Location,
@@ -74,6 +73,7 @@ from seqferry.models import (
     Status,
     Submission,
     TransferSpec,
+    Verification,
 )
 from seqferry.paging import Cursor, ObjectFilter, Page, TransferFilter
 from seqferry.planning import Decision, Foreseen
@@ -359,10 +359,10 @@ class Service:
             full_id = self._resolve(connection, transfer_id)
             return samples.read(connection, full_id, since=since, until=until, points=points)
 
-    def evidence(self, transfer_id: str) -> list[Evidence]:
+    def verifications(self, transfer_id: str) -> list[Verification]:
         """Figures of the verification of the objects. The cost grows with the objects: for the end of a transfer."""
         with self.database.read() as connection:
-            return evidence.read(connection, self._resolve(connection, transfer_id))
+            return verifications.read(connection, self._resolve(connection, transfer_id))
 
     def receipt_digest(self, transfer_id: str) -> str | None:
         """Of the receipt of a transfer, SHA-256 in hexadecimal; None before its end."""

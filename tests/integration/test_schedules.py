@@ -18,7 +18,7 @@ from mirror import keys
 from seqferry import auditing, schedules, tokens
 from seqferry.config import Settings
 from seqferry.cron import parsed
-from seqferry.db import schedules as stored
+from seqferry.db import schedule_rows
 from seqferry.db.tables import schedule, schedule_event, schedule_run, transfer
 from seqferry.errors import ConflictError, NotFoundError, UsageError
 from seqferry.models import TransferSpec
@@ -316,7 +316,7 @@ def test_what_is_done_to_a_schedule_stays_on_record_and_a_change_of_it_is_found(
 
 
 def test_old_runs_are_forgotten(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "KEPT_RUNS", 3)
+    monkeypatch.setattr(schedule_rows, "KEPT_RUNS", 3)
     made = schedules.add(service, NIGHTLY, ANY_SPEC, actor="ada", name="nightly")
     for number in range(6):
         with service.database.write() as connection:

@@ -53,12 +53,10 @@ def cleanup(place: Place, age: Age, consent: Consent, endpoint: OneEndpoint, sta
     Uploads of unfinished transfers in the records of this state folder are left alone. Uploads of other programs look
     like any other: choose an age that none of them takes.
     """
-    from seqferry import cleanup as uploads  # it brings the engine, which --help need not wait for
+    from seqferry.cleanup import build_cleanup_spec  # it brings the engine, which --help need not wait for
 
     most = None if consent.yes else _ASKED_FROM
-    spec = access.resolved(
-        uploads.build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint))
-    )
+    spec = access.resolved(build_cleanup_spec(place.place, older_than=age.older_than, most=most, **merged(endpoint)))
     with session_of(output, check=spec) as session:
         if start.dry_run:
             return _preview(session, spec)

@@ -12,12 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, cast
 
 import typer
 
-from seqferry import mounts as mounting
 from seqferry.cli import display, exits, options, text
 from seqferry.config import Settings
 from seqferry.errors import ConfigError, SeqferryError, UsageError
 from seqferry.models import S3Location
-from seqferry.mounts import FRESHNESS, Freshness, MountSpec
+from seqferry.mounts import (
+    FRESHNESS,
+    Freshness,
+    Mounted,
+    MountSpec,
+    check_platform,
+    check_sizes,
+    mounted,
+    parse_lifetime,
+    parse_mode,
+    unmount,
+)
 from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
@@ -174,19 +184,19 @@ def mount(
     check_place(location)
     if check:
         return _check(MountSpec(place=location, directory=Path()), as_json=as_json)
-    mounting.check_platform()
+    check_platform()
     if directory is None:
         raise UsageError("Name a folder: seqferry mount s3://bucket DIR.")
     if pin and cache is None:
         raise UsageError("--pin keeps objects in a cache: name one with --cache.")
-    mounting.check_sizes(memory, max_cache_size)
+    check_sizes(memory, max_cache_size)
     if consistency not in FRESHNESS:
         raise UsageError(f"'{consistency}' is none of {', '.join(FRESHNESS)}.")
     freshness = cast("Freshness", consistency)
     spec = MountSpec(
         place=location,
         directory=_resolved(directory),
-        lifetime=None if freshness == "frozen" else mounting.parse_lifetime(metadata_ttl),
+        lifetime=None if freshness == "frozen" else parse_lifetime(metadata_ttl),
         freshness=freshness,
         memory=512 << 20 if memory is None else memory,
         max_requests=max_requests,
@@ -199,8 +209,8 @@ def mount(
         allow_non_empty=allow_non_empty,
         uid=os.geteuid() if uid is None else uid,
         gid=os.getegid() if gid is None else gid,
-        file_mode=mounting.parse_mode(file_mode),
-        directory_mode=mounting.parse_mode(dir_mode),
+        file_mode=parse_mode(file_mode),
+        directory_mode=parse_mode(dir_mode),
     )
     if foreground:
         return _serve(spec, lambda: _tell(spec, as_json=as_json, until="Ctrl-C"))
@@ -232,13 +242,13 @@ def umount(
     ] = False,
 ) -> int:
     """Unmount a folder, also one whose process has died."""
-    mounting.unmount(_resolved(directory), force=force)
+    unmount(_resolved(directory), force=force)
     return exits.OK
 
 
 def mounts(as_json: options.Json = False) -> int:
     """List mounted folders with source, memory, hit rate, requests, and bytes wanted and fetched."""
-    for found in mounting.mounted():
+    for found in mounted():
         if as_json:
             display.emit("mounted", directory=found.directory, source=found.source, **_facts(found))
             continue
@@ -252,7 +262,7 @@ def _resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _facts(found: mounting.Mounted) -> dict[str, Any]:
+def _facts(found: Mounted) -> dict[str, Any]:
     if found.stats is None:
         return {"alive": False}
     # A cache without a limit has the largest number there is, which readers of JSON in other languages cannot hold.
@@ -260,7 +270,7 @@ def _facts(found: mounting.Mounted) -> dict[str, Any]:
     return {"alive": True, "hit_rate": found.hit_rate, **found.stats, "cache": None if limit == _NO_LIMIT else limit}
 
 
-def _line(found: mounting.Mounted) -> str:
+def _line(found: Mounted) -> str:
     stats = found.stats
     if stats is None:
         return f"does not answer: its process has ended, or it is another user's (seqferry umount {found.directory})"

@@ -47,7 +47,7 @@ def check(
 @notify.command("list")
 def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> int:
     """Show the channels, and notices that were not delivered yet. URLs are never shown: they hold secrets."""
-    from seqferry.db import notices as rows
+    from seqferry.db import notice_rows
     from seqferry.service import Service
 
     settings = Settings.load(state_dir=state_dir)
@@ -57,7 +57,7 @@ def list_(as_json: options.Json = False, state_dir: options.StateDir = None) -> 
         else:
             print(f"{one.name}\t{one.shown}\t{', '.join(one.events)}")
     with Service.open(settings) as service, service.database.read() as connection:
-        left = rows.undelivered(connection, limit=100)
+        left = notice_rows.undelivered(connection, limit=100)
     for row in left:
         if as_json:
             display.emit(

@@ -79,10 +79,10 @@ def add(
     import time
 
     from seqferry import access, schedules
-    from seqferry import cron as crons
+    from seqferry.cron import UTC_ZONE, parsed
 
-    timezone = timezone or crons.UTC_ZONE
-    crons.parsed(cron, timezone, time.time())  # before the storage is asked
+    timezone = timezone or UTC_ZONE
+    parsed(cron, timezone, time.time())  # before the storage is asked
     spec = access.resolved(_spec(command))
     with open_session(as_json=as_json, state_dir=state_dir, check=spec) as session:
         made = schedules.add(

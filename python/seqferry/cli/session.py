@@ -146,7 +146,7 @@ class Session:
         found_nothing = status.state == "done" and status.totals.objects == 0
         nearest = self.service.nearest(status.spec) if found_nothing else ()
         head = auditing.keyed_head(self.service.database)
-        return summary.Result(status, self.service.evidence(status.id), failures, removed, nearest, moved, head)
+        return summary.Result(status, self.service.verifications(status.id), failures, removed, nearest, moved, head)
 
     def summary_lines(self, result: summary.Result) -> list[str]:
         return summary.lines(result, status_command=self.command("status", result.status.id))

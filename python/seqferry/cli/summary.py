@@ -1,4 +1,4 @@
-"""The summary at the end of a transfer: figures, the evidence, and failures grouped by cause with a next step."""
+"""The summary at the end of a transfer: figures, verifications, and failures grouped by cause with a next step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from seqferry.models import (
     OPERATION_RUN,
     OPERATION_TRANSFER,
     OPERATION_UNPACK,
-    Evidence,
     FailureGroup,
     ObjectRecord,
     Status,
+    Verification,
 )
 from seqferry.selection import matcher
 from seqferry.spec import selection_of, why_streamed
@@ -106,7 +106,7 @@ class Result:
     """All there is to tell about a transfer that has ended."""
 
     status: Status
-    evidence: list[Evidence]
+    verifications: list[Verification]
     failures: list[FailureGroup]
     removed: int = 0
     nearest: Sequence[str] = ()
@@ -125,28 +125,28 @@ class Result:
 
     @property
     def bytes_copied(self) -> int:
-        return sum(each.bytes for each in self.evidence if each.state == "done")
+        return sum(each.bytes for each in self.verifications if each.state == "done")
 
     @property
     def retries(self) -> int:
-        return sum(each.retries for each in self.evidence)
+        return sum(each.retries for each in self.verifications)
 
     @property
     def not_carried(self) -> int:
-        return sum(each.not_carried for each in self.evidence)
+        return sum(each.not_carried for each in self.verifications)
 
     @property
     def streamed(self) -> int:
-        return sum(each.streamed for each in self.evidence)
+        return sum(each.streamed for each in self.verifications)
 
     @property
     def left_out(self) -> int:
-        return sum(each.left_out for each in self.evidence)
+        return sum(each.left_out for each in self.verifications)
 
     def verified(self) -> dict[str, int]:
-        """Objects that are verified (copied ones and those found identical), by kind of evidence."""
+        """Objects that are verified (copied ones and those found identical), by kind of verification."""
         found: dict[str, int] = {}
-        for each in self.evidence:
+        for each in self.verifications:
             if each.state in {"done", "skipped"} and each.objects > each.left_out:
                 found[each.verified] = found.get(each.verified, 0) + each.objects - each.left_out
         return found

@@ -9,8 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from seqferry.channels import Channel, NoticeKind, Notices
-from seqferry.db import notices as rows
-from seqferry.db import transfers
+from seqferry.db import notice_rows, transfers
 from seqferry.errors import NotFoundError
 from seqferry.models import Status
 from seqferry.notices import Delivery, notice_of, send
@@ -57,7 +56,7 @@ class Notifier:
         with database.read() as connection:
             ids = list(transfers.unfinished(connection, after="", limit=_WATCHED))
             found = transfers.statuses(connection, database, ids=ids, limit=_WATCHED) if ids else []
-            failing = rows.need_person(connection, [one.id for one in found if one.totals.failed])
+            failing = notice_rows.need_person(connection, [one.id for one in found if one.totals.failed])
         for transfer_id in failing:
             self._record(transfer_id, "person", 0)
         for status in found:
@@ -77,7 +76,7 @@ class Notifier:
     def _record(self, transfer_id: str, kind: NoticeKind, episode: int) -> None:
         wanted = [one.name for one in self._channels.values() if kind in one.events]
         with self._service.database.write(durable=False) as connection:
-            rows.record(connection, transfer_id, kind, wanted, time.time(), episode)
+            notice_rows.record(connection, transfer_id, kind, wanted, time.time(), episode)
 
     # --- sending ---
 
@@ -85,10 +84,10 @@ class Notifier:
         """Try each notice that is due, once."""
         database = self._service.database
         with database.read() as connection:
-            due = rows.due(connection, list(self._channels), time.time(), _AT_ONCE)
+            due = notice_rows.due(connection, list(self._channels), time.time(), _AT_ONCE)
         for row in due:
             with database.write(durable=False) as connection:
-                if not rows.take(connection, row, time.time() + _TAKEN_SECONDS):
+                if not notice_rows.take(connection, row, time.time() + _TAKEN_SECONDS):
                     continue
             channel = self._channels[row.channel]
             try:
@@ -105,11 +104,11 @@ class Notifier:
     def _settle(self, connection: sa.Connection, row: sa.Row[Any], delivery: Delivery, tries: int) -> None:
         now = time.time()
         if delivery.error is None:
-            rows.settle(connection, row, rows.SENT, next_at=now, at=now, error=None)
+            notice_rows.settle(connection, row, notice_rows.SENT, next_at=now, at=now, error=None)
             return
-        state = rows.GIVEN_UP if delivery.final or tries >= _TRIES else rows.PENDING
+        state = notice_rows.GIVEN_UP if delivery.final or tries >= _TRIES else notice_rows.PENDING
         pause = _PAUSES[min(tries, len(_PAUSES)) - 1]
-        rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
+        notice_rows.settle(connection, row, state, next_at=now + pause, at=None, error=delivery.error)
 
     def _tell(self, channel: Channel, transfer_id: str, delivery: Delivery, tries: int) -> None:
         again = "it is given up" if delivery.final or tries >= _TRIES else "it is tried again"

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from seqferry import names
 from seqferry.channels import Notices
-from seqferry.db import notices, objects, transfers, worker_reports
+from seqferry.db import notice_rows, objects, transfers, worker_reports
 from seqferry.db.database import Database
 from seqferry.db.objects import BatchRun
 from seqferry.db.queue import Queue
@@ -251,7 +251,7 @@ class Runtime:
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
         """Have the end of a transfer told, by whoever sends notices, if that is wanted."""
-        notices.record(connection, transfer_id, "finished", self._ends_told, at)
+        notice_rows.record(connection, transfer_id, "finished", self._ends_told, at)
 
     def announce_end(self) -> None:
         """A transfer has ended."""

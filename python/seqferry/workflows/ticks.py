@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import schedules
 from seqferry.cron import Cron
-from seqferry.db import schedules as stored
+from seqferry.db import schedule_rows
 from seqferry.service import Service
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _LATE_SECONDS: Final = 15.0
 
 
 def time_of(due: Any) -> float:
-    """The time that DBOS hands to the workflow of a tick: text, once it was stored."""
+    """The time that DBOS hands to the workflow of a tick: text, once it was schedule_rows."""
     found = due if isinstance(due, datetime) else datetime.fromisoformat(str(due))
     return found.timestamp()
 
@@ -59,7 +59,7 @@ class Ticks:
     def turn(self) -> None:
         """Carry changes to DBOS; each few seconds, look at what was missed as well."""
         with self._service.database.read() as connection:
-            rows = stored.rows(connection)
+            rows = schedule_rows.rows(connection)
         wanted = {row.id: (row.cron, row.timezone, row.revision, row.state) for row in rows}
         is_first = self._applied is None
         is_due = time.monotonic() - self._looked_at >= _LOOK_SECONDS
@@ -81,7 +81,7 @@ class Ticks:
             if was != (row.cron, row.timezone, context):
                 queue.apply_schedule(row.id, row.cron, row.timezone, context)
             is_active = known is None or known["status"] == "ACTIVE"
-            if is_active != (row.state == stored.ACTIVE):
+            if is_active != (row.state == schedule_rows.ACTIVE):
                 queue.set_schedule_active(row.id, active=not is_active)
         for name in there:
             queue.remove_schedule(name)
@@ -89,7 +89,7 @@ class Ticks:
     def _catch_up(self, rows: list[sa.Row[Any]], *, late: float) -> None:
         """Fire the last tick of each schedule, if it was missed. DBOS knows by its id whether it was fired."""
         now = time.time()
-        active = [row for row in rows if row.state == stored.ACTIVE]
+        active = [row for row in rows if row.state == schedule_rows.ACTIVE]
         fired = self._service.queue.schedules() if active else {}
         for row in active:
             fires = Cron(row.cron, row.timezone)
@@ -107,10 +107,12 @@ class Ticks:
     def _forget(self, rows: list[sa.Row[Any]]) -> None:
         for row in rows:
             with self._service.database.read() as connection:
-                many = len(stored.runs(connection, row.id, stored.KEPT_RUNS + 1)) > stored.KEPT_RUNS
+                many = (
+                    len(schedule_rows.runs(connection, row.id, schedule_rows.KEPT_RUNS + 1)) > schedule_rows.KEPT_RUNS
+                )
             if many:
                 with self._service.database.write(durable=False) as connection:
-                    old = stored.forget_runs(connection, row.id)
+                    old = schedule_rows.forget_runs(connection, row.id)
                 self._service.queue.forget(old)
 
 

@@ -7,7 +7,7 @@ from statuses import status
 
 from seqferry.auditing import Head
 from seqferry.cli import summary
-from seqferry.models import ERROR_CLASSES, Evidence, FailureGroup
+from seqferry.models import ERROR_CLASSES, FailureGroup, Verification
 
 MIB = 1024**2
 
@@ -16,15 +16,15 @@ def text_of(result: summary.Result) -> str:
     return "\n".join(summary.lines(result, status_command="seqferry status 3f2a"))
 
 
-def test_the_summary_tells_figures_and_evidence() -> None:
-    evidence = [
-        Evidence("done", "checksum", 50, 900 * MIB, 2, 0),
-        Evidence("done", "etag", 5, 100 * MIB, 1, 1),
-        Evidence("skipped", "etag", 4, 10 * MIB, 0, 0),
+def test_the_summary_tells_figures_and_verifications() -> None:
+    verifications = [
+        Verification("done", "checksum", 50, 900 * MIB, 2, 0),
+        Verification("done", "etag", 5, 100 * MIB, 1, 1),
+        Verification("skipped", "etag", 4, 10 * MIB, 0, 0),
     ]
     ended = status("done", objects=59, done=55, skipped=4, bytes=1010 * MIB, bytes_done=1010 * MIB)
 
-    told = text_of(summary.Result(ended, evidence, []))
+    told = text_of(summary.Result(ended, verifications, []))
 
     assert told.splitlines() == [
         "Done: 59 objects in 10.0 s",
@@ -96,11 +96,11 @@ def test_the_next_step_is_of_the_code_where_the_class_says_too_little() -> None:
 
 
 def test_the_event_holds_raw_values() -> None:
-    evidence = [Evidence("done", "checksum", 2, 5, 0, 0), Evidence("failed", "none", 1, 7, 4, 0)]
+    verifications = [Verification("done", "checksum", 2, 5, 0, 0), Verification("failed", "none", 1, 7, 4, 0)]
     group = FailureGroup("throttle", "SlowDown", "CopyObject", "too fast", 1, ("k",))
 
     facts = summary.facts(
-        summary.Result(status("done", objects=3, done=2, failed=1, bytes=12, bytes_done=5), evidence, [group]), 1
+        summary.Result(status("done", objects=3, done=2, failed=1, bytes=12, bytes_done=5), verifications, [group]), 1
     )
 
     assert facts["bytes_copied"] == 5

@@ -124,7 +124,7 @@ def _written(runtime: Runtime, spec: TransferSpec, work: Work) -> list[End]:
             (item.size, item.etag), (there[-1].size, there[-1].etag)
         ):
             continue
-        evidence = "etag" if there[-1].etag == item.etag else "size"
+        verified = "etag" if there[-1].etag == item.etag else "size"
         found.append(
             End(
                 item.id,
@@ -133,7 +133,7 @@ def _written(runtime: Runtime, spec: TransferSpec, work: Work) -> list[End]:
                 etag=item.etag,
                 method="copy",
                 target_version_id=there[-1].version_id,
-                verified=evidence,
+                verified=verified,
             )
         )
     return found

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from seqferry.db.tables import object_
-from seqferry.models import Evidence
+from seqferry.models import Verification
 
 # Planning says why, in the place of an error.
 _LEFT_OUT = sa.and_(object_.c.state == "skipped", object_.c.error_code.is_not(None))
 
 
-def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
-    """Objects by state and kind of evidence, the largest group first."""
+def read(connection: sa.Connection, transfer_id: str) -> list[Verification]:
+    """Objects by state and kind of verification, the largest group first."""
     rows = connection.execute(
         sa.select(
             object_.c.state,
@@ -29,7 +29,7 @@ def read(connection: sa.Connection, transfer_id: str) -> list[Evidence]:
         .order_by(sa.func.count().desc(), object_.c.state, object_.c.verified)
     )
     return [
-        Evidence(
+        Verification(
             state=row.state,
             verified=row.verified or "none",
             objects=row.objects,
