@@ -49,7 +49,7 @@ BENCHES: Final = (
         full=("--rounds", "1"),
         quick=(
             *("--rounds", "1", "--big", "1", "--big-size", "24MiB", "--medium", "4", "--medium-size", "1MiB"),
-            *("--small", "40", "--only", "seqferry", "--only", "s5cmd"),
+            *("--small", "40"),
         ),
         ours=("--only", "seqferry"),
     ),

@@ -592,16 +592,6 @@ class Service:
 
         return cleanup.stale(self.engine, spec, in_use)
 
-    def preview_pack(self, spec: TransferSpec) -> Iterator[list[Member]]:
-        """Pages of what an archive would hold, and of what it leaves out; nothing is written or recorded.
-
-        Raises:
-            StorageError: as ``members.members``.
-        """
-        checked(spec)
-        preflight.check_buckets(self.engine, spec)
-        return members.members(self.engine, spec, str(self.settings.state_dir))
-
     def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.Doomed]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
         checked(spec)

@@ -28,7 +28,7 @@ from seqferry.models import (
 AT_ONCE: Final = 1000
 """Keys that are looked up, and then read, in one call of the engine, which sends their requests in parallel."""
 
-NOTHING_ARRIVES: Final = {
+_NOTHING_ARRIVES: Final = {
     OPERATION_REMOVE: "removed objects",
     OPERATION_CLEANUP: "cleaned up unfinished uploads",
     OPERATION_CHECK: "compared two places and wrote nothing",
@@ -89,7 +89,7 @@ def verify(
     """
     if not status.ended:
         raise ConflictError(f"Transfer {status.id} has not ended; there is nothing to verify yet.")
-    if did := NOTHING_ARRIVES.get(status.spec.operation):
+    if did := _NOTHING_ARRIVES.get(status.spec.operation):
         raise ConflictError(f"Transfer {status.id} {did}; nothing arrives by it, so there is nothing to verify.")
     access.require(status.spec)
     arrived = _arrived(database, status)
@@ -189,7 +189,7 @@ def _of_lines(spec: TransferSpec, rows: Iterator[_Row]) -> Iterator[tuple[Transf
         access.require(part.spec)
     for row in rows:
         part = lines.parts[lines.number_of(row["source_key"])].spec
-        if part.operation not in NOTHING_ARRIVES:
+        if part.operation not in _NOTHING_ARRIVES:
             yield part, row | {"target_key": runs.key_of(row["target_key"], part.target)}
 
 

@@ -88,7 +88,7 @@ def test_the_session_prints_what_the_readme_says(seaweedfs: S3Server, tmp_path: 
 
 
 def run_session(commands: Session, environment: dict[str, str], folder: Path) -> list[list[str]]:
-    """What each command printed, in one shell that begins in the folder."""
+    """Output of each command, in one shell that begins in the folder."""
     assert len(commands) >= 5
     script = "".join(f"{command}\necho '{MARK}'\n" for command, _ in commands)
     ran = run(["bash", "-c", f"exec 2>&1\n{script}"], environment=environment, cwd=folder)

@@ -29,12 +29,6 @@ DELIVERY = {f"run/s{number:02d}": SMALL for number in range(20)} | {"run/big0": 
 
 
 @pytest.fixture
-def s3server(versitygw: S3Server) -> S3Server:
-    """One server: what is tested is our side, with SQLite and with PostgreSQL."""
-    return versitygw
-
-
-@pytest.fixture
 def ferry(
     service: Service,
     s3server: S3Server,

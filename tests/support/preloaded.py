@@ -1,6 +1,6 @@
 """Processes of ``seqferry`` that begin as a fork of one that has imported it already.
 
-A short command spends most of its time on imports: half a CPU second of them is what a test of the command line costs.
+A short command takes half a CPU second, most of it for imports.
 One parent for each process of the test run imports the command once, and forks for each run: the child has its own
 session, environment, folder and output, and calls what the installed script calls.
 """

@@ -11,15 +11,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
-
-use seqferry_store::StoreError;
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Attributes, Capabilities, Copied, CreateUpload, Digests, ObjectMeta, PinnedObject, Range, Written,
+    Attributes, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, Copied, CreateUpload, DigestAlgorithm,
+    Digester, Digests, ObjectMeta, ObjectStore, PinnedObject, Range, Result, StoreError, Written,
 };
-use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester};
-use seqferry_store::{ObjectStore, Result};
 
 mod multipart;
 mod read;

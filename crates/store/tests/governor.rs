@@ -28,7 +28,7 @@ const fn seconds(seconds: u64) -> Duration {
 
 /// Seeds are printed, so that a failure tells which one it was.
 fn seeds() -> impl Iterator<Item = u64> {
-    (1..=2).inspect(|seed| println!("seed {seed}"))
+    (1..=3).inspect(|seed| println!("seed {seed}"))
 }
 
 /// Requests per second that were taken, and the share of all that was refused.

@@ -108,21 +108,20 @@ def pack(
 def _preview(session: Session, spec: TransferSpec) -> int:
     """Shows the members and what the archive saves: one object to write instead of many."""
     members = total = 0
-    for page in session.service.preview_pack(spec):
-        for info, left_out in page:
-            name = info.key.removeprefix(spec.strip)
-            if left_out is not None:
-                if session.as_json:
-                    display.emit("refused", source_key=info.key, error_message=left_out[1], left_out=True)
-                else:
-                    display.say(text.printable(left_out[1]))
-                continue
-            members += 1
-            total += info.size
+    for planned in session.service.preview(spec):
+        name = planned.source_key.removeprefix(spec.strip)
+        if planned.refusal is not None:
             if session.as_json:
-                display.emit("planned", source_key=info.key, name=name, size=info.size)
-            elif not session.quiet:
-                print(f"(dry run) pack {text.printable(spec.source.at(info.key))} as {text.printable(name)}")
+                display.emit("refused", source_key=planned.source_key, error_message=planned.refusal, left_out=True)
+            else:
+                display.say(text.printable(planned.refusal))
+            continue
+        members += 1
+        total += planned.size
+        if session.as_json:
+            display.emit("planned", source_key=planned.source_key, name=name, size=planned.size)
+        elif not session.quiet:
+            print(f"(dry run) pack {text.printable(spec.source.at(planned.source_key))} as {text.printable(name)}")
     if session.as_json:
         display.emit("dry_run", objects=members, bytes=total)
     elif not session.quiet:

@@ -73,7 +73,7 @@ _COMMAND: Final = {
 }
 """Commands whose failures are not those of ``cp``."""
 
-_NOT_SKIPPING: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_CHECK, OPERATION_PACK, OPERATION_PACK})
+_NOT_SKIPPING: Final = frozenset({OPERATION_REMOVE, OPERATION_CLEANUP, OPERATION_CHECK, OPERATION_PACK})
 """Operations that find nothing there already when they are run again."""
 
 _RETRIED: Final = {

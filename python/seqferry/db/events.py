@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -36,32 +36,63 @@ def append(
     of = connection.execute(
         sa.select(transfer.c.ended_at).where(transfer.c.id == transfer_id).with_for_update()
     ).one_or_none()
+    added = append_to_chain(connection, event, event.c.transfer_id, transfer_id, at, kind, actor, data or {})
+    if kind == SUBMITTED or (of is not None and of.ended_at is not None):
+        ledger.append(connection, added.key, transfer_id, added.number, kind, added.hash, at)
+    changes.notify(connection)
+
+
+class Appended(NamedTuple):
+    """An event that was added to a chain, and the key that it was signed with."""
+
+    number: int
+    hash: str
+    key: AuditKey | None
+
+
+def append_to_chain(
+    connection: sa.Connection,
+    table: sa.Table,
+    owner: sa.Column[str],
+    owner_id: str,
+    at: float,
+    kind: str,
+    actor: str,
+    data: Mapping[str, Any],
+    **columns: Any,
+) -> Appended:
+    """Add an event to the chain of its owner. The caller keeps others from adding to it meanwhile.
+
+    Args:
+        owner: the column of the table that names the owner.
+        columns: values of further columns, which the hash does not cover.
+
+    Raises:
+        ConfigError: the record in this database is kept with an audit key that this process has not.
+    """
     last = connection.execute(
-        sa.select(event.c.number, event.c.hash)
-        .where(event.c.transfer_id == transfer_id)
-        .order_by(event.c.number.desc())
-        .limit(1)
+        sa.select(table.c.number, table.c.hash).where(owner == owner_id).order_by(table.c.number.desc()).limit(1)
     ).one_or_none()
     number, previous = (last.number + 1, last.hash) if last is not None else (1, FIRST)
-    text = json.dumps(data or {}, ensure_ascii=False, sort_keys=True)
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True)
     key = signing.current(connection)
-    found = event_hash(transfer_id, number, at, kind, actor, text, previous, key)
+    found = event_hash(owner_id, number, at, kind, actor, text, previous, key)
     connection.execute(
-        event.insert().values(
-            transfer_id=transfer_id,
-            number=number,
-            at=at,
-            kind=kind,
-            actor=actor,
-            data=text,
-            previous=previous,
-            hash=found,
-            key_id=None if key is None else key.id,
-        )
+        table.insert(),
+        {
+            owner.name: owner_id,
+            "number": number,
+            "at": at,
+            "kind": kind,
+            "actor": actor,
+            "data": text,
+            "previous": previous,
+            "hash": found,
+            "key_id": None if key is None else key.id,
+            **columns,
+        },
     )
-    if kind == SUBMITTED or (of is not None and of.ended_at is not None):
-        ledger.append(connection, key, transfer_id, number, kind, found, at)
-    changes.notify(connection)
+    return Appended(number, found, key)
 
 
 def event_hash(

@@ -87,30 +87,9 @@ def record(
     Raises:
         ConfigError: the record in this database is kept with an audit key that this process has not.
     """
-    last = connection.execute(
-        sa.select(schedule_event.c.number, schedule_event.c.hash)
-        .where(schedule_event.c.schedule_id == schedule_id)
-        .order_by(schedule_event.c.number.desc())
-        .limit(1)
-    ).one_or_none()
-    number, previous = (last.number + 1, last.hash) if last is not None else (1, events.FIRST)
-    text = json.dumps({"name": name, **data}, ensure_ascii=False, sort_keys=True)
-    key = signing.current(connection)
-    found = events.event_hash(schedule_id, number, at, kind, actor, text, previous, key)
-    connection.execute(
-        schedule_event.insert().values(
-            schedule_id=schedule_id,
-            number=number,
-            name=name,
-            at=at,
-            kind=kind,
-            actor=actor,
-            data=text,
-            previous=previous,
-            hash=found,
-            key_id=None if key is None else key.id,
-        )
-    )
+    owner = schedule_event.c.schedule_id
+    named = {"name": name, **data}
+    events.append_to_chain(connection, schedule_event, owner, schedule_id, at, kind, actor, named, name=name)
     changes.notify(connection)
 
 

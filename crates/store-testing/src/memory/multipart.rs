@@ -5,15 +5,12 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
+use seqferry_store::{
+    Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, Copied, CreateUpload, Digests, MultipartUpload,
+    PartInfo, PartsPage, PinnedObject, Range, Result, StoreError, UploadInfo, UploadRef, Written,
+};
 
 use super::{Checksums, CopiedParts, MemoryStore, Object, Upload, full, md5_hex, now, slice, value};
-use seqferry_store::StoreError;
-use seqferry_store::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
-use seqferry_store::{
-    CompleteUpload, Copied, CreateUpload, Digests, PartInfo, PartsPage, PinnedObject, Range, UploadInfo, UploadRef,
-    Written,
-};
-use seqferry_store::{MultipartUpload, Result};
 
 #[async_trait]
 impl MultipartUpload for MemoryStore {

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use seqferry_store::error::classify::code;
+use seqferry_store::{
+    Body, Fetched, ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRead, ObjectRef, PinnedObject, Range, Result,
+    StoreError,
+};
 
 use super::{MemoryStore, slice};
-use seqferry_store::Body;
-use seqferry_store::StoreError;
-use seqferry_store::error::classify::code;
-use seqferry_store::{Fetched, ObjectRead, Result};
-use seqferry_store::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
 
 #[async_trait]
 impl ObjectRead for MemoryStore {

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use md5::Digest as _;
+use seqferry_store::checksum::hex;
+use seqferry_store::{
+    ChecksumAlgorithm, CopyTarget, ObjectRef, ObjectWrite, PinnedObject, PutObject, Result, StoreError, Written,
+};
 use sha2::Sha256;
 
 use super::{Etags, MemoryStore, Object, full, md5_hex, now};
-use seqferry_store::StoreError;
-use seqferry_store::checksum::{ChecksumAlgorithm, hex};
-use seqferry_store::{CopyTarget, ObjectRef, PinnedObject, PutObject, Written};
-use seqferry_store::{ObjectWrite, Result};
 
 #[async_trait]
 impl ObjectWrite for MemoryStore {
