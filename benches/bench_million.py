@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
 from copy_methods import base_environment, tool  # noqa: E402
-from figures import Better, Figure, Result  # noqa: E402
+from figures import Figure, PreferredDirection, Result  # noqa: E402
 from seqferry.bench.measure import Usage, threads_cpu_s, usage  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import Run  # noqa: E402
@@ -152,7 +152,9 @@ def _figures(report: dict[str, Any]) -> list[Figure]:
     workers = f"{options['workers']} worker(s), {options['database']}"
     group = f"{options['objects']:,} objects of {SIZE} bytes {what}, {workers}"
 
-    def figure(name: str, unit: str, better: Better, series: dict[str, list[float]], dot: str = "round") -> Figure:
+    def figure(
+        name: str, unit: str, better: PreferredDirection, series: dict[str, list[float]], dot: str = "round"
+    ) -> Figure:
         return Figure(group, name, unit, better, series, dot=dot)
 
     def of_processes(field: str) -> dict[str, list[float]]:

@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import harness
 import mount_work
-from figures import Better, Figure, Result, spread
-from mount_programs import PROGRAMS, Mounted, Program, available, mounted
-from mount_work import Sizes, Work
+from figures import Figure, PreferredDirection, Result, spread
+from mount_programs import PROGRAMS, Program, ServedFolder, available, mounted
+from mount_work import MountTask, Sizes
 from seqferry.bench import measure
 from support import servers
 from support.proxy import Proxy, delay
@@ -55,7 +55,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Done:
+class TaskResult:
     wall_s: float
     status: int
     output: str
@@ -71,7 +71,7 @@ class Bench:
     left_out: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
-    def add(self, work: Work, where: str, series: str, cell: Cell) -> None:
+    def add(self, work: MountTask, where: str, series: str, cell: Cell) -> None:
         group = f"{where}: {work.name}"
         self._add(group, "wall time", "s", "lower", series, cell.wall_s)
         self._add(group, "CPU", "s", "lower", series, cell.cpu_s)
@@ -84,7 +84,7 @@ class Bench:
             if work.wanted:
                 self._add(group, "fetched per byte wanted", "", "lower", series, cell.fetched / work.wanted)
 
-    def _add(self, group: str, name: str, unit: str, better: Better, series: str, value: float) -> None:
+    def _add(self, group: str, name: str, unit: str, better: PreferredDirection, series: str, value: float) -> None:
         figure = self.figures.setdefault(
             (group, name), Figure(group, name, unit, better, {}, baseline="seqferry, cold")
         )
@@ -156,7 +156,7 @@ def _turned(programs: list[Program], turn: int) -> list[Program]:
     return programs[at:] + programs[:at]
 
 
-def _round(bench: Bench, server: servers.S3Server, works: list[Work], programs: list[Program]) -> None:
+def _round(bench: Bench, server: servers.S3Server, works: list[MountTask], programs: list[Program]) -> None:
     for work in works:
         if work.name.startswith("sequential") and 0 in bench.options.delay:
             for program in programs:
@@ -174,7 +174,7 @@ def _round(bench: Bench, server: servers.S3Server, works: list[Work], programs: 
 
 
 def _cold_and_warm(
-    bench: Bench, work: Work, program: Program, server: servers.S3Server, proxy: Proxy | None, where: str
+    bench: Bench, work: MountTask, program: Program, server: servers.S3Server, proxy: Proxy | None, where: str
 ) -> None:
     if proxy:
         proxy.clear_log()
@@ -187,7 +187,7 @@ def _cold_and_warm(
         bench.errors.append(str(why))
 
 
-def _remounted(bench: Bench, work: Work, program: Program, proxy: Proxy, where: str) -> None:
+def _remounted(bench: Bench, work: MountTask, program: Program, proxy: Proxy, where: str) -> None:
     with tempfile.TemporaryDirectory(prefix="cache-", dir=bench.scratch) as name:
         cache = Path(name)
         try:
@@ -201,7 +201,7 @@ def _remounted(bench: Bench, work: Work, program: Program, proxy: Proxy, where: 
             bench.errors.append(str(why))
 
 
-def _measure(bench: Bench, work: Work, mount: Mounted, proxy: Proxy | None, where: str, state: str) -> bool:
+def _measure(bench: Bench, work: MountTask, mount: ServedFolder, proxy: Proxy | None, where: str, state: str) -> bool:
     """One measured run. False when there is no point in another one."""
     series = f"{mount.program.name}, {state}"
     print(f"{where}: {work.name}: {series} ...", end="", flush=True)
@@ -231,7 +231,7 @@ def _measure(bench: Bench, work: Work, mount: Mounted, proxy: Proxy | None, wher
     return True
 
 
-def _run(bench: Bench, work: Work, mount: Mounted, target: Path | None = None) -> Done | None:
+def _run(bench: Bench, work: MountTask, mount: ServedFolder, target: Path | None = None) -> TaskResult | None:
     """None when it was not done in time."""
     if target is None:
         with tempfile.TemporaryDirectory(prefix="target-", dir=bench.scratch) as name:
@@ -254,7 +254,7 @@ def _run(bench: Bench, work: Work, mount: Mounted, target: Path | None = None) -
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return None
-    return Done(time.perf_counter() - began, process.returncode, output, errors)
+    return TaskResult(time.perf_counter() - began, process.returncode, output, errors)
 
 
 def _counted(proxy: Proxy) -> tuple[int, int]:

@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import harness  # noqa: E402
 from copy_methods import base_environment, tool  # noqa: E402
-from figures import Better, Figure, Result  # noqa: E402
+from figures import Figure, PreferredDirection, Result  # noqa: E402
 from seqferry.bench.measure import Watch  # noqa: E402
 from support import postgres  # noqa: E402
 from support.run import SCRIPTS, MissingToolError, Run  # noqa: E402
@@ -49,7 +49,7 @@ NARROW: Final = ("--max-requests", "2450", "--part-size", "160MiB")
 """One process that stays small: each request in flight costs memory, and larger parts make more of each."""
 STARTED_WITHIN: Final = 120.0
 
-QUANTITIES: Final[tuple[tuple[str, str, Better, str], ...]] = (
+QUANTITIES: Final[tuple[tuple[str, str, PreferredDirection, str], ...]] = (
     ("rate", "GiB/s", "higher", "gib_per_s"),
     ("wall time", "s", "lower", "wall_s"),
     ("requests", "", "lower", "requests"),
@@ -235,7 +235,7 @@ def _in_turn(methods: list[Method], turn: int) -> list[Method]:
 def _figures(data: DataSet, rows: list[dict[str, Any]], workers: int) -> list[Figure]:
     group = f"{data.name}: {data.objects} objects, {data.total / GIB:,.0f} GiB"
     good = {row["method"]: row for row in rows if not row["error"]}
-    # In one order, whoever began.
+    # The series have one order, whichever method began.
     names = [method.name for method in _methods(workers) if method.name in good]
     labels = {name: f"{name} (sample)" if good[name]["sampled_s"] else name for name in names}
     return [

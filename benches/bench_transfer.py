@@ -30,9 +30,9 @@ import harness  # noqa: E402
 from copy_methods import tool  # noqa: E402
 from figures import Figure, Result  # noqa: E402
 from seqferry.bench import workload  # noqa: E402
-from seqferry.bench.methods import Found, Job, Method, available  # noqa: E402
+from seqferry.bench.methods import InstalledMethod, Job, Method, available  # noqa: E402
 from seqferry.bench.storage import Storage, connect  # noqa: E402
-from seqferry.bench.transfer import Asked, Measured, Outcome, fresh_id, make_plan, run  # noqa: E402
+from seqferry.bench.transfer import ComparisonParameters, MeasuredRun, Outcome, fresh_id, make_plan, run  # noqa: E402
 from seqferry.bench.workload import PieceMaker, Workload  # noqa: E402
 from seqferry.formatting import rate  # noqa: E402
 from support import servers  # noqa: E402
@@ -58,7 +58,7 @@ READ_AT_ONCE = 16
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     wanted = options.only or METHODS
-    asked = Asked(
+    asked = ComparisonParameters(
         workloads=tuple(workload.parse(each) for each in options.workload or (QUICK if options.quick else WORKLOADS)),
         methods=tuple(dict.fromkeys(CRT if name == LIKE_US else name for name in wanted if name != FLOOR)),
         warm_up=options.warm_up,
@@ -88,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     storage = _connect(server.environment(), server.create_bucket(), prepared_at=server.plain_url)
                     print(f"\n{kind}", flush=True)
                     piece = workload.random_pieces(asked.seed)
-                    outcomes[kind] = run(plan, storage, work_folder=bench.folder, keep=False, tell=Told(), piece=piece)
+                    outcomes[kind] = run(
+                        plan, storage, work_folder=bench.folder, keep=False, tell=PrintedProgress(), piece=piece
+                    )
             except MissingToolError as error:
                 left_out = [*left_out, f"{kind} is left out: {error}"]
                 print(left_out[-1])
@@ -117,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
 
-def _like_us(crt: Found) -> Found:
+def _like_us(crt: InstalledMethod) -> InstalledMethod:
     method = replace(
         crt.method,
         name=LIKE_US,
@@ -127,7 +129,7 @@ def _like_us(crt: Found) -> Found:
     return replace(crt, method=method)
 
 
-def _floor() -> Found:
+def _floor() -> InstalledMethod:
     path = find_tool(FLOOR, variable="SEQFERRY_FLOOR", hint="run `make tools`")
 
     def words(job: Job) -> list[str]:
@@ -141,7 +143,7 @@ def _floor() -> Found:
         find=lambda _: [str(path)],
         words=words,
     )
-    return Found(method, [str(path)])
+    return InstalledMethod(method, [str(path)])
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -204,7 +206,7 @@ def _on_the_simulator(plan: Any, options: argparse.Namespace) -> tuple[Outcome, 
         storage = _connect(simulator.environment(), "ours")
         piece = _streams(simulator, plan.asked.workloads)
         model = simulator.model()  # asked now: after an interruption it may be gone
-        return run(plan, storage, work_folder=None, keep=False, tell=Told(), piece=piece), model
+        return run(plan, storage, work_folder=None, keep=False, tell=PrintedProgress(), piece=piece), model
 
 
 def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
@@ -243,11 +245,11 @@ def _streams(simulator: Simulator, workloads: Sequence[Workload]) -> PieceMaker:
     return take
 
 
-class Told:
+class PrintedProgress:
     def say(self, line: str) -> None:
         print(f"  {line}", flush=True)
 
-    def ran(self, run: Measured) -> None:
+    def ran(self, run: MeasuredRun) -> None:
         told = run.error
         if told is None and run.cost is not None and run.speed is not None:
             peak = (run.cost.peak_bytes or 0) / 2**20
@@ -260,12 +262,12 @@ class Told:
         )
 
 
-def _figures(kind: str, runs: Sequence[Measured]) -> list[Figure]:
+def _figures(kind: str, runs: Sequence[MeasuredRun]) -> list[Figure]:
     good = [each for each in runs if each.error is None and each.cost is not None]
     groups = dict.fromkeys((each.direction, each.workload) for each in good)
     found: list[Figure] = []
     for direction, work in groups:
-        own: dict[str, list[Measured]] = {}
+        own: dict[str, list[MeasuredRun]] = {}
         for each in good:
             if (each.direction, each.workload) == (direction, work):
                 own.setdefault(each.variant.label, []).append(each)

@@ -40,7 +40,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltTarget:
     commit: str
     environment: Mapping[str, str]
     """Variables by which the benches find the build's programs."""
@@ -68,7 +68,7 @@ def find(root: Path, ref: str) -> Target:
 
 
 @contextmanager
-def built(target: Target, folder: Path) -> Iterator[Built]:
+def built(target: Target, folder: Path) -> Iterator[BuiltTarget]:
     """Builds the ref in ``folder``, which is removed at the end; what an earlier run has left there is removed first.
 
     What this checkout has compiled is copied, so that only what differs is compiled; cargo decides what that is.
@@ -95,7 +95,7 @@ def built(target: Target, folder: Path) -> Iterator[Built]:
             if target.has_simulator:
                 _make(target, folder, ".tools/bin/s3sim")
                 environment["SEQFERRY_S3SIM"] = str(folder / ".tools" / "bin" / "s3sim")
-            yield Built(target.commit[:12], environment)
+            yield BuiltTarget(target.commit[:12], environment)
         finally:
             _remove(target.root, folder)
 

@@ -1,8 +1,8 @@
 """What a bench measured, in the one form that the page, the comparison of two builds and other programs read.
 
 A bench writes a ``Result``: figures, each a quantity of one piece of work with the values of every series (a method, a
-process, a build), one value a round. Single numbers are never kept alone: medians and ranges are made from the values,
-by whoever shows them.
+process, a build), one value a round. Single numbers are never kept alone: the code that shows them makes medians
+and ranges from the values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 SCHEMA: Final = 1
 """Of results and reports. Raised when a field changes its meaning or goes; new fields do not raise it."""
 
-Better = Literal["lower", "higher", ""]
+PreferredDirection = Literal["lower", "higher", ""]
 """Which way is good; empty where neither is (how many requests were in flight)."""
 
 
@@ -28,7 +28,7 @@ class Figure:
     name: str
     """The quantity: ``wall time``."""
     unit: str
-    better: Better
+    better: PreferredDirection
     series: dict[str, list[float]]
     """By the name of the method or process; the values in the order of the rounds."""
     baseline: str | None = None

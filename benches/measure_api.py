@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from seqferry.config import Settings  # noqa: E402
 from seqferry.db import events, objects  # noqa: E402
-from seqferry.db.objects import Planned  # noqa: E402
+from seqferry.db.objects import PlannedObject  # noqa: E402
 from seqferry.db.tables import sample, tally, transfer  # noqa: E402
 from seqferry.models import RESULT_COLUMNS  # noqa: E402
 from seqferry.service import Service  # noqa: E402
@@ -135,9 +135,9 @@ def _fill(service: Service, count: int) -> str:
     return transfer_id
 
 
-def _planned(number: int) -> Planned:
+def _planned(number: int) -> PlannedObject:
     key = f"run/{number // 1000:04}/sample{number:07}.fastq.gz"
-    return Planned(key, key, 1000, '"0123456789abcdef0123456789abcdef"', 1.0, None, "STANDARD")
+    return PlannedObject(key, key, 1000, '"0123456789abcdef0123456789abcdef"', 1.0, None, "STANDARD")
 
 
 def _record(service: Service, transfer_id: str, number: int) -> None:

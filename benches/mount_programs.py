@@ -137,7 +137,7 @@ def available(names: list[str] | None) -> tuple[dict[Program, str], list[str]]:
 
 
 @dataclass(frozen=True)
-class Mounted:
+class ServedFolder:
     """A folder that a program serves now."""
 
     folder: Path
@@ -151,7 +151,7 @@ class Mounted:
 @contextmanager
 def mounted(
     program: Program, server: S3Server, bucket: str, base: Path, cache: Path | None = None
-) -> Iterator[Mounted]:
+) -> Iterator[ServedFolder]:
     """A folder served by the program until the end of the block, however it ends.
 
     Raises:
@@ -183,7 +183,7 @@ def mounted(
             )
             try:
                 _await_ready(process, folder, scratch / "output", program.name)
-                yield Mounted(folder, process.pid, program)
+                yield ServedFolder(folder, process.pid, program)
             finally:
                 _unmount(process, folder)
 

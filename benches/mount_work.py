@@ -56,7 +56,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Work:
+class MountTask:
     """One piece of work on a folder."""
 
     name: str
@@ -136,7 +136,7 @@ def upload(data: Data, server: S3Server, bucket: str) -> None:
             subprocess.run(command, check=True, env=environment, timeout=900)
 
 
-def works(data: Data) -> list[Work]:
+def works(data: Data) -> list[MountTask]:
     """Each piece of work, in the order in which they are measured."""
     sizes = data.sizes
     found = [_sequential(data), _random(data)]
@@ -153,7 +153,7 @@ def _said_digest(expected: str) -> Callable[[str, Path], str | None]:
     return check
 
 
-def _sequential(data: Data) -> Work:
+def _sequential(data: Data) -> MountTask:
     source = data.folder / "big" / "file"
 
     def check(_output: str, target: Path) -> str | None:
@@ -165,14 +165,14 @@ def _sequential(data: Data) -> Work:
         (target / "source").write_text(str(folder / "big" / "file"))
         return ["dd", f"if={folder}/big/file", "of=/dev/null", "bs=1M", "status=none"]
 
-    return Work("sequential read", command, check, data.sizes.big)
+    return MountTask("sequential read", command, check, data.sizes.big)
 
 
-def _random(data: Data) -> Work:
+def _random(data: Data) -> MountTask:
     sizes = data.sizes
     expected = mount_reads.read_random(data.folder / "big" / "file", data.seed, sizes.random, 4096)["digest"]
     numbers = [str(data.seed), str(sizes.random), "4096"]
-    return Work(
+    return MountTask(
         "random reads of 4 KiB",
         lambda folder, _archives, _target: [
             *(sys.executable, str(READS), "random", str(folder / "big" / "file"), *numbers)
@@ -182,13 +182,13 @@ def _random(data: Data) -> Work:
     )
 
 
-def _samtools(data: Data, samtools: str) -> Work:
+def _samtools(data: Data, samtools: str) -> MountTask:
     def script(folder: Path) -> str:
         bam = folder / "bam" / "reads.bam"
         return "set -e\n" + "\n".join(f"{samtools} view -c {bam} {region}" for region in data.regions())
 
     expected = subprocess.run(["sh", "-c", script(data.folder)], capture_output=True, text=True, check=True).stdout
-    return Work(
+    return MountTask(
         f"{data.sizes.regions} samtools regions",
         lambda folder, _archives, _target: ["sh", "-c", script(folder)],
         lambda output, _: None if output == expected else "samtools counts other reads than on the disk",
@@ -196,7 +196,7 @@ def _samtools(data: Data, samtools: str) -> Work:
     )
 
 
-def _copy(data: Data) -> Work:
+def _copy(data: Data) -> MountTask:
     source = data.folder / "small"
 
     def check(_: str, target: Path) -> str | None:
@@ -204,7 +204,7 @@ def _copy(data: Data) -> Work:
         _, mismatch, errors = filecmp.cmpfiles(source, target / "small", names, shallow=False)
         return f"{len(mismatch) + len(errors)} copied files differ" if mismatch or errors else None
 
-    return Work(
+    return MountTask(
         f"cp -r of {data.sizes.small} x 50 KiB",
         lambda folder, _archives, target: ["cp", "-r", str(folder / "small"), str(target)],
         check,
@@ -212,9 +212,9 @@ def _copy(data: Data) -> Work:
     )
 
 
-def _find(sizes: Sizes) -> Work:
+def _find(sizes: Sizes) -> MountTask:
     lines = 1 + sizes.folders * 101
-    return Work(
+    return MountTask(
         f"find of {sizes.folders * 100:,} keys",
         lambda folder, _archives, _target: ["find", str(folder / "keys")],
         lambda output, _: None if output.count("\n") == lines else f"find names {output.count(chr(10))} of {lines}",
@@ -222,9 +222,9 @@ def _find(sizes: Sizes) -> Work:
     )
 
 
-def _list(sizes: Sizes) -> Work:
+def _list(sizes: Sizes) -> MountTask:
     keys = sizes.folders * 100
-    return Work(
+    return MountTask(
         f"ls -lR of {keys:,} keys",
         lambda folder, _archives, _target: ["ls", "-lR", str(folder / "keys")],
         lambda output, _: None if output.count(".txt\n") == keys else f"ls shows {output.count('.txt')} of {keys} keys",
@@ -232,7 +232,7 @@ def _list(sizes: Sizes) -> Work:
     )
 
 
-def _members(data: Data) -> Work:
+def _members(data: Data) -> MountTask:
     sizes = data.sizes
     unpacked = data.folder / "unpacked"
     expected = mount_reads.read_members(unpacked, data.seed, sizes.chosen)["digest"]
@@ -244,4 +244,4 @@ def _members(data: Data) -> Work:
         return [*read, "members", f"{tar}.d", *numbers] if archives else [*read, "tar", str(tar), *numbers]
 
     name = f"{sizes.chosen} random members of a tar of {sizes.members:,}"
-    return Work(name, command, _said_digest(expected), sizes.chosen * SMALL)
+    return MountTask(name, command, _said_digest(expected), sizes.chosen * SMALL)

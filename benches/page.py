@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from figures import Figure, Result, number, ratios, spread
 from plots import COLOURS, Mark, Strip, ratio_plot, strip
-from report import BASE, THIS, Compared, Report, Section
+from report import BASE, THIS, ComparedFigure, Report, Section
 
 _STYLE: Final = Path(__file__).with_name("page.css").read_text() + "".join(
     f".dot.c{n} {{ fill: var(--c{n}); }} .mark.c{n} circle {{ fill: var(--c{n}); }} "
@@ -19,7 +19,7 @@ _STYLE: Final = Path(__file__).with_name("page.css").read_text() + "".join(
 )
 
 _WORD_COLOURS: Final = {"better": 2, "worse": 1, "different": 4, "within noise": 7}
-_LABEL: Final[tuple[Callable[[Compared], str], ...]] = (
+_LABEL: Final[tuple[Callable[[ComparedFigure], str], ...]] = (
     lambda one: _first(one.group),
     lambda one: one.figure,
     lambda one: one.series,
@@ -87,7 +87,7 @@ def _verdicts(report: Report) -> str:
     return "".join(parts) + "</section>"
 
 
-def _verdict_table(rows: Sequence[Compared]) -> str:
+def _verdict_table(rows: Sequence[ComparedFigure]) -> str:
     told: list[Sequence[str]] = []
     for one in rows:
         what = [escape(text) for text in (one.group, one.figure, one.series)]

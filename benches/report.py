@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figures import SCHEMA, Better, Result
+from figures import SCHEMA, PreferredDirection, Result
 from registry import Bench
 from verdict import Verdict, verdict
 
@@ -69,29 +69,29 @@ class Section:
     def model(self) -> dict[str, Any] | None:
         return next((result.model for result in self.results.values() if result.model), None)
 
-    def compared(self) -> list[Compared]:
+    def compared(self) -> list[ComparedFigure]:
         """Each series of each figure that both builds have."""
         if not {THIS, BASE} <= self.results.keys():
             return []
         old = {figure.key: figure for figure in self.results[BASE].figures}
-        found: list[Compared] = []
+        found: list[ComparedFigure] = []
         for figure in self.results[THIS].figures:
             other = old.get(figure.key)
             for name, values in figure.series.items():
                 if other is None or name not in other.series or figure.dot != "round":
                     continue
                 told = verdict(values, other.series[name], figure.better)
-                found.append(Compared(figure.group, figure.name, name, figure.unit, figure.better, told))
+                found.append(ComparedFigure(figure.group, figure.name, name, figure.unit, figure.better, told))
         return found
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedFigure:
     group: str
     figure: str
     series: str
     unit: str
-    better: Better
+    better: PreferredDirection
     verdict: Verdict | None
 
 

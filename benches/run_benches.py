@@ -1,9 +1,9 @@
 """Runs every bench of the registry and makes one page and one JSON file of them: ``make bench``.
 
 Each bench runs in rounds, each round a process of its own. With ``--base REF`` that ref is built beside this checkout,
-and the benches *of this checkout* measure both builds in turns: who begins changes from round to round. Nothing is
-asserted on speed. The status is 0 when all that ran measured what it was to measure, 1 when something failed, 2 when
-nothing could be run.
+and the benches *of this checkout* measure both builds in turns: the build that begins changes from round to round.
+Nothing is asserted on speed. The status is 0 when all that ran measured what it was to measure, 1 when something
+failed, 2 when nothing could be run.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _section(
         section.left_out = "the other build has no simulator"
         return section
     for round_ in range(rounds):
-        # Who begins changes, so that neither always finds the machine as the other has left it.
+        # The build that begins changes: the other build leaves the machine in a different state.
         order = list(environments)[:: -1 if round_ % 2 else 1]
         for build in order:
             print(f"\n== {bench.name}, round {round_ + 1} of {rounds}, {build} build ==", flush=True)

@@ -14,7 +14,7 @@ from functools import cache
 from math import comb
 from typing import Final, Literal
 
-from figures import Better
+from figures import PreferredDirection
 
 CONFIDENCE: Final = 0.95
 SMALLEST: Final = 0.03
@@ -44,7 +44,7 @@ class Verdict:
     why: str = ""
 
 
-def verdict(new: Sequence[float], old: Sequence[float], better: Better) -> Verdict | None:
+def verdict(new: Sequence[float], old: Sequence[float], better: PreferredDirection) -> Verdict | None:
     """None when there is no ratio: a side is empty or holds a zero."""
     if not new or not old or min(*new, *old) <= 0:
         return None

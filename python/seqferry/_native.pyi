@@ -250,11 +250,11 @@ class CopyItem:
     ) -> CopyItem:
         """One object.
 
-        ``upload_id`` and ``part_size`` are what was recorded from an earlier MultipartBegun, if anything was.
+        ``upload_id`` and ``part_size`` are what was recorded from an earlier StartedUpload, if anything was.
         """
 
 @final
-class MultipartBegun:
+class StartedUpload:
     """An upload was created. Record it, then ``Job.acknowledge`` it: no part is copied before."""
 
     @property
@@ -269,7 +269,7 @@ class Events:
     """Outcomes of a job since it was last asked."""
 
     @property
-    def begun(self) -> list[MultipartBegun]: ...
+    def begun(self) -> list[StartedUpload]: ...
     @property
     def cancelled(self) -> list[int]:
         """Ids of items that ended because the job was cancelled."""
@@ -355,7 +355,7 @@ class Job:
     def wait(self, timeout: float) -> Events:
         """Outcomes since the last call.
 
-        Returns at once when a MultipartBegun is there; else when 500 events are there, the job has finished, or
+        Returns at once when a StartedUpload is there; else when 500 events are there, the job has finished, or
         ``timeout`` seconds are over. Releases the GIL.
         """
     def finished(self) -> bool:

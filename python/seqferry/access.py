@@ -119,12 +119,12 @@ def needs(spec: TransferSpec) -> str | None:
     """
     found = [asdict(access) for access in _of(spec) if access.identity.source != "anonymous" or access.ca_bundle]
     if features := stored_spec.features(spec):
-        # As an identity as well, which nobody is: so versions that know nothing of features leave it alone.
-        nobody = {"source": f"a newer version ({features[0]})", "proof": ""}
-        found.append({"features": features, "identity": nobody, "ca_bundle": None})
+        # Also as an identity that no worker has: versions that do not know features then leave the transfer alone.
+        unmatched = {"source": f"a newer version ({features[0]})", "proof": ""}
+        found.append({"features": features, "identity": unmatched, "ca_bundle": None})
     for key in customer_keys.needs(spec):
-        nobody = {"source": "an SSE-C key", "proof": ""}
-        found.append({"sse_c": list(key), "identity": nobody, "ca_bundle": None})
+        unmatched = {"source": "an SSE-C key", "proof": ""}
+        found.append({"sse_c": list(key), "identity": unmatched, "ca_bundle": None})
     return json.dumps(found, sort_keys=True) if found else None
 
 

@@ -1,4 +1,4 @@
-"""Anchors: heads of the ledger as objects of a bucket, out of reach of those who write to the database.
+"""Anchors: heads of the ledger as objects of a bucket, out of reach of writers of the database.
 
 The key ``<prefix>/<instance>/<count>-<hash>`` says all that is compared. The object is written with
 ``If-None-Match: *``: doing it twice changes nothing, so a process may be killed at any point and the next one goes on.
@@ -22,9 +22,8 @@ import sqlalchemy as sa
 from seqferry import access, buckets, carrying, endpoints
 from seqferry.buckets import ObjectVersion
 from seqferry.config import Settings
-from seqferry.db import anchors as rows
-from seqferry.db import ledger
-from seqferry.db.anchors import Pending
+from seqferry.db import anchor_rows, ledger
+from seqferry.db.anchor_rows import PendingEntries
 from seqferry.db.audit import Finding, KnownHead
 from seqferry.db.database import Database
 from seqferry.db.ledger import Head
@@ -52,7 +51,7 @@ class NotWrittenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenAnchor:
     """An anchor that is there. ``locked_until`` is seconds since the epoch; None: its storage has not locked it."""
 
     head: Head
@@ -61,7 +60,7 @@ class Written:
 
 
 @dataclass(slots=True)
-class Outside:
+class StoredAnchors:
     """The anchors of a ledger as their bucket has them today.
 
     Attributes:
@@ -90,16 +89,16 @@ def place_of(settings: Settings) -> S3Location | None:
     )
 
 
-def pending(database: Database, settings: Settings) -> Pending | None:
+def pending(database: Database, settings: Settings) -> PendingEntries | None:
     """Entries that no anchor covers yet; None when all are covered, or the configuration names no place."""
     place = place_of(settings)
     if place is None:
         return None
     with database.read() as connection:
-        return rows.pending(connection, _name(place))
+        return anchor_rows.pending(connection, _name(place))
 
 
-def overdue(database: Database, settings: Settings) -> Pending | None:
+def overdue(database: Database, settings: Settings) -> PendingEntries | None:
     """``pending`` when that has lasted longer than a worker takes."""
     left = pending(database, settings)
     return None if left is None or time.time() - left.since < _OVERDUE_SECONDS else left
@@ -120,7 +119,7 @@ def write(
     *,
     stopping: Callable[[], bool] = lambda: False,
     seconds: float = WRITE_SECONDS,
-) -> Written | None:
+) -> WrittenAnchor | None:
     """Write the head of the ledger as an anchor, unless it is there; None when there is nothing to write.
 
     Raises:
@@ -130,8 +129,8 @@ def write(
     if place is None:
         return None
     with database.read() as connection:
-        head, instance = ledger.head(connection), rows.instance(connection)
-        if instance is None or rows.is_written(connection, _name(place), head):
+        head, instance = ledger.head(connection), anchor_rows.instance(connection)
+        if instance is None or anchor_rows.is_written(connection, _name(place), head):
             return None
         body = _body(connection, place, head, instance)
     deadline = time.monotonic() + seconds
@@ -153,12 +152,12 @@ def write(
     except (SeqferryError, OSError, ValueError) as why:
         raise NotWrittenError(getattr(why, "message", None) or str(why)) from why
     with database.write(durable=False) as connection:
-        rows.add(connection, _name(place), head, time.time(), locked_until)
-    return Written(head, at_key.uri, locked_until)
+        anchor_rows.add(connection, _name(place), head, time.time(), locked_until)
+    return WrittenAnchor(head, at_key.uri, locked_until)
 
 
 def _body(connection: sa.Connection, place: S3Location, head: Head, instance: str) -> bytes:
-    row = rows.last(connection, _name(place))
+    row = anchor_rows.last(connection, _name(place))
     before = 0 if row is None or row.number >= head.count else row.number
     entries = [
         {"number": one.number, "at": one.at, "transfer_id": one.transfer_id, "kind": one.kind}
@@ -169,13 +168,13 @@ def _body(connection: sa.Connection, place: S3Location, head: Head, instance: st
     return json.dumps(facts, ensure_ascii=True, separators=(",", ":")).encode()
 
 
-_Put = Literal["put", "locked", "there", "no_lock"]
+_PutOutcome = Literal["put", "locked", "there", "no_lock"]
 """``there``: it was there before; ``no_lock``: its bucket has no Object Lock, and nothing was put."""
 
 
 def _put(
     engine: Engine, settings: Settings, at_key: S3Location, body: bytes, ends: Callable[[], bool], *, locked: bool
-) -> _Put:
+) -> _PutOutcome:
     """Put the object, unless it is there.
 
     With ``locked`` the engine looks at the object afterwards, and removes it unless it shows its lock.
@@ -243,7 +242,7 @@ def _read_back(engine: Engine, at_key: S3Location, head: Head) -> float | None:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(database: Database, engine: Engine, settings: Settings) -> Outside | None:
+def read(database: Database, engine: Engine, settings: Settings) -> StoredAnchors | None:
     """Anchors of this ledger in their bucket, compared with the record; None when the configuration names no place.
 
     A bucket that cannot be read is a finding: what it would show is not known.
@@ -251,10 +250,10 @@ def read(database: Database, engine: Engine, settings: Settings) -> Outside | No
     place = place_of(settings)
     if place is None:
         return None
-    found = Outside(place.uri)
+    found = StoredAnchors(place.uri)
     with database.read() as connection:
-        instance, head = rows.instance(connection), ledger.head(connection)
-        noted = rows.written(connection, _name(place))
+        instance, head = anchor_rows.instance(connection), ledger.head(connection)
+        noted = anchor_rows.written(connection, _name(place))
     found.unlocked = sum(row.locked_until is None for row in noted)
     try:
         resolved = cast("S3Location", access.resolved_place(place))
@@ -290,7 +289,7 @@ def _is_described(one: Head, head: Head, heads: dict[Head, ObjectVersion]) -> bo
 
 
 def _listed(
-    engine: Engine, place: S3Location, instance: str | None, found: Outside
+    engine: Engine, place: S3Location, instance: str | None, found: StoredAnchors
 ) -> tuple[dict[Head, ObjectVersion], dict[str, int]]:
     """The first version of each anchor of this ledger, and the highest counts of other ledgers."""
     heads: dict[Head, ObjectVersion] = {}

@@ -8,13 +8,13 @@ from typing import Final
 import sqlalchemy as sa
 
 from seqferry.db import audit, ledger, schedule_rows
-from seqferry.db.audit import Checked, Finding, KnownHead
+from seqferry.db.audit import AuditCounts, Finding, KnownHead
 from seqferry.db.database import Database
 from seqferry.db.ledger import Head
 from seqferry.db.tables import transfer
 from seqferry.errors import UsageError
 
-__all__ = ["Checked", "Finding", "Head", "KnownHead", "head", "keyed_head", "known_heads", "verify"]
+__all__ = ["AuditCounts", "Finding", "Head", "KnownHead", "head", "keyed_head", "known_heads", "verify"]
 
 _AT_ONCE: Final = 100
 
@@ -44,7 +44,7 @@ def known_heads(texts: Sequence[str]) -> list[KnownHead]:
 
 
 def verify(
-    database: Database, checked: Checked, *, transfer_id: str | None = None, known: Sequence[KnownHead] = ()
+    database: Database, checked: AuditCounts, *, transfer_id: str | None = None, known: Sequence[KnownHead] = ()
 ) -> Iterator[Finding]:
     """All that is not as it was written; ``checked`` counts what was looked at.
 

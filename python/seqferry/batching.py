@@ -27,12 +27,12 @@ SMALL: Final = Limit(objects=1000, bytes=8 * 1024**3)
 GIANTS: Final = Limit(objects=16, bytes=512 * 1024**3)
 
 
-class Sized(Protocol):
+class SizedObject(Protocol):
     @property
     def size(self) -> int: ...
 
 
-Item = TypeVar("Item", bound=Sized)
+Item = TypeVar("Item", bound=SizedObject)
 
 
 class Batcher(Generic[Item]):
@@ -75,7 +75,7 @@ class _Group(Generic[Item]):
         return full
 
 
-def priority(items: Sequence[Sized]) -> int:
+def priority(items: Sequence[SizedObject]) -> int:
     """Place in the queue, lower is earlier: the biggest object first, so that no giant is left for the end.
 
     1 for objects of 2^50 bytes and more, one later for each halving.
@@ -83,7 +83,7 @@ def priority(items: Sequence[Sized]) -> int:
     return priority_of(biggest(items))
 
 
-def biggest(items: Sequence[Sized]) -> int:
+def biggest(items: Sequence[SizedObject]) -> int:
     """The size of the biggest object; 0 where there is none."""
     return max((item.size for item in items), default=0)
 

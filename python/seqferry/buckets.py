@@ -52,7 +52,7 @@ class Removal(NamedTuple):
     etag: str | None = None
 
 
-class Removed(NamedTuple):
+class RemovalOutcome(NamedTuple):
     """Outcome of the removal of one object.
 
     Attributes:
@@ -208,7 +208,7 @@ def digests(
 
 def remove(
     engine: Engine, place: Location, objects: Sequence[Removal], *, careful: bool = False, epoch: int | None = None
-) -> list[Removed]:
+) -> list[RemovalOutcome]:
     """Remove up to ``AT_ONCE`` objects; what became of each, in their order. One that is not there counts as removed.
 
     ``careful`` looks at each first: some services pass over ETags. With an ``epoch`` only within the lease.
@@ -223,7 +223,9 @@ def remove(
             epoch=epoch,
         )
     return [
-        Removed(cast("Literal['removed', 'left', 'failed']", state), marker, None if told is None else _failure(told))
+        RemovalOutcome(
+            cast("Literal['removed', 'left', 'failed']", state), marker, None if told is None else _failure(told)
+        )
         for state, marker, told in ended
     ]
 

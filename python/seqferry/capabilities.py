@@ -50,7 +50,7 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ProbedBucket:
     """A bucket to be looked at.
 
     Attributes:
@@ -73,19 +73,19 @@ class _UnknownError(Exception):
     """There is nothing that shows it."""
 
 
-def found(look: Look) -> Iterator[Capability]:
+def found(probed: ProbedBucket) -> Iterator[Capability]:
     """Tell what the endpoint can do, from what is kept where that is young enough; keeps the new answers.
 
     Raises:
         OSError: they cannot be kept. All were told by then.
     """
-    facts = endpoint_facts.read(look.state_dir, look.place)
-    identity = _identity(look.place)
-    old: Mapping[str, Answer] = {} if look.refresh or facts.identity != identity else facts.answers
+    facts = endpoint_facts.read(probed.state_dir, probed.place)
+    identity = _identity(probed.place)
+    old: Mapping[str, Answer] = {} if probed.refresh or facts.identity != identity else facts.answers
     now = time.time()
     answers: dict[str, Answer] = {}
-    if look.server:
-        yield Capability("server", _of_server(look.server), None)
+    if probed.server:
+        yield Capability("server", _of_server(probed.server), None)
     asked = False
     for topic, probe in _PROBES.items():
         answer = old.get(topic)
@@ -95,12 +95,12 @@ def found(look: Look) -> Iterator[Capability]:
             yield Capability(topic, answer.text, age, kept=True)
             continue
         try:
-            answers[topic] = Answer(probe(look), time.time())
+            answers[topic] = Answer(probe(probed), time.time())
         except _UnknownError:
             continue
         except StorageError as why:
             if why.error_class != "capability":
-                yield _refused(look, topic, why)
+                yield _refused(probed, topic, why)
                 continue
             answers[topic] = Answer(f"not offered ({why.operation} {why.error_code})", time.time())
         asked = True
@@ -108,7 +108,7 @@ def found(look: Look) -> Iterator[Capability]:
     for one in facts.learned:
         yield Capability("learned", f"a transfer found: {one.text}", max(now - one.at, 0.0), kept=True)
     if asked:
-        endpoint_facts.write_answers(look.state_dir, look.place, identity, answers)
+        endpoint_facts.write_answers(probed.state_dir, probed.place, identity, answers)
 
 
 def _identity(place: S3Location) -> str:
@@ -127,13 +127,13 @@ def _of_server(header: str) -> str:
     return f"{header}; `make compat` measures what can only be told by writing (docs/compatibility.md)"
 
 
-def _refused(look: Look, topic: str, why: StorageError) -> Capability:
+def _refused(probed: ProbedBucket, topic: str, why: StorageError) -> Capability:
     if why.error_class != "person":
         return Capability(topic, why.message, 0.0, advice="See that the endpoint can be reached, and look again.")
     text = f"not known: these credentials may not ask ({why.operation} {why.error_code})"
-    if topic == "open uploads" and look.is_target:
+    if topic == "open uploads" and probed.is_target:
         advice = "Allow s3:ListBucketMultipartUploads, by which uploads that a crash left open are found."
-    elif topic == "ranges" and not look.is_target:
+    elif topic == "ranges" and not probed.is_target:
         advice = "Allow s3:GetObject below this prefix, and kms:Decrypt where objects are encrypted with KMS."
     else:
         advice = None  # version histories are a matter of their own option
@@ -143,47 +143,47 @@ def _refused(look: Look, topic: str, why: StorageError) -> Capability:
 # --- reads ------------------------------------------------------------------------------------------------------------
 
 
-def _versions(look: Look) -> str:
-    page = next(buckets.versions(look.engine, look.place))
+def _versions(probed: ProbedBucket) -> str:
+    page = next(buckets.versions(probed.engine, probed.place))
     if any(one.version_id not in ("", "null") for one in page):
         return "can be listed, and the bucket keeps them"
     return f"can be listed; {'the first page shows that none are kept' if page else 'there are none yet'}"
 
 
-def _open_uploads(look: Look) -> str:
+def _open_uploads(probed: ProbedBucket) -> str:
     # Below a name that no upload has: buckets may have thousands of open ones.
-    nothing = replace(look.place, key=f"{look.place.key}.seqferry-doctor/")
-    buckets.uploads(look.engine, nothing)
+    nothing = replace(probed.place, key=f"{probed.place.key}.seqferry-doctor/")
+    buckets.uploads(probed.engine, nothing)
     return "can be listed"
 
 
-def _attributes(look: Look) -> str:
-    sample = _sample(look)
-    known = buckets.facts(look.engine, replace(look.place, key=sample.key))
+def _attributes(probed: ProbedBucket) -> str:
+    sample = _sample(probed)
+    known = buckets.facts(probed.engine, replace(probed.place, key=sample.key))
     checksum = f"a checksum ({known.checksum_algorithm})" if known.checksum_algorithm else "no checksum"
     tags = "no tags" if known.tag_count is None else f"{known.tag_count} tags"
     return f"HeadObject shows {checksum} and {tags} of one object"
 
 
-def _ranges(look: Look) -> str:
-    sample = _sample(look)
+def _ranges(probed: ProbedBucket) -> str:
+    sample = _sample(probed)
     if sample.size == 0:
         raise _UnknownError
-    place = replace(look.place, key=sample.key)
-    known = buckets.facts(look.engine, place)
+    place = replace(probed.place, key=sample.key)
+    known = buckets.facts(probed.engine, place)
     if known.archived or known.size == 0:
         raise _UnknownError
-    length = len(buckets.read_range(look.engine, place, known, 0, 0))
+    length = len(buckets.read_range(probed.engine, place, known, 0, 0))
     return "one byte of an object can be read" if length == 1 else f"ignored: {length} bytes came instead of 1"
 
 
-def _sample(look: Look) -> ObjectInfo:
-    if look.sample is None or look.sample.refusal is not None:
+def _sample(probed: ProbedBucket) -> ObjectInfo:
+    if probed.sample is None or probed.sample.refusal is not None:
         raise _UnknownError
-    return look.sample
+    return probed.sample
 
 
-_PROBES: Final[dict[str, Callable[[Look], str]]] = {
+_PROBES: Final[dict[str, Callable[[ProbedBucket], str]]] = {
     "versions": _versions,
     "open uploads": _open_uploads,
     "object": _attributes,

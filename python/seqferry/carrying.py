@@ -70,7 +70,7 @@ OF_TARGETS: Final = (
 """Fields of the spec that only objects at a target in S3 can have."""
 
 
-class Given(TypedDict, total=False):
+class PropertyOptions(TypedDict, total=False):
     """Properties as options and clients write them."""
 
     sse: str | None
@@ -94,7 +94,7 @@ class Given(TypedDict, total=False):
     object_lock_legal_hold: bool
 
 
-def fields(given: Given) -> dict[str, Any]:
+def fields(given: PropertyOptions) -> dict[str, Any]:
     """The fields of a spec.
 
     Raises:

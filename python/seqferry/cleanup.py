@@ -27,11 +27,11 @@ OPTIONS: Final = frozenset({MOST})
 
 _SIZED_AT_ONCE: Final = 200
 
-InUse = Callable[[Sequence[str]], set[str]]
+UploadsInUse = Callable[[Sequence[str]], set[str]]
 """Those of some upload ids that belong to unfinished transfers."""
 
 
-class Stale(NamedTuple):
+class StaleUpload(NamedTuple):
     """An upload that is to be aborted, or why it is not. ``bytes`` are those of its parts."""
 
     key: str
@@ -51,7 +51,7 @@ def build_cleanup_spec(
     """
     if paths.is_local(place):
         raise UsageError(f"'{place}' is a local path, and open uploads are in buckets; write s3://bucket/prefix/.")
-    # Another target stands in, in a bucket whose name no bucket has.
+    # A placeholder for the target: no bucket can have the name "-".
     spec = build_spec(place, "s3://-/", older_than=older_than, raw=True, **given)
     assert isinstance(spec.source, S3Location)
     found = replace(spec.source, anonymous=False)
@@ -70,7 +70,7 @@ def build_cleanup_spec(
     )
 
 
-def stale(engine: Engine, spec: TransferSpec, in_use: InUse) -> Iterator[list[Stale]]:
+def stale(engine: Engine, spec: TransferSpec, in_use: UploadsInUse) -> Iterator[list[StaleUpload]]:
     """Pages of the uploads that are old enough, with what they hold.
 
     Raises:
@@ -88,7 +88,7 @@ def stale(engine: Engine, spec: TransferSpec, in_use: InUse) -> Iterator[list[St
         used = in_use([one.upload_id for one in chunk])
         sizes = buckets.upload_sizes(engine, spec.source, chunk)
         yield [
-            Stale(
+            StaleUpload(
                 one.key,
                 one.upload_id,
                 one.initiated,

@@ -174,7 +174,7 @@ class Settings:
         audit_retention: how long anchors are locked, as ``10y``; None: as the bucket locks by default.
         audit_lock_mode: how.
         log_format: of the log of processes that stay.
-        trusted_proxies: addresses and networks whose word on the address of a client counts.
+        trusted_proxies: addresses and networks of proxies that are believed about the address of a client.
         config_file: the configuration file that was read, None if there is none.
         notices: channels of notices, from the configuration file only. Their URLs hold secrets.
         origins: where each value comes from that the environment may give: ``option``, the name of its variable, the
@@ -363,7 +363,7 @@ def _from_file(env: Mapping[str, str]) -> tuple[Path | None, Mapping[str, tuple[
     path = Path(named or f"{usual}/config.toml").expanduser().absolute()
     if not named and _is_absent(path):
         return None, {}, {}
-    # For the few who have one.
+    # Imported late: few users have a configuration file.
     from seqferry import config_file
 
     return path, *config_file.read(path, named=bool(named))

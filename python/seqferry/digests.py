@@ -18,7 +18,7 @@ _CHECKSUMS: Final = ("CRC64NVME", "CRC32C", "CRC32", "SHA1", "SHA256")
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedDigest:
     """A digest that the content of an object is compared with.
 
     Attributes:
@@ -36,21 +36,21 @@ class Expected:
 
 def expected(
     size: int, *, checksum_algorithm: str | None, checksum: str | None, etag: str | None, part_size: int | None
-) -> Expected | None:
+) -> ExpectedDigest | None:
     """The digest that an object of ``size`` bytes is compared with; None when nothing on record covers its bytes."""
     algorithm = (checksum_algorithm or "").upper()
     if checksum and algorithm in _CHECKSUMS:
         _, _, count = checksum.partition("-")
         sizes = _sizes(size, int(count), part_size) if count.isdecimal() else ()
         if not count or sizes:
-            return Expected(algorithm, checksum.removesuffix("-"), algorithm, sizes)
+            return ExpectedDigest(algorithm, checksum.removesuffix("-"), algorithm, sizes)
     found = _MD5_ETAG.fullmatch((etag or "").strip('"').lower())
     if found is None:
         return None
     if found[2] is None:
-        return Expected("ETag", found[0], "MD5")
+        return ExpectedDigest("ETag", found[0], "MD5")
     sizes = _sizes(size, int(found[2]), part_size)
-    return Expected("ETag", found[0], "MD5", sizes) if sizes else None
+    return ExpectedDigest("ETag", found[0], "MD5", sizes) if sizes else None
 
 
 def _sizes(size: int, count: int, recorded: int | None) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ from urllib.parse import quote, urlsplit
 import sqlalchemy as sa
 
 from seqferry import access, anchors, capabilities, endpoint_facts, endpoints, paths
-from seqferry.capabilities import Capability, Look
+from seqferry.capabilities import Capability, ProbedBucket
 from seqferry.config import Settings, cores
 from seqferry.db.tables import executor_beat
 from seqferry.engine import Engine, ObjectInfo, version
@@ -91,8 +91,8 @@ def examine(settings: Settings, places: Sequence[tuple[str, Location]], *, refre
         if is_there and bucket not in looked_at:
             looked_at.add(bucket)
             sample = samples[0] if samples else None
-            look = Look(engine, settings.state_dir, place, servers[url], sample, bucket in targets, refresh)
-            yield from _capabilities(settings, name, look)
+            probed = ProbedBucket(engine, settings.state_dir, place, servers[url], sample, bucket in targets, refresh)
+            yield from _capabilities(settings, name, probed)
 
 
 def _versions() -> Finding:
@@ -356,16 +356,16 @@ def _bucket(engine: Engine, name: str, place: S3Location, samples: list[ObjectIn
     return True
 
 
-def _capabilities(settings: Settings, name: str, look: Look) -> Iterator[Finding]:
+def _capabilities(settings: Settings, name: str, probed: ProbedBucket) -> Iterator[Finding]:
     try:
-        for one in capabilities.found(look):
+        for one in capabilities.found(probed):
             yield _finding(name, one)
     except OSError as why:
         text = f"What was found cannot be kept in {settings.state_dir}: {why.strerror or why}."
         yield Finding(f"{name}: record", "warning", text, "See the permissions of the state folder, and its disk.")
     try:
         with Service.open(settings) as service:
-            yield _finding(name, capabilities.copies(service, look.place))
+            yield _finding(name, capabilities.copies(service, probed.place))
     except SeqferryError:
         return  # a finding about the database has told it
 

@@ -151,20 +151,20 @@ def _translated() -> Generator[None]:
         kind = MismatchError if failure.args[1] == "mismatch" else StorageError
         raise kind(*failure.args) from None
     except BaseException as panic:
-        # A fault of ours, which must not pass those by who handle failures: it is no Exception.
+        # A fault of the engine. It is no Exception, and handlers of failures must not miss it.
         if type(panic).__name__ == "PanicException":
             message = f"The engine failed by a fault of its own, which is worth a report: {panic}"
             raise StorageError(message, "person", "Panicked", job_wide=True) from panic
         raise
 
 
-class _Own:
-    """Settings of this process that hold for all of its requests."""
+class _ProcessSettings:
+    """Settings that hold for all requests of this process."""
 
     attempts: int | None = None
 
 
-_own: Final = _Own()
+_process_settings: Final = _ProcessSettings()
 _MAX_ATTEMPTS: Final = "AWS_MAX_ATTEMPTS"
 
 
@@ -192,7 +192,7 @@ def _endpoint(place: Location, copies_from: Location | None = None) -> _native.E
         accelerate=found.accelerate,
         sign_bodies=found.sign_bodies,
         request_payer=own.request_payer is not None,
-        attempts=_own.attempts or own.attempts,
+        attempts=_process_settings.attempts or own.attempts,
         customer_key=customer_keys.read(place),
         copy_source_key=None if copies_from is None else customer_keys.read(copies_from),
     )
@@ -253,7 +253,7 @@ class Engine:
         if settings.attempts is not None:
             # The engine reads it as all AWS tools do, for each endpoint that it connects to.
             os.environ[_MAX_ATTEMPTS] = str(settings.attempts)
-            _own.attempts = settings.attempts
+            _process_settings.attempts = settings.attempts
         return cls(
             max_requests=settings.max_requests,
             memory=settings.memory,

@@ -18,6 +18,7 @@ from seqferry.engine import Engine
 from seqferry.errors import StorageError
 from seqferry.models import TransferSpec
 from seqferry.naming import target_key
+from seqferry.planning import Decision
 
 MOST: Final = 1000
 """Versions of one object: they make one batch."""
@@ -33,14 +34,12 @@ class Fate(NamedTuple):
     """Decision on one version: to copy it, to refuse it, to leave it out, or to find it there already.
 
     Attributes:
-        refusal: why it is not copied, for machines and in words; with ``left_out`` that is no failure.
+        decision: ``copy`` also where the target has the version already.
         there: the target has it already.
     """
 
     version: FoundVersion
-    target_key: str
-    refusal: tuple[str, str] | None = None
-    left_out: bool = False
+    decision: Decision
     there: bool = False
 
 
@@ -89,24 +88,26 @@ def _found(one: ObjectVersion, refusal: tuple[str, str] | None = None) -> FoundV
 def _of_object(engine: Engine, spec: TransferSpec, versions: Sequence[ObjectVersion], own: str) -> list[Fate]:
     key = versions[0].key
     to = target_key(spec, key)
-    refused = planning.refusal(spec, key, to, versions[0].size, None, own)
+    decision = planning.decide_names(spec, key, to, versions[0].size, None, own)
     copied = [one for one in versions if not one.is_delete_marker]
     there: list[ObjectVersion] = []
     if len(copied) > MOST:
         why = f"{spec.source.at(key)} has {len(copied):,} versions, and at most {MOST:,} can be copied."
-        refused = ("TooManyVersions", why)
-    elif refused is None:
+        decision = planning.refuse(to, "TooManyVersions", why)
+    elif decision.action == "copy":
         there = at_target(engine, spec, to)
         if not continues([(one.size, one.etag) for one in copied], [(one.size, one.etag) for one in there]):
             why = f"{spec.target.at(to)} has versions that are not those of {spec.source.at(key)}."
-            refused = ("OtherHistory", f"{why} Choose another target, or remove them: seqferry rm --all-versions.")
+            why = f"{why} Choose another target, or remove them: seqferry rm --all-versions."
+            decision = planning.refuse(to, "OtherHistory", why)
     fates: list[Fate] = []
+    position = 0
     for one in versions:
         if one.is_delete_marker:
-            fates.append(Fate(_found(one), to, (_MARKER[0], f"{spec.source.at(key)}: {_MARKER[1]}."), left_out=True))
+            fates.append(Fate(_found(one), planning.refuse(to, _MARKER[0], f"{spec.source.at(key)}: {_MARKER[1]}.")))
         else:
-            position = sum(1 for before in fates if not before.left_out)
-            fates.append(Fate(_found(one), to, refused, there=position < len(there)))
+            fates.append(Fate(_found(one), decision, there=position < len(there)))
+            position += 1
     return fates
 
 

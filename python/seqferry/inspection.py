@@ -44,8 +44,8 @@ _ADVICE: Final = {
 _WRITE_ADVICE: Final = "Allow s3:PutObject below the target (with KMS also kms:GenerateDataKey), then start again."
 
 
-class Trouble(NamedTuple):
-    """Cause of an object's failure: a code of the service or of ours, the operation that shows it, and words."""
+class PredictedFailure(NamedTuple):
+    """A failure that an object would have: a code of the service or of ours, the operation that shows it, and words."""
 
     code: str
     operation: str
@@ -92,19 +92,19 @@ class Report:
         """Objects that would fail."""
         return min(sum(cause.count for cause in self.causes), self.objects)
 
-    def add(self, trouble: Trouble, key: str, size: int) -> None:
+    def add(self, trouble: PredictedFailure, key: str, size: int) -> None:
         found = self._cause(trouble)
         found.count += 1
         found.bytes += size
         if len(found.keys) < _KEYS:
             found.keys.append(key)
 
-    def add_all(self, trouble: Trouble, keys: list[str], count: int, size: int) -> None:
+    def add_all(self, trouble: PredictedFailure, keys: list[str], count: int, size: int) -> None:
         """A cause that concerns so many objects, of which some are named."""
         found = self._cause(trouble)
         found.count, found.bytes, found.keys = count, size, keys
 
-    def _cause(self, trouble: Trouble) -> Cause:
+    def _cause(self, trouble: PredictedFailure) -> Cause:
         for one in self.causes:
             if (one.code, one.operation) == (trouble.code, trouble.operation):
                 return one
@@ -123,7 +123,7 @@ def inspect(engine: Engine, spec: TransferSpec, own: str, *, at_most: int | None
     probe: list[tuple[ObjectInfo, str]] = []
     copied = 0
 
-    def look(one: tuple[ObjectInfo, str]) -> Trouble | None:
+    def look(one: tuple[ObjectInfo, str]) -> PredictedFailure | None:
         try:
             return look_up(engine, spec, one[0].key, one[0].version_id)
         except StorageError as why:
@@ -147,7 +147,7 @@ def inspect(engine: Engine, spec: TransferSpec, own: str, *, at_most: int | None
     items = [_item(number, *one) for number, one in enumerate(probe)]
     refused = write_probe.refusal(engine, spec, items, [info.key for info, _ in probe], tell=_tell)
     if refused is not None:
-        trouble = Trouble(refused.code, refused.operation, refused.message)
+        trouble = PredictedFailure(refused.code, refused.operation, refused.message)
         report.add_all(trouble, list(refused.keys), copied, report.bytes)
     report.causes.sort(key=lambda cause: -cause.count)
     return report
@@ -172,7 +172,7 @@ def _taken(
         report.objects += 1
         report.bytes += info.size
         if decision.action == "refuse":
-            report.add(Trouble(decision.code or "Refused", "plan", decision.reason or ""), info.key, info.size)
+            report.add(PredictedFailure(decision.code or "Refused", "plan", decision.reason or ""), info.key, info.size)
         elif decision.action == "copy":
             wanted.append((info, decision.target_key))
     return wanted
@@ -189,7 +189,7 @@ def _item(number: int, info: ObjectInfo, target_key: str) -> CopyItem:
     )
 
 
-def look_up(engine: Engine, spec: TransferSpec, key: str, version_id: str | None = None) -> Trouble | None:
+def look_up(engine: Engine, spec: TransferSpec, key: str, version_id: str | None = None) -> PredictedFailure | None:
     """Trouble with reading an object, as one request shows it; None when nothing speaks against it.
 
     Raises:
@@ -200,31 +200,33 @@ def look_up(engine: Engine, spec: TransferSpec, key: str, version_id: str | None
         path = place.at(key)
         if os.path.exists(path) and not os.access(path, os.R_OK):  # noqa: PTH110 - a path is a text here
             message = f"{path} may not be read. Allow it for the user of this process."
-            return Trouble("AccessDenied", "open", message)
+            return PredictedFailure("AccessDenied", "open", message)
         return None
     try:
         found = buckets.facts(engine, replace(place, key=key), version_id)
     except StorageError as why:
         if why.error_class == "not_found":
-            return Trouble("NoSuchKey", "HeadObject", f"{place.at(key)} was listed and is not there any more.")
+            return PredictedFailure("NoSuchKey", "HeadObject", f"{place.at(key)} was listed and is not there any more.")
         if why.error_class != "person":
             raise
         return _trouble(why)
     except UnicodeError:
         return None
     if found.archived:
-        return Trouble(ARCHIVED, "GetObject", f"{place.at(key)} is in the storage class {found.storage_class}.")
+        return PredictedFailure(
+            ARCHIVED, "GetObject", f"{place.at(key)} is in the storage class {found.storage_class}."
+        )
     return None
 
 
-def _trouble(why: StorageError) -> Trouble:
+def _trouble(why: StorageError) -> PredictedFailure:
     # An answer to HEAD has no body, and so no better code.
     code = "AccessDenied" if why.error_code == "Forbidden" else why.error_code or why.code
-    return Trouble(code, why.operation or "HeadObject", why.message)
+    return PredictedFailure(code, why.operation or "HeadObject", why.message)
 
 
 def lines(told: Mapping[str, Any], source: str, *, keys: int | None = None) -> Iterator[str]:
-    """A report (``facts``) as text that can be sent to whoever owns the source, whose address is ``source``."""
+    """A report (``facts``) as text that can be sent to the owner of the source. ``source`` is its address."""
     looked_up = told["looked_up"]
     some = " (the first ones)" if looked_up is not None else " (the first ones; --preflight looks at all)"
     seen = f"{_objects(told['objects'])}{'' if told['whole'] else some} looked at"

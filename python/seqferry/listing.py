@@ -15,7 +15,7 @@ from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.naming import target_key
-from seqferry.planning import Decision, Foreseen
+from seqferry.planning import Decision, PredictedAction
 
 log: Final = logging.getLogger("seqferry.listing")
 
@@ -92,7 +92,7 @@ def _decided(
 
 def foreseen(
     engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str
-) -> Iterator[list[tuple[ObjectInfo, Decision, Foreseen | None]]]:
+) -> Iterator[list[tuple[ObjectInfo, Decision, PredictedAction | None]]]:
     """Pages of the objects as ``decided``, each with what the transfer would do; None where it is not copied at all."""
     for part in source_ranges.parts(spec):
         yield from _foreseen(engine, part, missing, own)
@@ -100,13 +100,13 @@ def foreseen(
 
 def _foreseen(
     engine: Engine, spec: TransferSpec, missing: Callable[[list[str]], None], own: str
-) -> Iterator[list[tuple[ObjectInfo, Decision, Foreseen | None]]]:
+) -> Iterator[list[tuple[ObjectInfo, Decision, PredictedAction | None]]]:
     """``foreseen`` for one source."""
     compares = planning.compares_listings(spec)
     for page in objects(engine, spec, missing, own):
         selected = [info for info in page if planning.is_selected(spec, info)]
         there = _all_at_target(engine, spec, selected) if selected else {}
-        found: list[tuple[ObjectInfo, Decision, Foreseen | None]] = []
+        found: list[tuple[ObjectInfo, Decision, PredictedAction | None]] = []
         for info in selected:
             at = there.get(_target(spec, info))
             decision = planning.decide(spec, info, own, at if compares else None)

@@ -40,7 +40,7 @@ def to_stderr(form: LogFormat) -> None:
 
 def formatter(form: LogFormat) -> logging.Formatter:
     """The formatter that makes lines of this form."""
-    return _Lines() if form == "json" else _text()
+    return _JsonFormatter() if form == "json" else _text()
 
 
 def _text() -> logging.Formatter:
@@ -49,7 +49,7 @@ def _text() -> logging.Formatter:
     return form
 
 
-class _Lines(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
         facts: dict[str, Any] = {

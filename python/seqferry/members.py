@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from seqferry import listing, paths, planning
+from seqferry import listing, planning
 from seqferry.engine import Engine, ObjectInfo
 from seqferry.errors import StorageError
 from seqferry.models import TransferSpec
@@ -47,13 +47,11 @@ def members(engine: Engine, spec: TransferSpec, own: str) -> Iterator[list[Membe
         for info in infos:
             if _is_marker(spec, info) or not planning.is_selected(spec, info):
                 continue
-            why = planning.refusal(spec, info.key, spec.target.key, info.size, info.refusal, own)
-            if why is None:
-                page.append(Member(info))
-            elif why[0] in paths.LEFT_OUT:
-                page.append(Member(info, why))
+            decision = planning.decide_names(spec, info.key, spec.target.key, info.size, info.refusal, own)
+            if decision.action == "refuse":
+                refused.append((decision.reason or "").removesuffix("."))
             else:
-                refused.append(why[1].removesuffix("."))
+                page.append(Member(info, decision.refusal))
         seen += len(page)
         if seen > MOST:
             raise _refusal("TooManyMembers", [f"more than {MOST:,} objects lie there"])

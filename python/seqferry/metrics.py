@@ -69,12 +69,12 @@ def registry(service: Service) -> CollectorRegistry:
     """The metrics of this process and its database, read when they are asked for."""
     made = CollectorRegistry()
     ProcessCollector(registry=made)
-    made.register(_FromEngine(service))
-    made.register(_FromDatabase(service))
+    made.register(_EngineCollector(service))
+    made.register(_DatabaseCollector(service))
     return made
 
 
-class _FromEngine(Collector):
+class _EngineCollector(Collector):
     def __init__(self, service: Service) -> None:
         self._service = service
 
@@ -85,7 +85,7 @@ class _FromEngine(Collector):
         return of_engine(self._service.engine.stats())
 
 
-class _FromDatabase(Collector):
+class _DatabaseCollector(Collector):
     def __init__(self, service: Service) -> None:
         self._service = service
 

@@ -320,7 +320,7 @@ class ActiveObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveActivity:
     """Sum of the last seconds' reports of the workers on the transfer; all zero when no worker is at it."""
 
     workers: int = 0
@@ -372,7 +372,7 @@ class Status:
     ended_at: float | None = None
     error_code: str | None = None
     error_message: str | None = None
-    live: Live = field(default_factory=Live)
+    live: LiveActivity = field(default_factory=LiveActivity)
     waits_for: str | None = None
     """In words, when no worker is at it and none that is there may be: ``a worker with profile lab``."""
     unsupported: str | None = None

@@ -80,7 +80,7 @@ class MountSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Mounted:
+class MountEntry:
     """A folder in the system's table. ``stats`` is None where its process does not answer (any more)."""
 
     directory: str
@@ -149,10 +149,11 @@ def parse_mode(text: str) -> int:
     return mode
 
 
-def mounted(*, ask: bool = True) -> list[Mounted]:
+def mounted(*, ask: bool = True) -> list[MountEntry]:
     """Our mounts that this process can see; with ``ask`` also what each tells of itself."""
     return [
-        Mounted(directory, source, _json(_xattr(directory, _STATS)) if ask else None) for directory, source in _table()
+        MountEntry(directory, source, _json(_xattr(directory, _STATS)) if ask else None)
+        for directory, source in _table()
     ]
 
 

@@ -44,7 +44,7 @@ def build_pack_spec(
         raise UsageError("--symlinks keep is for copies; pack follows links or leaves them out (follow, skip).")
     if split is not None and not _SMALLEST_SHARD <= split <= _LARGEST_SHARD:
         raise UsageError(f"--split {split} makes no sense; choose a size between 1MiB and 50TB for each shard.")
-    # Only those who may read files here learn which there are.
+    # Files of this machine are looked at only for callers that may read them.
     looks = bool(given.get("allow_local"))
     if looks and paths.is_local(source) and os.path.isfile(source):
         raise UsageError(f"'{source}' is a file; pack takes a folder or a prefix, and cp copies a single file.")
@@ -61,7 +61,7 @@ def build_pack_spec(
 
 def _within_this_machine(source: str, folder: str, given: Mapping[str, Any]) -> TransferSpec:
     """The spec of a folder that becomes a file in another one: ``build_spec`` is for copies with a side in S3."""
-    # A bucket whose name no bucket has stands for the target.
+    # A placeholder for the target: no bucket can have the name "-".
     spec = build_spec(source, "s3://-/", below=True, **given)
     to, _ = paths.target(folder, None)
     assert isinstance(spec.source, LocalFolder)

@@ -15,7 +15,7 @@ from typing import Final
 
 from seqferry.errors import StorageError, UsageError
 
-LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder", "Unsettled"})
+LEFT_OUT: Final = frozenset({"SpecialFile", "SymlinkSkipped", "StateFolder", "Unsettled", "DeleteMarker"})
 """Codes of what is not copied (devices, sockets, what still grows): it is left out, which is no failure."""
 
 

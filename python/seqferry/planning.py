@@ -37,8 +37,18 @@ class Decision(NamedTuple):
     reason: str | None = None
     verified: str | None = None
 
+    @property
+    def refusal(self) -> tuple[str, str] | None:
+        """Code and reason of what is refused or left out."""
+        return None if self.code is None else (self.code, self.reason or "")
 
-class Listed(Protocol):
+    @property
+    def is_left_out(self) -> bool:
+        """True for what is not copied, and is no failure."""
+        return self.action == "leave_out"
+
+
+class ListedObject(Protocol):
     """An object as a listing shows it."""
 
     @property
@@ -55,7 +65,9 @@ class Listed(Protocol):
     def refusal(self) -> tuple[str, str] | None: ...
 
 
-def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Listed | None = None) -> Decision:
+def decide(
+    spec: TransferSpec, found: ListedObject, own: str | None = None, there: ListedObject | None = None
+) -> Decision:
     """Decides on the action for ``found``, an object of the source. The spec as a whole has been ``checked``.
 
     Args:
@@ -67,49 +79,72 @@ def decide(spec: TransferSpec, found: Listed, own: str | None = None, there: Lis
         return Decision("ignore", to)
     if is_left_out(spec, found.key, found.size):
         return Decision("ignore", to)
-    refused = refusal(spec, found.key, to, found.size, found.refusal, own)
-    if refused is not None:
-        return Decision("leave_out" if refused[0] in paths.LEFT_OUT else "refuse", to, *refused)
+    decision = decide_names(spec, found.key, to, found.size, found.refusal, own)
+    if decision.action != "copy":
+        return decision
     if spec.settle is not None and found.last_modified > moment(spec.settle, spec.as_of or 0.0):
         why = f"{spec.source.at(found.key)}: it was changed within the last {spec.settle} and may still grow."
-        return Decision("leave_out", to, "Unsettled", f"{why} Run the same command again later.")
+        return refuse(to, "Unsettled", f"{why} Run the same command again later.")
     if there is not None and there.refusal is None:
         verified = equal_as_listed((found.size, found.etag), (there.size, there.etag))
         if verified is not None:
             return Decision("skip", to, verified=verified)
-    return Decision("copy", to)
+    return decision
 
 
-class Foreseen(NamedTuple):
+def decide_names(
+    spec: TransferSpec,
+    source_key: str,
+    target_key: str,
+    size: int,
+    listed: tuple[str, str] | None = None,
+    own: str | None = None,
+) -> Decision:
+    """Decides by its names and its size alone whether the object ``source_key`` can go to ``target_key``.
+
+    For what is selected, or chosen by other rules (members of archives, versions). Arguments are those of ``refusal``.
+    """
+    refused = refusal(spec, source_key, target_key, size, listed, own)
+    return Decision("copy", target_key) if refused is None else refuse(target_key, *refused)
+
+
+def refuse(target_key: str, code: str, reason: str) -> Decision:
+    """Decision on an object that is not copied: some codes say that it is left out, which is no failure."""
+    return Decision("leave_out" if code in paths.LEFT_OUT else "refuse", target_key, code, reason)
+
+
+class PredictedAction(NamedTuple):
     """Action that listings of both sides predict for an object that can be copied, with the reason."""
 
     action: Literal["copy", "skip", "compare", "refuse"]
     because: str
 
 
-def foreseen(spec: TransferSpec, found: Listed, decision: Decision, there: Listed | None) -> Foreseen:
+def foreseen(
+    spec: TransferSpec, found: ListedObject, decision: Decision, there: ListedObject | None
+) -> PredictedAction:
     """Predicts from listings the action for ``found``, for which ``decide`` has returned ``copy`` or ``skip``.
 
     ``there`` is what a listing shows under the target key; None when nothing is there.
     """
     if decision.action == "skip":
-        return Foreseen("skip", "equal ETags")
+        return PredictedAction("skip", "equal ETags")
     if there is None or there.refusal is not None:
-        return Foreseen("copy", "absent")
+        return PredictedAction("copy", "absent")
     match spec.if_exists:
         case "skip":
-            return Foreseen("skip", "it exists")
+            return PredictedAction("skip", "it exists")
         case "fail":
-            return Foreseen("refuse", f"{spec.target.at(decision.target_key)} exists, and --if-exists is fail.")
+            return PredictedAction("refuse", f"{spec.target.at(decision.target_key)} exists, and --if-exists is fail.")
         case "overwrite":
-            return Foreseen("copy", "it is overwritten")
+            return PredictedAction("copy", "it is overwritten")
         case "same" if found.size != there.size:
-            return Foreseen("copy", "size differs")
+            return PredictedAction("copy", "size differs")
         case "same":
-            return Foreseen("compare", "same size; compared when it is done")
+            return PredictedAction("compare", "same size; compared when it is done")
 
 
-def is_selected(spec: TransferSpec, found: Listed) -> bool:
+def is_selected(spec: TransferSpec, found: ListedObject) -> bool:
     """True when wildcard, rules, sizes and ages of the spec select an object of the source."""
     test = matcher(selection_of(spec))
     return test is None or test(found.key, found.size, found.last_modified)
@@ -183,7 +218,7 @@ def is_own(place: Location, key: str, own: str) -> bool:
 # --- removal ----------------------------------------------------------------------------------------------------------
 
 
-class Kept(NamedTuple):
+class RemovalRefusal(NamedTuple):
     """Reason why nothing is removed at the target. ``is_failure``: the transfer ends as failed for it."""
 
     code: str
@@ -191,29 +226,31 @@ class Kept(NamedTuple):
     is_failure: bool
 
 
-def why_kept(spec: TransferSpec, objects: int, failed: int) -> Kept | None:
+def why_kept(spec: TransferSpec, objects: int, failed: int) -> RemovalRefusal | None:
     """Reason to remove nothing after so many objects of the source and failures among them; None when there is none.
 
     A source that could not be read, or is empty, is no reason to remove anything.
     """
     if failed:
-        return Kept("NotAllArrived", f"Nothing is removed when not all can arrive. {failed} objects failed.", False)
+        return RemovalRefusal(
+            "NotAllArrived", f"Nothing is removed when not all can arrive. {failed} objects failed.", False
+        )
     if objects == 0:
         why = f"Nothing is at {spec.source.uri}, and --delete would remove all of {spec.target.uri}: that is refused."
-        return Kept("EmptySource", f"{why} Check the source; to empty a target, remove it yourself.", True)
+        return RemovalRefusal("EmptySource", f"{why} Check the source; to empty a target, remove it yourself.", True)
     return None
 
 
-def too_many(spec: TransferSpec, found: int) -> Kept | None:
+def too_many(spec: TransferSpec, found: int) -> RemovalRefusal | None:
     """Reason to remove nothing when ``found`` objects would be; None when they are within ``max_delete``."""
     if spec.max_delete is None or found <= spec.max_delete:
         return None
     why = f"More than {spec.max_delete} objects at {spec.target.uri} are not in the source."
     advice = "Nothing was removed; look at them with --dry-run, then allow more with --max-delete."
-    return Kept("TooManyToDelete", f"{why} {advice}", True)
+    return RemovalRefusal("TooManyToDelete", f"{why} {advice}", True)
 
 
-def removable(spec: TransferSpec, there: Listed, own: str) -> str | None:
+def removable(spec: TransferSpec, there: ListedObject, own: str) -> str | None:
     """The key of the source that an object at the target comes from: it is removed when nothing is there any more.
 
     None for what is never removed: what is no object, what the spec does not select, and records of ours.

@@ -76,7 +76,7 @@ def foreign(folder: Path) -> tuple[Path, str] | None:
         return None
     for path in (folder, *(folder / name for name in _NAMES)):
         with contextlib.suppress(FileNotFoundError):
-            # The folder itself may be a link that its owner made: what counts is who can write there.
+            # The folder itself may be a link that its owner made: the owner of the linked folder counts.
             found = path.stat() if path == folder else path.lstat()
             if found.st_uid not in mine:
                 return path, _name(found.st_uid)

@@ -24,7 +24,7 @@ _AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PrunedTransfer:
     """A transfer that was pruned, or would be."""
 
     id: str
@@ -35,7 +35,7 @@ class Pruned:
 
 def prune(
     database: Database, queue: Queue, *, ended_before: float, now: float, actor: str, dry_run: bool = False
-) -> Iterator[Pruned]:
+) -> Iterator[PrunedTransfer]:
     """Prune all transfers that ended before a time and are not needed by a retry that goes on.
 
     Raises:
@@ -51,7 +51,7 @@ def prune(
         after = found[-1].id
 
 
-def _candidates(database: Database, ended_before: float, after: str) -> list[Pruned]:
+def _candidates(database: Database, ended_before: float, after: str) -> list[PrunedTransfer]:
     child = transfer.alias("child")
     needed = sa.select(child.c.id).where(child.c.retry_of == transfer.c.id, child.c.ended_at.is_(None))
     query = (
@@ -67,10 +67,10 @@ def _candidates(database: Database, ended_before: float, after: str) -> list[Pru
         .limit(_AT_ONCE)
     )
     with database.read() as connection:
-        return [Pruned(row.id, row.ended_at, row.objects) for row in connection.execute(query)]
+        return [PrunedTransfer(row.id, row.ended_at, row.objects) for row in connection.execute(query)]
 
 
-def _prune(database: Database, queue: Queue, one: Pruned, now: float, actor: str) -> Pruned:
+def _prune(database: Database, queue: Queue, one: PrunedTransfer, now: float, actor: str) -> PrunedTransfer:
     receipts.seal_missing(database, one.id)  # of versions that had no seals
     with database.read() as connection:
         numbers = receipts.batch_numbers(connection, one.id)
@@ -90,7 +90,7 @@ def _prune(database: Database, queue: Queue, one: Pruned, now: float, actor: str
     workflows = [*names.transfer_workflow_ids(one.id), *(names.batch_workflow_id(one.id, each) for each in numbers)]
     for start in range(0, len(workflows), _AT_ONCE):
         queue.forget(workflows[start : start + _AT_ONCE])
-    return Pruned(one.id, one.ended_at, one.objects, int(archived))
+    return PrunedTransfer(one.id, one.ended_at, one.objects, int(archived))
 
 
 def _archive(connection: sa.Connection, transfer_id: str, number: int) -> None:

@@ -35,10 +35,10 @@ MOST: Final = "most"
 OPTIONS: Final = frozenset({VERSIONS, VERSION_ID, EXACT, MOST})
 
 UNASKED: Final = 1000
-"""A page of a listing: more objects are only removed when somebody has said yes."""
+"""A page of a listing: more objects are removed only after a confirmation."""
 
 
-class Doomed(NamedTuple):
+class RemovalCandidate(NamedTuple):
     """An object, or a version, that is to be removed. ``etag`` is empty for a delete marker."""
 
     key: str
@@ -82,7 +82,7 @@ def build_remove_spec(
         )
     if version_id is not None and (recursive or selects or keys is not None or versions):
         raise UsageError("--version-id removes that version of one object: name its key, and nothing else.")
-    # Another target stands in, in a bucket whose name no bucket has.
+    # A placeholder for the target: no bucket can have the name "-".
     spec = build_spec(source, "s3://-/", below=recursive and not selects, raw=raw, keys=keys, **given)
     assert isinstance(spec.source, S3Location)
     options: dict[str, Any] = {}
@@ -115,7 +115,7 @@ def _together(sources: Sequence[str], *, recursive: bool, raw: bool) -> tuple[st
     return f"s3://{places[0][0]}/", [key for _, key in places]
 
 
-def doomed(engine: Engine, spec: TransferSpec, missing: list[str] | None = None) -> Iterator[list[Doomed]]:
+def doomed(engine: Engine, spec: TransferSpec, missing: list[str] | None = None) -> Iterator[list[RemovalCandidate]]:
     """Pages of what a removal means, in bounded memory; empty pages while waiting. ``missing`` gets named keys that
     are not there.
 
@@ -158,9 +158,9 @@ def _is_meant(spec: TransferSpec, version: ObjectVersion) -> bool:
     return test is None or test(version.key, version.size, version.last_modified)
 
 
-def _version(one: ObjectVersion) -> Doomed:
-    return Doomed(one.key, one.size, one.etag, one.last_modified, one.version_id, one.storage_class)
+def _version(one: ObjectVersion) -> RemovalCandidate:
+    return RemovalCandidate(one.key, one.size, one.etag, one.last_modified, one.version_id, one.storage_class)
 
 
-def _object(one: ObjectInfo) -> Doomed:
-    return Doomed(one.key, one.size, one.etag, one.last_modified, None, one.storage_class)
+def _object(one: ObjectInfo) -> RemovalCandidate:
+    return RemovalCandidate(one.key, one.size, one.etag, one.last_modified, None, one.storage_class)

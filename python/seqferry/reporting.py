@@ -65,7 +65,7 @@ _SHOWN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _TransferRecord:
     """Everything but the objects."""
 
     facts: dict[str, Any]
@@ -94,7 +94,7 @@ def time_text(microseconds: int | None) -> str | None:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:06d}Z"
 
 
-def _read(database: Database, transfer_id: str) -> _Known:
+def _read(database: Database, transfer_id: str) -> _TransferRecord:
     with database.read() as connection:
         row = connection.execute(sa.select(transfer).where(transfer.c.id == transfer_id)).one()
         found = connection.execute(
@@ -127,7 +127,7 @@ def _read(database: Database, transfer_id: str) -> _Known:
             ended_at=row.ended_at,
             software=about or receipts.software(),
         )
-        return _Known(
+        return _TransferRecord(
             facts=facts,
             digest=row.receipt_digest,
             events=events,
@@ -140,7 +140,7 @@ def _read(database: Database, transfer_id: str) -> _Known:
         )
 
 
-def _objects(database: Database, known: _Known) -> Iterator[dict[str, Any]]:
+def _objects(database: Database, known: _TransferRecord) -> Iterator[dict[str, Any]]:
     """Each object with the number of its batch, its times as text."""
     for number in known.batches:
         for page in receipts.pages(database, known.facts["id"], number):
@@ -151,7 +151,7 @@ def _objects(database: Database, known: _Known) -> Iterator[dict[str, Any]]:
                 yield found
 
 
-def _json(known: _Known, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _json(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
     head = {
         "report": FORMAT,
         "digest": known.digest,
@@ -173,7 +173,7 @@ def _json(known: _Known, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
     yield "\n ]\n}\n"
 
 
-def _csv(_known: _Known, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _csv(_known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(["batch", *receipts.COLUMNS])
@@ -191,7 +191,7 @@ def _taken(buffer: io.StringIO) -> str:
     return text
 
 
-def _html(known: _Known, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
+def _html(known: _TransferRecord, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
     facts = known.facts
     title = f"Transfer {facts['id']}"
     yield (
@@ -217,7 +217,7 @@ def _html(known: _Known, objects: Iterator[dict[str, Any]]) -> Iterator[str]:
     yield "</body></html>\n"
 
 
-def _summary(known: _Known) -> dict[str, Any]:
+def _summary(known: _TransferRecord) -> dict[str, Any]:
     facts, totals = known.facts, known.facts["totals"]
     return {
         "State": facts["state"],

@@ -76,7 +76,7 @@ from seqferry.models import (
     Verification,
 )
 from seqferry.paging import Cursor, ObjectFilter, Page, TransferFilter
-from seqferry.planning import Decision, Foreseen
+from seqferry.planning import Decision, PredictedAction
 from seqferry.spec import checked, is_local
 
 log: Final = logging.getLogger("seqferry.service")
@@ -415,7 +415,7 @@ class Service:
         """Ask the transfer to stop; a worker then aborts its open uploads and ends it as ``cancelled``.
 
         Cancelling one that is cancelled or being cancelled changes nothing. With ``abandon`` it is ended at once, and
-        its open uploads stay: for one whose identity no worker will ever be again.
+        its open uploads stay: for a transfer with an identity that no worker will have again.
 
         Raises:
             NotFoundError: there is none.
@@ -581,7 +581,7 @@ class Service:
             removed = events.counted_keys(connection, full_id, "removing_sources")
             return removed - events.counted_keys(connection, full_id, "sources_left")
 
-    def preview_cleanup(self, spec: TransferSpec) -> Iterator[list[cleanup.Stale]]:
+    def preview_cleanup(self, spec: TransferSpec) -> Iterator[list[cleanup.StaleUpload]]:
         """Pages of the uploads that a cleanup would abort, and those that it would keep; nothing is aborted."""
         checked(spec)
         preflight.check_buckets(self.engine, spec)
@@ -592,7 +592,7 @@ class Service:
 
         return cleanup.stale(self.engine, spec, in_use)
 
-    def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.Doomed]]:
+    def preview_remove(self, spec: TransferSpec) -> Iterator[list[removals.RemovalCandidate]]:
         """Pages of what a removal would remove; nothing is removed or recorded."""
         checked(spec)
         preflight.check_buckets(self.engine, spec)
@@ -658,18 +658,20 @@ class Service:
         return found[0]
 
 
-def _planned_copy(info: ObjectInfo, decision: Decision, seen: Foreseen | None) -> PlannedCopy:
+def _planned_copy(info: ObjectInfo, decision: Decision, seen: PredictedAction | None) -> PlannedCopy:
     if seen is None or seen.action == "refuse":
         reason = decision.reason if seen is None else seen.because
-        return PlannedCopy(info.key, decision.target_key, info.size, reason, decision.action == "leave_out")
+        return PlannedCopy(info.key, decision.target_key, info.size, reason, decision.is_left_out)
     return PlannedCopy(info.key, decision.target_key, info.size, action=seen.action, because=seen.because)
 
 
 def _planned_version(fate: Fate) -> PlannedCopy:
-    found, why = fate.version, None if fate.refusal is None else fate.refusal[1]
+    found, decision = fate.version, fate.decision
     because = f"version {found.version_id}"
     action = "skip" if fate.there else "copy"
-    return PlannedCopy(found.key, fate.target_key, found.size, why, fate.left_out, action, because)
+    return PlannedCopy(
+        found.key, decision.target_key, found.size, decision.reason, decision.is_left_out, action, because
+    )
 
 
 def _planned_member(spec: TransferSpec, member: Member) -> PlannedCopy:

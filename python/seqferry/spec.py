@@ -156,7 +156,7 @@ def build_one(
     request_payer: str | None = None,
     attempts: int | None = None,
     preflight: bool = True,
-    **properties: Unpack[carrying.Given],
+    **properties: Unpack[carrying.PropertyOptions],
 ) -> TransferSpec:
     """The spec of one source, not yet ``checked``.
 
@@ -167,8 +167,8 @@ def build_one(
     leaves requests to the source unsigned (public data); those to the target are signed.
 
     With ``allow_local`` one side may be a path of this machine, which is looked at: a folder means everything below it,
-    with or without its trailing slash, and one object that is copied to a folder keeps its name. Only for those who may
-    read and write what this process may.
+    with or without its trailing slash, and one object that is copied to a folder keeps its name. Only for
+    callers that may read and write what this process may.
 
     ``*`` and ``?`` in the source select objects, unless ``raw``; what follows the last slash before them is the name
     below the target. ``keys`` names objects below the source; ``versions`` and ``targets`` say more of each of them.

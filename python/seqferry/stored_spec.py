@@ -161,7 +161,7 @@ def _legible_place(data: Any) -> Location:
         key = found.get("key")
         return cast("Location", UnknownPlace(str(found.get("type"))[:40], key if isinstance(key, str) else ""))
     known = _known(kind, found)
-    # Who may read it is nothing that is shown.
+    # The identity that may read it is not shown.
     known.pop("access", None)
     needed: dict[str, Any] = {name: "" for name, need in _needed(kind).items() if need}
     return kind(**needed | known)

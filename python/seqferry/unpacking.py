@@ -24,6 +24,7 @@ from seqferry.models import (
     S3Location,
     TransferSpec,
 )
+from seqferry.planning import Action, Decision
 from seqferry.selection import matcher
 from seqferry.spec import MAX_KEYS, build_spec, checked, is_same_store, parse_uri, selection_of
 
@@ -47,13 +48,10 @@ class FolderMember(NamedTuple):
 
 
 class MemberDecision(NamedTuple):
-    """Decision on one member. ``code`` and ``reason`` say why it is refused or left out."""
+    """Name of a member below the source, and the decision on it."""
 
     source_key: str
-    target_key: str
-    code: str | None = None
-    reason: str | None = None
-    left_out: bool = False
+    decision: Decision
 
 
 def build_unpack_spec(
@@ -89,8 +87,8 @@ def build_unpack_spec(
     members = keys if members is None else members
     given["raw"] = True  # a name with * or ? is one name
     to_disk = allow_local and paths.is_local(target)
-    # Which endpoint and who, as of any transfer. What is made of the target of a single object does not apply here, and
-    # both sides may be on this machine: another target stands in, in a bucket whose name no bucket has.
+    # Endpoint and identity are resolved as for any transfer. The rules for the target of a single object do not apply
+    # here, and both sides may be on this machine: a placeholder stands for the target, as no bucket can be named "-".
     spec = build_spec(source, "s3://-/", allow_local=allow_local, **given)
     if not spec.single:
         raise UsageError(f"'{source}' is a prefix or a folder, and unpack takes one archive; name it.")
@@ -264,9 +262,9 @@ def decided(
 def preview(engine: Engine, spec: TransferSpec, own: str) -> Iterator[PlannedCopy]:
     """Planned copies of an unpacking, member by member."""
     for page in decided(engine, spec, own):
-        for member, decision in page:
+        for member, (source_key, decision) in page:
             size = 0 if member is None else member.size
-            yield PlannedCopy(decision.source_key, decision.target_key, size, decision.reason, decision.left_out)
+            yield PlannedCopy(source_key, decision.target_key, size, decision.reason, decision.is_left_out)
 
 
 def _decide(spec: TransferSpec, member: FoundMember, own: str | None) -> MemberDecision:
@@ -274,24 +272,19 @@ def _decide(spec: TransferSpec, member: FoundMember, own: str | None) -> MemberD
     target_key = spec.target.key + member.path
     if member.refusal is not None:
         code, cause = member.refusal
-        reason = f"{spec.source.at(source_key)}: {cause}."
-        return MemberDecision(source_key, target_key, code, reason, member.left_out)
-    refused = planning.refusal(spec, source_key, target_key, member.size, None, own)
-    if refused is None and target_key == spec.source.key and is_same_store(spec):
-        refused = (
-            "TargetIsSource",
-            f"{spec.target.at(target_key)} is the archive itself. Choose another target prefix.",
-        )
-    if refused is not None:
-        return MemberDecision(source_key, target_key, *refused, left_out=refused[0] in paths.LEFT_OUT)
-    return MemberDecision(source_key, target_key)
+        action: Action = "leave_out" if member.left_out else "refuse"
+        return MemberDecision(source_key, Decision(action, target_key, code, f"{spec.source.at(source_key)}: {cause}."))
+    decision = planning.decide_names(spec, source_key, target_key, member.size, None, own)
+    if decision.action == "copy" and target_key == spec.source.key and is_same_store(spec):
+        why = f"{spec.target.at(target_key)} is the archive itself. Choose another target prefix."
+        decision = planning.refuse(target_key, "TargetIsSource", why)
+    return MemberDecision(source_key, decision)
 
 
 def _missing(spec: TransferSpec, name: str) -> MemberDecision:
     source_key = f"{spec.source.key}!/{name}"
-    return MemberDecision(
-        source_key, spec.target.key + name, "NoSuchMember", f"The archive {spec.source.uri} has no member '{name}'."
-    )
+    why = f"The archive {spec.source.uri} has no member '{name}'."
+    return MemberDecision(source_key, planning.refuse(spec.target.key + name, "NoSuchMember", why))
 
 
 def _plain(path: str) -> str:

@@ -49,7 +49,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Looked:
+class VerificationCounts:
     """Counts of the objects that were looked at."""
 
     objects: int = 0
@@ -72,12 +72,12 @@ def verify(
     database: Database,
     engine: Engine,
     status: Status,
-    looked: Looked,
+    looked: VerificationCounts,
     *,
     content: bool = False,
     check: Callable[[], None] | None = None,
 ) -> Iterator[Difference]:
-    """Look each object up that arrived (HEAD); ``looked`` counts.
+    """Look up each object that arrived (HEAD), and count the outcomes in ``looked``.
 
     Args:
         content: also read all bytes, and compare their digest with the checksum on record, or else with the ETag.
@@ -99,7 +99,7 @@ def verify(
         for spec, rows in _by_spec(found):
             keys = list(dict.fromkeys(row["target_key"] for row in rows))
             there = dict(zip(keys, engine.head(spec.target, keys), strict=True))
-            compared = [_Compared.of(spec, row, there[row["target_key"]]) for row in rows]
+            compared = [_ComparedObject.of(spec, row, there[row["target_key"]]) for row in rows]
             for one in _read(engine, spec, compared, check) if content else compared:
                 looked.objects += 1
                 outcome = one.difference.outcome
@@ -115,7 +115,9 @@ def _no_check() -> None:
     """The caller never leaves."""
 
 
-def record(database: Database, status: Status, looked: Looked, *, at: float, actor: str, content: bool = False) -> None:
+def record(
+    database: Database, status: Status, looked: VerificationCounts, *, at: float, actor: str, content: bool = False
+) -> None:
     """Note in the record that the target was looked at, and with what result."""
     data: dict[str, Any] = {
         "objects": looked.objects,
@@ -193,25 +195,25 @@ def _of_lines(spec: TransferSpec, rows: Iterator[_Row]) -> Iterator[tuple[Transf
             yield part, row | {"target_key": runs.key_of(row["target_key"], part.target)}
 
 
-_Seen = Literal["size", "etag", "content"]
+_ComparedProperty = Literal["size", "etag", "content"]
 """Property that was compared of an object that is the same."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
+class _ComparedObject:
     """An object of the receipt and the one at the target.
 
     Attributes:
         wanted: the digest that its bytes should have; None: they need not be read, or nothing on record covers them.
     """
 
-    seen: _Seen
+    seen: _ComparedProperty
     difference: Difference
     there: ObjectInfo | None = None
-    wanted: digests.Expected | None = None
+    wanted: digests.ExpectedDigest | None = None
 
     @classmethod
-    def of(cls, spec: TransferSpec, row: _Row, there: ObjectInfo | None) -> _Compared:
+    def of(cls, spec: TransferSpec, row: _Row, there: ObjectInfo | None) -> _ComparedObject:
         """Compare what a HEAD tells."""
         key = row["target_key"]
         size = None if spec.operation == OPERATION_PACK else row["size"]
@@ -225,7 +227,7 @@ class _Compared:
         same = Difference(key, "same", recorded, found)
         return cls("etag" if etag and there.etag else "size", same, there, _wanted(spec, row, there.size))
 
-    def read(self, found: list[str] | StorageError) -> _Compared:
+    def read(self, found: list[str] | StorageError) -> _ComparedObject:
         """Compare the digests of its bytes.
 
         Raises:
@@ -235,16 +237,16 @@ class _Compared:
         if isinstance(found, StorageError):
             if found.job_wide:
                 raise found
-            return _Compared(self.seen, Difference(same.key, "unreadable", same.recorded, found.message))
+            return _ComparedObject(self.seen, Difference(same.key, "unreadable", same.recorded, found.message))
         if wanted is None or wanted.value in found:
-            return _Compared("content", same)
+            return _ComparedObject("content", same)
         recorded = f"{same.recorded}, {wanted.name} {wanted.value}"
-        return _Compared(self.seen, Difference(same.key, "changed", recorded, f"{wanted.name} {found[0]}"))
+        return _ComparedObject(self.seen, Difference(same.key, "changed", recorded, f"{wanted.name} {found[0]}"))
 
 
 def _read(
-    engine: Engine, spec: TransferSpec, compared: Sequence[_Compared], check: Callable[[], None]
-) -> Generator[_Compared]:
+    engine: Engine, spec: TransferSpec, compared: Sequence[_ComparedObject], check: Callable[[], None]
+) -> Generator[_ComparedObject]:
     """Each of them in their order, after the bytes of those were read of which a digest is on record."""
     requests = [
         buckets.DigestRequest(
@@ -273,7 +275,7 @@ def _digests(
             yield from page
 
 
-def _wanted(spec: TransferSpec, row: _Row, size: int) -> digests.Expected | None:
+def _wanted(spec: TransferSpec, row: _Row, size: int) -> digests.ExpectedDigest | None:
     """Expected digest of the bytes: of a file, which has no ETag of its own, that of its source."""
     is_file = isinstance(spec.target, LocalFolder)
     recorded = None if is_file else row["target_etag"]

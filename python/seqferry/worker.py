@@ -7,8 +7,8 @@ Threads beside those of DBOS: *control* carries orders (cancel, lost ownership) 
 SQLite: one worker, guarded by a lock on a file that is taken before DBOS starts, because a second launch would take
 over the running work of the first. Postgres: any number, each with an executor id of its own.
 
-A worker without a queue (SQLite only) is all that a small ``seqferry cp`` needs. Who holds the lock works alone, so any
-other transfer that has not ended waits for this process: the queue is brought up as soon as there is one.
+A worker without a queue (SQLite only) is all that a small ``seqferry cp`` needs. The holder of the lock is the only
+worker, so any other unfinished transfer waits for this process: it brings the queue up as soon as there is one.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from seqferry.workflows.lanes import Lanes
 from seqferry.workflows.lease import Lease
 from seqferry.workflows.limits import limits_of
 from seqferry.workflows.notifier import Notifier
-from seqferry.workflows.runtime import Runtime, Suspended, install
-from seqferry.workflows.ticks import Ticks
+from seqferry.workflows.runtime import Runtime, StepSuspension, install
+from seqferry.workflows.ticks import ScheduleReconciler
 
 if TYPE_CHECKING:
     from dbos import DBOS
@@ -108,7 +108,7 @@ class Worker:
         self._notifier = Notifier(service, service.settings.notices) if service.settings.notices.channels else None
         self._anchorer = None if service.settings.audit_anchor is None else Anchorer(service)
         self._runtime.service = service
-        self._ticks = Ticks(service)
+        self._schedules = ScheduleReconciler(service)
         self._lanes = Lanes(service)
         self._leaving = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -254,7 +254,7 @@ class Worker:
         if self._anchorer is not None:
             self._thread("anchorer", _ANCHOR_SECONDS, self._anchorer.turn)
         if not self._own_work:
-            self._thread("schedules", _SCHEDULE_SECONDS, self._ticks.turn)
+            self._thread("schedules", _SCHEDULE_SECONDS, self._schedules.turn)
 
     def _take_queue(self) -> None:
         """Bring the queue up, if it is not, with all on it that no process is at."""
@@ -278,7 +278,7 @@ class Worker:
             self._runtime.queue.register(names.QUEUE_SCHEDULES, _RUNS_AT_ONCE, _POLL_SECONDS)
             listened.append(names.QUEUE_SCHEDULES)
         quieten_dbos()
-        engine = self._held.enter_context(_disposed(self._database.dbos_engine(_DBOS_POOL)))
+        engine = self._held.enter_context(_EngineScope(self._database.dbos_engine(_DBOS_POOL)))
         self._dbos = DBOS(
             config={
                 "name": names.APPLICATION,
@@ -403,7 +403,7 @@ class Worker:
         ended = True
         try:
             ended = direct.run(self._runtime, transfer_id, take_queue)
-        except Suspended:
+        except StepSuspension:
             pass  # the next worker goes on
         except Exception as why:  # noqa: BLE001 - the queue tries again, and tells what cannot be done
             log.warning("transfer %s is tried again by the queue: %s", transfer_id, why)
@@ -500,7 +500,7 @@ class Worker:
             lapsed, sent = lease.lapsed, lease.now()
             with self._database.write() as connection:
                 if lapsed:
-                    # Who was about to take us for dead has done so when this is through, or will not.
+                    # After this, a worker that was about to declare this one dead has done so, or will not.
                     worker_reports.exclude_reapers(connection)
                 worker_reports.beat(connection, self.executor_id)
             if lease.extend(sent, anew=lapsed):
@@ -600,7 +600,9 @@ def run(settings: Settings, *, started: Callable[[Service], None] | None = None)
             signal.signal(number, handler)
 
 
-class _disposed:  # noqa: N801 - a context manager, like contextlib.closing
+class _EngineScope:
+    """Disposes of an engine at the end of a ``with`` block."""
+
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 

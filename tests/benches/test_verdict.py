@@ -21,7 +21,7 @@ def test_a_build_that_takes_half_the_time_is_better() -> None:
 
 
 @pytest.mark.parametrize(("better", "word"), [("lower", "worse"), ("higher", "better"), ("", "different")])
-def test_which_way_is_good_decides_over_the_word(better: rule.Better, word: str) -> None:
+def test_which_way_is_good_decides_over_the_word(better: rule.PreferredDirection, word: str) -> None:
     found = verdict([20.0, 21.0, 22.0, 23.0], [10.0, 11.0, 12.0, 13.0], better)
 
     assert found is not None

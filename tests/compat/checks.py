@@ -27,7 +27,7 @@ from compat.fleet import Endpoint
 from seqferry.config import Settings
 from seqferry.service import Service
 from support.buckets import CONTENT_HEADERS, odd_keys
-from support.processes import Running, seqferry
+from support.processes import RunningProcess, seqferry
 from support.waiting import eventually
 
 Verdict = Literal["works", "learned", "in part", "lacks", "fails"]
@@ -54,7 +54,7 @@ class CheckError(Exception):
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandOutcome:
     """A command that has ended."""
 
     code: int
@@ -147,12 +147,12 @@ class Bench:
         return self.folder / "state"
 
     @contextlib.contextmanager
-    def started(self, *arguments: str) -> Iterator[Running]:
+    def started(self, *arguments: str) -> Iterator[RunningProcess]:
         environment = {**self.endpoint.environment(), "SEQFERRY_STATE_DIR": str(self.state)}
-        with Running([seqferry(), *arguments], environment=environment) as running:
+        with RunningProcess([seqferry(), *arguments], environment=environment) as running:
             yield running
 
-    def run(self, *arguments: str, expect: int | None = 0) -> Ran:
+    def run(self, *arguments: str, expect: int | None = 0) -> CommandOutcome:
         """A command with ``--json`` to its end."""
         with self.started(*arguments, "--json") as running:
             try:
@@ -418,7 +418,7 @@ def _cancel(bench: Bench) -> Finding:
     return bench.conclude("" if bench.open_uploads() is not None else "open uploads are not listed")
 
 
-def _under_way(bench: Bench, running: Running) -> str:
+def _under_way(bench: Bench, running: RunningProcess) -> str:
     """The id of a transfer that has sent a part."""
 
     def sent() -> str:
@@ -504,12 +504,12 @@ def _nothing_open(bench: Bench) -> None:
         raise CheckError(f"{len(left)} uploads were left open")
 
 
-def _ran(code: int, running: Running) -> Ran:
+def _ran(code: int, running: RunningProcess) -> CommandOutcome:
     events = [json.loads(line) for line in running.stdout.splitlines() if line.startswith("{")]
-    return Ran(code, events[-1] if events else {}, running.stderr)
+    return CommandOutcome(code, events[-1] if events else {}, running.stderr)
 
 
-def _why(ran: Ran) -> str:
+def _why(ran: CommandOutcome) -> str:
     failures = ran.summary.get("failures") or []
     text = failures[0]["message"] if failures else ran.summary.get("error_message") or ran.stderr or "no word"
     return f"exit status {ran.code}: {_short(text)}"

@@ -144,7 +144,7 @@ def _seaweedfs(run: Run) -> Endpoint:
 
 def _versitygw(run: Run) -> Endpoint:
     server = servers.start(run, "versitygw")
-    # The user whom the buckets of tests belong to.
+    # The owner of the buckets of tests.
     user = server.user
     version = _made("VERSITYGW_VERSION")
     return Endpoint("versitygw", version, server.endpoint_url, user.access_key, user.secret_key)

@@ -9,12 +9,12 @@ from support.mover import Mover
 from support.proxy import Proxy, internal_error
 from support.servers import S3Server
 
-MakeBucket = Callable[..., str]
-MakeMover = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
 
 
 def test_no_request_is_tried_more_often_than_the_settings_say(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, proxy: Proxy, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(proxy.server)
     s3server.client().put_object(Bucket=bucket, Key="run/key", Body=b"content")
@@ -35,7 +35,7 @@ def test_no_request_is_tried_more_often_than_the_settings_say(
 
 
 def test_the_number_of_tries_is_recorded_and_heeded_by_whoever_does_the_work(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover
+    s3server: S3Server, proxy: Proxy, make_bucket: BucketFactory, make_mover: MoverFactory
 ) -> None:
     source, target, mover = make_bucket(s3server), make_bucket(s3server), make_mover(proxy.server)
     s3server.client().put_object(Bucket=source, Key="run/key", Body=b"content")
@@ -56,7 +56,7 @@ def test_the_number_of_tries_is_recorded_and_heeded_by_whoever_does_the_work(
 
 
 def test_settings_without_effect_and_open_bodies_are_told_once(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket = make_bucket(s3server)
     run = tmp_path / "run"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import Running, seqferry
+from support.processes import RunningProcess, seqferry
 from support.run import MissingToolError, find_tool
 from support.waiting import eventually
 
@@ -28,8 +28,8 @@ def temporary(tmp_path: Path) -> Path:
     return folder
 
 
-def start(temporary: Path) -> Running:
-    return Running([seqferry(), *SMALL], environment={"TMPDIR": str(temporary)})
+def start(temporary: Path) -> RunningProcess:
+    return RunningProcess([seqferry(), *SMALL], environment={"TMPDIR": str(temporary)})
 
 
 def left_behind(temporary: Path) -> list[str]:
@@ -103,7 +103,7 @@ def test_a_missing_package_is_one_line_with_the_remedy(temporary: Path, tmp_path
     (tmp_path / "boto3.py").write_text("raise ImportError('not here')\n")
 
     environment = {"TMPDIR": str(temporary), "PYTHONPATH": str(tmp_path)}
-    with Running([seqferry(), *SMALL], environment=environment) as demo:
+    with RunningProcess([seqferry(), *SMALL], environment=environment) as demo:
         assert demo.wait(deadline=60) == 1, str(demo)
         assert demo.stderr.splitlines()[-1].startswith("seqferry: ")
         assert "pip install 'seqferry[demo]'" in demo.stderr

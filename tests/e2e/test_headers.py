@@ -10,12 +10,12 @@ from support.mover import MIB, SMALL_PARTS, Mover
 from support.proxy import Proxy, drop_header
 from support.servers import S3Server
 
-MakeBucket = Callable[..., str]
-MakeMover = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
 
 
 def test_an_object_with_more_than_a_hundred_metadata_entries_is_copied_and_downloaded(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     from_, to, mover = make_bucket(s3server), make_bucket(s3server), make_mover(s3server)
     metadata = {f"k{number:03d}": "v" for number in range(110)}
@@ -32,8 +32,8 @@ def test_an_object_with_more_than_a_hundred_metadata_entries_is_copied_and_downl
 def test_a_signed_download_through_a_proxy_that_drops_ranges_is_read_as_one_stream(
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
 ) -> None:

@@ -10,8 +10,8 @@ from support.buckets import open_uploads
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
-MakeBucket = Callable[..., str]
-MakeMover = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
 
 
 def _read(server: S3Server, bucket: str, key: str) -> bytes:
@@ -19,7 +19,7 @@ def _read(server: S3Server, bucket: str, key: str) -> bytes:
 
 
 def test_a_bucket_that_may_only_be_written_takes_files_and_nothing_in_it_is_replaced(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     drop, run = make_bucket(s3server), tmp_path / "run"
     run.mkdir()
@@ -50,7 +50,7 @@ def test_a_bucket_that_may_only_be_written_takes_files_and_nothing_in_it_is_repl
 
 
 def test_an_object_that_may_only_be_read_is_copied_and_downloaded(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     vendor, drop = make_bucket(s3server), make_bucket(s3server)
     contents = {"run/small": rng.randbytes(100), "run/big": rng.randbytes(11 * MIB)}
@@ -77,7 +77,7 @@ def test_an_object_that_may_only_be_read_is_copied_and_downloaded(
 
 
 def test_a_permission_that_is_needed_is_named_and_so_is_a_bucket_that_is_missing(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     drop, vendor, mover = make_bucket(s3server), make_bucket(s3server), make_mover(s3server)
     s3server.client().put_object(Bucket=drop, Key="key", Body=b"content")

@@ -1,4 +1,4 @@
-"""Storage behind TLS, as all is outside of a laboratory: whom the command trusts, and what it says when it does not."""
+"""Storage behind TLS: the authorities that the command trusts, and the message for one that it does not trust."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from support.buckets import MIB, keys
 from support.mover import SMALL_PARTS, Mover
 from support.servers import S3Server
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 SIZES = [21 * MIB, 11 * MIB + 7, 5 * MIB, 100_000, 1, 0]
 
@@ -27,7 +27,7 @@ def _said(mover: Mover, *arguments: str, **env: str) -> tuple[int, str]:
 
 
 def test_files_go_up_across_and_down_again(
-    secure_server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path, rng: random.Random
+    secure_server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, rng: random.Random
 ) -> None:
     bucket, mover = make_bucket(secure_server), make_mover(secure_server)
     source = tmp_path / "source"
@@ -48,7 +48,7 @@ def test_files_go_up_across_and_down_again(
 
 
 def test_an_authority_that_nobody_here_knows_is_refused_at_once(
-    secure_server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover
+    secure_server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory
 ) -> None:
     bucket, mover = make_bucket(secure_server), make_mover(replace(secure_server, ca=None))
 
@@ -62,7 +62,7 @@ def test_an_authority_that_nobody_here_knows_is_refused_at_once(
 
 
 def test_a_certificate_for_somebody_else_is_refused(
-    secure_server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover
+    secure_server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory
 ) -> None:
     bucket, mover = make_bucket(secure_server), make_mover(secure_server)
     elsewhere = f"https://localhost:{urlsplit(secure_server.endpoint_url).port}"
@@ -78,7 +78,7 @@ def test_a_certificate_for_somebody_else_is_refused(
     ("content", "why"), [(None, "No such file"), ("", "holds no certificates"), ("-----BEGIN CERTIFICATE-----\n", "")]
 )
 def test_a_bundle_that_cannot_be_used_is_named(
-    secure_server: S3Server, make_mover: MakeMover, tmp_path: Path, content: str | None, why: str
+    secure_server: S3Server, make_mover: MoverFactory, tmp_path: Path, content: str | None, why: str
 ) -> None:
     bundle = tmp_path / "bundle.pem"
     if content is not None:
@@ -92,7 +92,7 @@ def test_a_bundle_that_cannot_be_used_is_named(
 
 
 def test_a_profile_names_a_bundle_as_well(
-    secure_server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    secure_server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     config = tmp_path / "config"
     config.write_text(f"[profile lab]\nca_bundle = {secure_server.ca}\n")

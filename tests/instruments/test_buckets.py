@@ -8,7 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from support.buckets import KIB, Shape, Stored, assert_same, differences, fill, keys, odd_keys, open_uploads, snapshot
+from support.buckets import (
+    KIB,
+    Shape,
+    StoredObject,
+    assert_same,
+    differences,
+    fill,
+    keys,
+    odd_keys,
+    open_uploads,
+    snapshot,
+)
 from support.servers import S3Server
 
 
@@ -38,7 +49,7 @@ def test_the_same_seed_fills_two_buckets_alike(
 
 
 def test_every_kind_of_difference_is_told() -> None:
-    base = Stored(1, "aa", {"ContentType": "x"}, {"m": "1"}, {"t": "1"}, "STANDARD")
+    base = StoredObject(1, "aa", {"ContentType": "x"}, {"m": "1"}, {"t": "1"}, "STANDARD")
     changed = {
         "size": 2,
         "sha256": "bb",

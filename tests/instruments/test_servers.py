@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from botocore.exceptions import ClientError
 
-from support.processes import Running
+from support.processes import RunningProcess
 from support.run import ROOT
 from support.servers import S3Server
 from support.waiting import eventually
@@ -89,7 +89,7 @@ signal.pause()
 
 def test_servers_end_with_the_process_that_started_them_however_it_dies(s3server: S3Server) -> None:
     owner = [sys.executable, "-c", SERVER_OWNER, ROOT / "tests", s3server.kind]
-    with Running(owner) as process:
+    with RunningProcess(owner) as process:
         folder, endpoint = process.wait_for_line("http://").split()
 
         process.kill()

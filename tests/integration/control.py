@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from seqferry.config import Settings
 from seqferry.db import objects
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.db.tables import batch, object_, tally
 from seqferry.models import RESULT_COLUMNS, Status, TransferSpec
 from seqferry.service import Service
@@ -53,8 +53,8 @@ def spec_on(server: S3Server, source: str, target: str, **options: Any) -> Trans
     return build_spec(source, target, endpoint_url=server.endpoint_url, **(defaults | options))
 
 
-def planned(key: str, size: int = 1) -> Planned:
-    return Planned(
+def planned(key: str, size: int = 1) -> PlannedObject:
+    return PlannedObject(
         source_key=f"run/{key}",
         target_key=f"run/{key}",
         size=size,
@@ -65,7 +65,9 @@ def planned(key: str, size: int = 1) -> Planned:
     )
 
 
-def add_batch(connection: sa.Connection, transfer_id: str, found: Sequence[Planned], at: float = 1.0) -> int | None:
+def add_batch(
+    connection: sa.Connection, transfer_id: str, found: Sequence[PlannedObject], at: float = 1.0
+) -> int | None:
     """Its number, None when all objects were there."""
     numbers = objects.add_batches(connection, transfer_id, [found], at)
     return numbers[0] if numbers else None

@@ -19,8 +19,8 @@ from ended import ended
 from http_client import http_of
 
 from seqferry import anchors, auditing
-from seqferry.anchors import NotWrittenError, Outside
-from seqferry.auditing import Checked, Finding
+from seqferry.anchors import NotWrittenError, StoredAnchors
+from seqferry.auditing import AuditCounts, Finding
 from seqferry.db.tables import anchor, batch, event, object_, seal, tally, transfer
 from seqferry.db.tables import ledger as ledger_table
 from seqferry.service import Service
@@ -57,7 +57,7 @@ def anchored(service: Service, s3server: S3Server, locked_bucket: str) -> Servic
 
 
 def _owner(server: S3Server) -> Any:
-    """A client of who may do all in buckets of ``mover``."""
+    """A client of an identity with all rights in buckets of ``mover``."""
     return server.client(server.user) if server.kind == "versitygw" else server.client()
 
 
@@ -68,11 +68,11 @@ def _to(service: Service, server: S3Server, place: str, **more: Any) -> Service:
     return service
 
 
-def _write(service: Service) -> anchors.Written | None:
+def _write(service: Service) -> anchors.WrittenAnchor | None:
     return anchors.write(service.database, service.engine, service.settings)
 
 
-def _read(service: Service) -> Outside:
+def _read(service: Service) -> StoredAnchors:
     found = anchors.read(service.database, service.engine, service.settings)
     assert found is not None
     return found
@@ -81,7 +81,7 @@ def _read(service: Service) -> Outside:
 def _audit(service: Service) -> list[Finding]:
     """As ``audit verify`` does, without any head from a person."""
     outside = _read(service)
-    return [*outside.findings, *auditing.verify(service.database, Checked(), known=outside.known)]
+    return [*outside.findings, *auditing.verify(service.database, AuditCounts(), known=outside.known)]
 
 
 def _bucket_of(service: Service) -> str:
@@ -132,7 +132,7 @@ def test_a_last_transfer_that_was_removed_whole_is_found_by_the_anchor_alone(anc
         connection.execute(transfer.delete().where(transfer.c.id == last))
         connection.execute(ledger_table.delete().where(ledger_table.c.transfer_id == last))
 
-    assert list(auditing.verify(anchored.database, Checked())) == []
+    assert list(auditing.verify(anchored.database, AuditCounts())) == []
     [found] = _audit(anchored)
     assert (found.kind, found.row) == ("ledger_behind", "entry 3")
     assert f"entry 4: done of transfer {last}" in found.message
@@ -147,7 +147,7 @@ def test_an_end_that_was_cut_off_with_its_state_set_back_is_found_by_the_anchor_
         connection.execute(transfer.update().where(transfer.c.id == of).values(values))
         connection.execute(ledger_table.delete().where(ledger_table.c.number == 2))
 
-    assert list(auditing.verify(anchored.database, Checked())) == []
+    assert list(auditing.verify(anchored.database, AuditCounts())) == []
     [found] = _audit(anchored)
     assert (found.kind, found.row) == ("ledger_behind", "entry 2")
     assert f"done of transfer {of}" in found.message
@@ -170,7 +170,7 @@ def test_an_older_backup_is_found_by_the_anchor_alone(anchored: Service, goes_on
         ended(anchored, number=3)
         assert _write(anchored) is not None
 
-    assert list(auditing.verify(anchored.database, Checked())) == []
+    assert list(auditing.verify(anchored.database, AuditCounts())) == []
     found = _audit(anchored)
     if goes_on:
         assert [(one.kind, one.row) for one in found] == [("ledger_rewritten", "entry 4")]

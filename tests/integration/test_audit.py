@@ -1,4 +1,4 @@
-"""The audit finds each kind of tampering of someone who may write to the database and has not the key."""
+"""The audit finds each kind of tampering by a person with write access to the database and without the key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ended import AT, add_ended_batch, begin, ended, finish
 
 from seqferry import auditing
 from seqferry.audit_key import KeyRing
-from seqferry.auditing import Checked, Finding, KnownHead
+from seqferry.auditing import AuditCounts, Finding, KnownHead
 from seqferry.config import Settings
 from seqferry.db import events, ledger, receipts, signing, transfers
 from seqferry.db.database import Database
@@ -26,7 +26,7 @@ OF_TRANSFER = (object_, seal, batch, tally, event)
 
 
 def _audit(service: Service, *, known: list[KnownHead] | None = None, of: str | None = None) -> list[Finding]:
-    return list(auditing.verify(service.database, Checked(), transfer_id=of, known=known or []))
+    return list(auditing.verify(service.database, AuditCounts(), transfer_id=of, known=known or []))
 
 
 def _kept(service: Service) -> list[KnownHead]:
@@ -101,7 +101,7 @@ def _forge_transfer(connection: sa.Connection, of: str) -> None:
 def test_an_untouched_record_has_no_findings(service: Service, three: list[str]) -> None:
     running = begin(service, number=4)
     add_ended_batch(service, running, ["a", "b"])
-    checked = Checked()
+    checked = AuditCounts()
 
     assert list(auditing.verify(service.database, checked, known=_kept(service))) == []
     assert (checked.transfers, checked.objects, checked.entries, checked.keyed) == (4, 38, 7, True)
@@ -343,7 +343,7 @@ def test_a_record_of_before_the_ledger_is_no_finding(service: Service) -> None:
         )
         events.append(connection, "a" * 8, 1.0, "note", "ada")
     ended(service)
-    checked = Checked()
+    checked = AuditCounts()
 
     found = list(auditing.verify(service.database, checked))
     assert found == []

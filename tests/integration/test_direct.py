@@ -20,12 +20,12 @@ from seqferry.service import Service
 from seqferry.worker import Worker
 from seqferry.workflows import batch_steps, direct, transfer_steps
 from seqferry.workflows.runtime import Runtime
-from support.processes import Running
+from support.processes import RunningProcess
 from support.proxy import Proxy, held
 from support.servers import S3Server
 from support.waiting import eventually
 
-MakeBucket = Callable[..., str]
+BucketFactory = Callable[..., str]
 
 _CP = """
 import sys, time
@@ -52,7 +52,7 @@ def s3server(seaweedfs: S3Server) -> S3Server:
 
 
 @pytest.fixture
-def buckets(s3server: S3Server, make_bucket: MakeBucket) -> tuple[str, str]:
+def buckets(s3server: S3Server, make_bucket: BucketFactory) -> tuple[str, str]:
     return make_bucket(s3server), make_bucket(s3server)
 
 
@@ -107,7 +107,7 @@ def test_a_process_that_is_killed_is_followed_by_one_that_goes_on(
 ) -> None:
     fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(10)} | {"run/big": MULTIPART}, rng)
     spec = stored_spec.write(_spec(proxy.server, buckets))
-    process = Running([sys.executable, "-c", _CP, str(own.settings.state_dir), spec])
+    process = RunningProcess([sys.executable, "-c", _CP, str(own.settings.state_dir), spec])
     with held(proxy, "UploadPartCopy", part=3), process:
         transfer_id = process.wait_for_line("-")
         proxy.wait_succeeded("UploadPartCopy", 2)
@@ -209,7 +209,7 @@ def test_a_kill_while_the_queue_takes_over_loses_and_repeats_nothing(
 ) -> None:
     fill(s3server, buckets[0], {f"run/{number}": SMALL for number in range(7)}, rng)
     spec = stored_spec.write(_spec(proxy.server, buckets))
-    process = Running([sys.executable, "-c", _CP_MANY + _CP, str(own.settings.state_dir), spec])
+    process = RunningProcess([sys.executable, "-c", _CP_MANY + _CP, str(own.settings.state_dir), spec])
     # Two end without the queue, two are under way without it, and the rest is on it.
     with held(proxy, "CopyObject", after=2), process:
         transfer_id = process.wait_for_line("-")
@@ -223,7 +223,7 @@ def test_a_kill_while_the_queue_takes_over_loses_and_repeats_nothing(
 
     assert (status.state, status.totals.done) == ("done", 7)
     assert digests(s3server, buckets[1], "run/") == digests(s3server, buckets[0], "run/")
-    # What was under way when the process was killed may have been done without an answer that anybody saw.
+    # A copy under way when the process was killed may have taken effect without a reply that reached the process.
     copies = [one.key for one in proxy.log("CopyObject") if one.took_effect and one.succeeded]
     unanswered = {one.key for one in proxy.log("CopyObject") if not one.succeeded}
     assert len(copies) == len(set(copies))

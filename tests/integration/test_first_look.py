@@ -13,7 +13,7 @@ from mirror import open_uploads
 
 from seqferry import batching
 from seqferry.db import transfers
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.models import Event
 from seqferry.service import Service
 from seqferry.worker import Worker
@@ -135,7 +135,8 @@ def test_a_listing_that_goes_on_holds_nothing_up(ferry: Ferry, proxy: Proxy, mon
 
 def test_a_sample_has_both_ends_and_the_largest() -> None:
     found = [
-        Planned(f"{number:03d}", "t", 7 * MIB if number == 33 else 1, "e", 0.0, None, None) for number in range(100)
+        PlannedObject(f"{number:03d}", "t", 7 * MIB if number == 33 else 1, "e", 0.0, None, None)
+        for number in range(100)
     ]
 
     keys = [one.source_key for one in first_look.sampled(found, 10)]

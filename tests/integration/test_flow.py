@@ -23,7 +23,7 @@ from support.proxy import Proxy, access_denied, expired_token, held, hold, inter
 from support.servers import S3Server
 from support.waiting import eventually
 
-MakeFerry = Callable[..., Ferry]
+FerryFactory = Callable[..., Ferry]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def make_ferry(
     make_bucket: Callable[..., str],
     start_worker: Callable[[Service], Worker],
     rng: random.Random,
-) -> MakeFerry:
+) -> FerryFactory:
     """``make_ferry(service, reached=server)``: between two fresh buckets on each server in turn."""
 
     def make(service: Service, *, reached: S3Server = s3server) -> Ferry:
@@ -49,12 +49,12 @@ def make_ferry(
 
 
 @pytest.fixture
-def ferry(own: Service, make_ferry: MakeFerry) -> Ferry:
+def ferry(own: Service, make_ferry: FerryFactory) -> Ferry:
     return make_ferry(own)
 
 
 @pytest.fixture
-def proxied(own: Service, make_ferry: MakeFerry, proxy: Proxy) -> Ferry:
+def proxied(own: Service, make_ferry: FerryFactory, proxy: Proxy) -> Ferry:
     """Reaches the storage through ``proxy``."""
     return make_ferry(own, reached=proxy.server)
 
@@ -68,7 +68,7 @@ def _delivery(small: int = 40, big: int = 3) -> dict[str, int]:
     )
 
 
-def test_a_prefix_arrives_whole_and_is_on_record(service: Service, make_ferry: MakeFerry) -> None:
+def test_a_prefix_arrives_whole_and_is_on_record(service: Service, make_ferry: FerryFactory) -> None:
     ferry = make_ferry(service)
     sizes = _delivery()
     ferry.fill(sizes)

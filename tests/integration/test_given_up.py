@@ -16,8 +16,8 @@ from seqferry.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
 
-StartWorker = Callable[[Service], Worker]
-MakeBucket = Callable[..., str]
+WorkerStarter = Callable[[Service], Worker]
+BucketFactory = Callable[..., str]
 
 
 def _give_up(service: Service, workflow_id: str, state: str) -> bool:
@@ -32,8 +32,8 @@ def _give_up(service: Service, workflow_id: str, state: str) -> bool:
 def test_a_transfer_whose_workflow_was_given_up_goes_on(
     service: Service,
     versitygw: S3Server,
-    make_bucket: MakeBucket,
-    start_worker: StartWorker,
+    make_bucket: BucketFactory,
+    start_worker: WorkerStarter,
     rng: random.Random,
     state: str,
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_transfer_whose_workflow_was_given_up_goes_on(
 
 
 def test_a_transfer_that_is_given_up_again_and_again_fails_and_says_so(
-    service: Service, versitygw: S3Server, make_bucket: MakeBucket, start_worker: StartWorker, rng: random.Random
+    service: Service, versitygw: S3Server, make_bucket: BucketFactory, start_worker: WorkerStarter, rng: random.Random
 ) -> None:
     source, target = make_bucket(versitygw), make_bucket(versitygw)
     fill(versitygw, source, {"run/a": SMALL}, rng)

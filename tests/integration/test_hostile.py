@@ -19,7 +19,7 @@ from mirror import SMALL, digests, fill
 from seqferry import tokens
 from seqferry.api.connections import MAX_CONNECTIONS
 from seqferry.config import Settings
-from support.processes import Running
+from support.processes import RunningProcess
 from support.proxy import Proxy, held
 from support.servers import S3Server
 from support.waiting import eventually
@@ -39,12 +39,12 @@ serve(Settings.load(state_dir=Path(sys.argv[1])), port=0, ready=lambda url: prin
 
 
 @contextmanager
-def _serving(settings: Settings, **environment: str) -> Iterator[tuple[Running, str]]:
-    with Running([sys.executable, "-c", _SERVE, str(settings.state_dir)], environment=environment) as process:
+def _serving(settings: Settings, **environment: str) -> Iterator[tuple[RunningProcess, str]]:
+    with RunningProcess([sys.executable, "-c", _SERVE, str(settings.state_dir)], environment=environment) as process:
         yield process, process.wait_for_line(" .").split()[2]
 
 
-def _peak(process: Running) -> int:
+def _peak(process: RunningProcess) -> int:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
     assert found is not None
     return int(found[1]) * 1024

@@ -17,12 +17,12 @@ from seqferry.config import Settings
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from support.postgres import Postgres
-from support.processes import Running
+from support.processes import RunningProcess
 from support.proxy import Proxy, held
 from support.servers import S3Server
 from support.waiting import eventually
 
-MakeBucket = Callable[..., str]
+BucketFactory = Callable[..., str]
 
 _POSTGRES = pytest.mark.parametrize("settings", ["postgres"], indirect=True)
 
@@ -36,8 +36,8 @@ run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None)
 """
 
 
-def _worker(settings: Settings) -> Running:
-    return Running([sys.executable, "-c", _WORKER, str(settings.state_dir), settings.database_url or ""])
+def _worker(settings: Settings) -> RunningProcess:
+    return RunningProcess([sys.executable, "-c", _WORKER, str(settings.state_dir), settings.database_url or ""])
 
 
 def _fill(server: S3Server, bucket: str, rng: random.Random) -> None:
@@ -67,7 +67,7 @@ def s3server(seaweedfs: S3Server) -> S3Server:
 
 @pytest.fixture
 def ready(
-    service: Service, proxy: Proxy, s3server: S3Server, make_bucket: MakeBucket, rng: random.Random
+    service: Service, proxy: Proxy, s3server: S3Server, make_bucket: BucketFactory, rng: random.Random
 ) -> tuple[str, str, TransferSpec]:
     source, target = make_bucket(s3server), make_bucket(s3server)
     _fill(s3server, source, rng)

@@ -24,14 +24,14 @@ from seqferry.workflows.lease import MARGIN_SECONDS
 from seqferry.workflows.liveness import DEAD_AFTER_SECONDS
 from support import postgres as postgres_server
 from support.postgres import Postgres
-from support.processes import Running
+from support.processes import RunningProcess
 from support.proxy import Proxy, Record, delay, held
 from support.relay import Relay
 from support.run import Run
 from support.servers import S3Server, free_ports
 from support.waiting import eventually
 
-MakeBucket = Callable[..., str]
+BucketFactory = Callable[..., str]
 
 pytestmark = [
     pytest.mark.postgres,
@@ -57,10 +57,12 @@ run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2], max_req
 
 def _worker(
     settings: Settings, *, port: int | None = None, dead_after: float = DEAD_AFTER_SECONDS, max_requests: int = 200
-) -> Running:
+) -> RunningProcess:
     url = sa.make_url(settings.database_url or "")
     text = (url if port is None else url.set(port=port)).render_as_string(hide_password=False)
-    return Running([sys.executable, "-c", _WORKER, str(settings.state_dir), text, str(dead_after), str(max_requests)])
+    return RunningProcess(
+        [sys.executable, "-c", _WORKER, str(settings.state_dir), text, str(dead_after), str(max_requests)]
+    )
 
 
 @pytest.fixture
@@ -101,7 +103,7 @@ def test_a_worker_that_is_cut_off_writes_nothing_after_its_lease_and_overwrites_
     service: Service,
     proxy: Proxy,
     s3server: S3Server,
-    make_bucket: MakeBucket,
+    make_bucket: BucketFactory,
     make_proxy: Callable[[S3Server], Proxy],
     rng: random.Random,
     how: str,
@@ -152,7 +154,7 @@ def test_a_worker_that_is_cut_off_writes_nothing_after_its_lease_and_overwrites_
 
 
 @contextmanager
-def _stopped(worker: Running) -> Iterator[None]:
+def _stopped(worker: RunningProcess) -> Iterator[None]:
     worker.signal(signal.SIGSTOP)
     yield
     worker.signal(signal.SIGCONT)
@@ -174,7 +176,7 @@ def test_a_database_that_is_frozen_for_a_while_kills_no_worker(
     settings: Settings,
     proxy: Proxy,
     s3server: S3Server,
-    make_bucket: MakeBucket,
+    make_bucket: BucketFactory,
     rng: random.Random,
     tmp_path: Path,
 ) -> None:
@@ -226,7 +228,7 @@ def test_a_worker_of_a_database_that_is_not_there_ends_at_once(service: Service,
 
 
 def test_a_worker_that_leaves_gives_its_work_back_at_once(
-    service: Service, proxy: Proxy, s3server: S3Server, make_bucket: MakeBucket, rng: random.Random
+    service: Service, proxy: Proxy, s3server: S3Server, make_bucket: BucketFactory, rng: random.Random
 ) -> None:
     source, target = make_bucket(s3server), make_bucket(s3server)
     fill(s3server, source, {"run/big": MULTIPART}, rng)

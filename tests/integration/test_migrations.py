@@ -1,4 +1,4 @@
-"""Tables come up on both databases, once, whoever comes first."""
+"""Tables are created once on both databases, whichever process comes first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from seqferry.db.tables import complete, object_, tally
 from seqferry.errors import ConfigError
 from seqferry.paging import ObjectFilter
 from seqferry.service import Service
-from support.processes import Running
+from support.processes import RunningProcess
 
 
 def _opened(empty_settings: Settings) -> Database:
@@ -96,7 +96,7 @@ def test_processes_that_open_a_fresh_database_at_once_take_turns(empty_settings:
     command = [sys.executable, "-c", script, str(empty_settings.state_dir), empty_settings.database_url or ""]
 
     with ExitStack() as stack:
-        opening = [stack.enter_context(Running(command)) for _ in range(4)]
+        opening = [stack.enter_context(RunningProcess(command)) for _ in range(4)]
         for process in opening:
             assert (process.wait(), process.stdout) == (0, "0\n"), process
 

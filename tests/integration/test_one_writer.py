@@ -23,13 +23,13 @@ from support.proxy import Proxy, held
 from support.servers import S3Server
 from support.sim import Simulator
 
-MakeBucket = Callable[..., str]
-StartWorker = Callable[[Service], Worker]
+BucketFactory = Callable[..., str]
+WorkerStarter = Callable[[Service], Worker]
 
 
 @pytest.fixture
 def s3server(seaweedfs: S3Server) -> S3Server:
-    """One server is enough: what is tested is whose requests come, not how they are answered."""
+    """One server is enough: the tests look at which worker sends requests, not at the replies."""
     return seaweedfs
 
 
@@ -38,8 +38,8 @@ def ferry(
     service: Service,
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    start_worker: StartWorker,
+    make_bucket: BucketFactory,
+    start_worker: WorkerStarter,
     rng: random.Random,
 ) -> Ferry:
     """Reaches the storage through a proxy."""
@@ -272,7 +272,7 @@ def test_an_idempotency_key_of_an_earlier_version_is_that_of_its_client(service:
 
 
 def test_keys_that_the_database_cannot_hold_fail_by_themselves(
-    service: Service, make_simulator: Callable[..., Simulator], start_worker: StartWorker
+    service: Service, make_simulator: Callable[..., Simulator], start_worker: WorkerStarter
 ) -> None:
     """PostgreSQL stores no NUL. The simulator holds such keys; the servers of the tests refuse them."""
     simulator = make_simulator("--instant")

@@ -19,7 +19,7 @@ from seqferry.worker import Worker
 from seqferry.workflows import operations as of_workflows
 from support.servers import S3Server
 
-StartWorker = Callable[[Service], Worker]
+WorkerStarter = Callable[[Service], Worker]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def ferry(
     service: Service,
     versitygw: S3Server,
     make_bucket: Callable[..., str],
-    start_worker: StartWorker,
+    start_worker: WorkerStarter,
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Ferry:

@@ -25,7 +25,7 @@ from seqferry.worker import Worker
 from support.servers import S3Server
 from support.waiting import eventually
 
-MakeBucket = Callable[..., str]
+BucketFactory = Callable[..., str]
 
 FIRST_PLACE: dict[str, Any] = {
     "access": None, "anonymous": False, "bucket": "from", "disk": False, "empty_directories": False,
@@ -103,7 +103,7 @@ def test_specs_that_were_stored_get_tags(empty_settings: Settings) -> None:
 def ferry(
     service: Service,
     versitygw: S3Server,
-    make_bucket: MakeBucket,
+    make_bucket: BucketFactory,
     start_worker: Callable[[Service], Worker],
     rng: random.Random,
 ) -> Ferry:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from seqferry import names
 from seqferry.batching import GIANT, GIANTS
 from seqferry.db import transfers
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import Queue
 from seqferry.db.tables import batch, object_
 from seqferry.service import Service
@@ -38,8 +38,8 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         drop()
 
 
-class Killed(BaseException):
-    """The process ends here."""
+class SimulatedKill(BaseException):
+    """Stands for the end of the process."""
 
 
 class _DyingQueue(Queue):
@@ -53,12 +53,12 @@ class _DyingQueue(Queue):
         self, connection: sa.Connection, transfer_id: str, lane: str | None, number: int, priority: int
     ) -> None:
         if self._lives == 0:
-            raise Killed
+            raise SimulatedKill
         self._lives -= 1
         super().enqueue_batch(connection, transfer_id, lane, number, priority)
 
 
-def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[Planned]]) -> None:
+def _plan(service: Service, queue: Queue, transfer_id: str, pages: list[list[PlannedObject]]) -> None:
     runtime = Runtime(service.database, queue, service.engine, service.settings.state_dir, "executor", "attendant")
     with service.database.write() as connection:
         assert transfers.begin_plan(connection, transfer_id, time.time(), "worker", "attendant") is not None
@@ -95,7 +95,7 @@ def test_planning_twice_adds_nothing(
         queue = opened.queue if after is None else _DyingQueue(opened, after)
         try:
             _plan(opened, queue, transfer_id, pages)
-        except Killed:
+        except SimulatedKill:
             assert after is not None
         finally:
             if queue is not opened.queue:

@@ -18,7 +18,7 @@ from seqferry import metrics
 from seqferry.config import Settings
 from seqferry.db import objects
 from seqferry.service import Service
-from support.processes import Running
+from support.processes import RunningProcess
 
 _OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -120,7 +120,7 @@ def test_a_worker_offers_its_metrics(sqlite_settings: Settings) -> None:
     command = [sys.executable, "-m", "seqferry", "worker", "--log-format", "json"]
     place = f"127.0.0.1:{port}"
     environment = {"SEQFERRY_STATE_DIR": str(sqlite_settings.state_dir), "SEQFERRY_METRICS_LISTEN": place}
-    with Running(command, environment=environment) as process:
+    with RunningProcess(command, environment=environment) as process:
         process.wait_for_output("metrics are on")
         text = httpx.get(f"http://{place}/metrics", trust_env=False).text
 

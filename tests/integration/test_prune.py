@@ -37,7 +37,7 @@ def _report(service: Service, transfer_id: str) -> dict[str, Any]:
 
 
 def _findings(service: Service) -> list[str]:
-    return [one.kind for one in auditing.verify(service.database, auditing.Checked())]
+    return [one.kind for one in auditing.verify(service.database, auditing.AuditCounts())]
 
 
 def test_the_receipt_of_a_pruned_transfer_is_as_before(service: Service) -> None:

@@ -23,7 +23,7 @@ from support.servers import S3Server
 from support.waiting import eventually
 
 NOBODY = "ffffffff-0000-4000-8000-000000000000"
-MakeBucket = Callable[..., str]
+BucketFactory = Callable[..., str]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def client(own: Service, start_worker: Callable[[Service], Worker], storage: S3S
 
 
 @pytest.fixture
-def buckets(storage: S3Server, make_bucket: MakeBucket) -> tuple[str, str]:
+def buckets(storage: S3Server, make_bucket: BucketFactory) -> tuple[str, str]:
     return make_bucket(storage), make_bucket(storage)
 
 

@@ -26,8 +26,8 @@ from seqferry.schedules import Run
 from seqferry.service import Service
 from seqferry.spec import build_spec
 from seqferry.worker import Worker
-from seqferry.workflows.ticks import Ticks
-from support.processes import Running
+from seqferry.workflows.ticks import ScheduleReconciler
+from support.processes import RunningProcess
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -61,10 +61,10 @@ run(Settings.load(state_dir=Path(sys.argv[1]), database_url=sys.argv[2] or None)
 """
 
 
-def start_process(settings: Settings, killed: str = "never") -> Running:
+def start_process(settings: Settings, killed: str = "never") -> RunningProcess:
     """A worker in a process of its own, killed before, inside or after its first submission."""
     place = [str(settings.state_dir), settings.database_url or ""]
-    return Running([sys.executable, "-c", _WORKER, *place, killed])
+    return RunningProcess([sys.executable, "-c", _WORKER, *place, killed])
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def runs(service: Service, name: str) -> list[Run]:
 
 
 def age(service: Service, name: str, seconds: float) -> None:
-    """Let a schedule have been there for so long, as one is whose workers were all stopped."""
+    """Date a schedule back by so many seconds: no worker ran in that time."""
     with service.database.write() as connection:
         then = time.time() - seconds
         connection.execute(schedule.update().where(schedule.c.name == name).values(active_since=then, created_at=then))
@@ -263,7 +263,7 @@ def test_a_passing_cp_runs_no_schedule(
     with Service.open(sqlite_settings) as own:
         schedules.add(own, EACH_SECOND, spec, actor="ada", name="often")
         assert start_worker(own).stop()
-        Ticks(own).turn()  # as a worker that was there before
+        ScheduleReconciler(own).turn()  # as a worker that was there before
 
         def fired() -> int:
             query = sa.text("select count(*) from workflow_status where name = 'schedule' and status = 'ENQUEUED'")
@@ -307,11 +307,11 @@ def test_what_is_done_to_a_schedule_stays_on_record_and_a_change_of_it_is_found(
     assert kinds == [("added", "ada"), ("edited", "bob"), ("removed", "eve")]
     with pytest.raises(NotFoundError, match="schedule list"):
         schedules.found(service, "nightly")
-    assert list(auditing.verify(service.database, auditing.Checked())) == []
+    assert list(auditing.verify(service.database, auditing.AuditCounts())) == []
 
     with service.database.write() as connection:
         connection.execute(schedule_event.update().where(schedule_event.c.number == 2).values(actor="ada"))
-    found = [(one.kind, one.row) for one in auditing.verify(service.database, auditing.Checked())]
+    found = [(one.kind, one.row) for one in auditing.verify(service.database, auditing.AuditCounts())]
     assert found == [("schedule_changed", "event 2")]
 
 
@@ -323,7 +323,7 @@ def test_old_runs_are_forgotten(service: Service, monkeypatch: pytest.MonkeyPatc
             values: dict[str, Any] = {"due_at": float(number), "at": float(number), "outcome": "skipped"}
             connection.execute(schedule_run.insert().values(id=f"run{number}", schedule_id=made.id, **values))
 
-    Ticks(service).turn()
+    ScheduleReconciler(service).turn()
 
     assert [run.id for run in runs(service, "nightly")] == ["run3", "run4", "run5"]
 

@@ -24,7 +24,7 @@ from seqferry.errors import ConfigError, UsageError, WorkerBusyError
 from seqferry.service import Service
 from seqferry.spec import build_spec
 from seqferry.worker import Worker
-from support.processes import Running
+from support.processes import RunningProcess
 from support.servers import S3Server
 from support.waiting import eventually
 
@@ -42,9 +42,9 @@ TOKEN = "hunter2-hunter2-hunter2"
 
 
 @contextmanager
-def _serving(settings: Settings, *options: str, **environment: str) -> Iterator[tuple[Running, str]]:
+def _serving(settings: Settings, *options: str, **environment: str) -> Iterator[tuple[RunningProcess, str]]:
     command = [sys.executable, "-c", _SERVE, str(settings.state_dir), *options]
-    with Running(command, environment=environment) as process:
+    with RunningProcess(command, environment=environment) as process:
         yield process, process.wait_for_line(" .").split()[2]
 
 

@@ -13,7 +13,7 @@ from control import ANY_SPEC, add_batch, planned, results, spec_number
 from seqferry import access
 from seqferry.config import Settings
 from seqferry.db import objects
-from seqferry.db.objects import Ended
+from seqferry.db.objects import ObjectOutcome
 from seqferry.db.tables import transfer
 from seqferry.errors import ConflictError, NotFoundError, UsageError
 from seqferry.models import Totals
@@ -170,7 +170,7 @@ def test_objects_come_page_by_page_and_by_state(service: Service) -> None:
             add_batch(connection, transfer_id, [planned(f"{number}{letter}") for letter in "abc"])
         run = objects.begin_batch(connection, transfer_id, 1, 1.0)
         assert run is not None
-        end = Ended(state="failed", ended_at=1.0, error_class="person", error_code="AccessDenied")
+        end = ObjectOutcome(state="failed", ended_at=1.0, error_class="person", error_code="AccessDenied")
         objects.end_open(connection, run, end)
 
     pages = [service.objects(transfer_id, limit=4)]

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from seqferry.db import objects, transfers
-from seqferry.db.objects import BatchRun, Ended
+from seqferry.db.objects import BatchRun, ObjectOutcome
 from seqferry.db.tables import batch, object_
 from seqferry.models import ENDED_TRANSFER_STATES
 from seqferry.service import Service
@@ -203,7 +203,7 @@ class TransferRows(RuleBasedStateMachine):
             if not left or (not give_up and not (self.cancelled or self.stopped)):
                 return
             state = "failed" if give_up else "cancelled"
-            end = Ended(state=state, ended_at=1.0, error_class="retry" if give_up else None)
+            end = ObjectOutcome(state=state, ended_at=1.0, error_class="retry" if give_up else None)
             objects.end_open(connection, run, end)
             objects.end_batch(connection, run, time.time())
             self.ends.update({one.id: state for one in left})

@@ -1,4 +1,4 @@
-"""Tokens and roles of the HTTP API: nobody uninvited, and each no further than its role."""
+"""Tokens and roles of the HTTP API: no request without a token, and none beyond the role of its token."""
 
 from __future__ import annotations
 

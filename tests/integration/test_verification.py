@@ -36,8 +36,8 @@ def ferry(
 
 def _verified(
     service: Service, transfer_id: str, *, content: bool = False
-) -> tuple[verification.Looked, dict[str, str]]:
-    looked = verification.Looked()
+) -> tuple[verification.VerificationCounts, dict[str, str]]:
+    looked = verification.VerificationCounts()
     status = service.status(transfer_id)
     found = verification.verify(service.database, service.engine, status, looked, content=content)
     return looked, {one.key: one.outcome for one in found}
@@ -65,7 +65,7 @@ def test_what_is_gone_or_changed_today_is_named(service: Service, ferry: Ferry, 
     noted = service.events(transfer_id)[-1]
     assert (noted.kind, noted.data["missing"], noted.data["changed"]) == ("verified", 1, 2)
     assert noted.actor.startswith("http local")
-    assert list(auditing.verify(service.database, auditing.Checked())) == []
+    assert list(auditing.verify(service.database, auditing.AuditCounts())) == []
 
     if service.database.is_sqlite:
         ran = command(service, "verify", transfer_id, "--json")

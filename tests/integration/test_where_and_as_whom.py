@@ -1,4 +1,4 @@
-"""A transfer is done where, and as whom, it was submitted: by a worker that can, or by none."""
+"""A transfer runs at the endpoint and with the identity of its submission: on a worker that has them, or not at all."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from seqferry.db.worker_reports import Report
 from seqferry.models import TransferSpec
 from seqferry.service import Service
 from seqferry.spec import build_spec
-from support.processes import Running, seqferry
+from support.processes import RunningProcess, seqferry
 from support.servers import ADMIN, MOVER, Credentials, S3Server
 from support.waiting import eventually
 
-MakeBucket = Callable[..., str]
+BucketFactory = Callable[..., str]
 
 _OLD_KEY, _NEW_KEY = "ASIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7NEWKEYS"
 """Of one account."""
@@ -45,11 +45,13 @@ class Shells:
     def close(self) -> None:
         self._started.close()
 
-    def start(self, shell: dict[str, str], *words: str) -> Running:
+    def start(self, shell: dict[str, str], *words: str) -> RunningProcess:
         environment = {**_HOME, **self._state, **shell}
-        return self._started.enter_context(Running([seqferry(), *words], environment=environment, is_preloaded=True))
+        return self._started.enter_context(
+            RunningProcess([seqferry(), *words], environment=environment, is_preloaded=True)
+        )
 
-    def run(self, shell: dict[str, str], *words: str, code: int = 0) -> Running:
+    def run(self, shell: dict[str, str], *words: str, code: int = 0) -> RunningProcess:
         ran = self.start(shell, *words)
         assert ran.wait() == code, ran
         return ran
@@ -118,7 +120,7 @@ def shells(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shells]:
 
 @pytest.fixture
 def twins(
-    seaweedfs: S3Server, versitygw: S3Server, make_bucket: MakeBucket
+    seaweedfs: S3Server, versitygw: S3Server, make_bucket: BucketFactory
 ) -> Iterator[tuple[S3Server, S3Server, str]]:
     """Two endpoints, and a bucket that both have by the same name, with another object by the same name."""
     bucket = make_bucket(versitygw)
@@ -174,7 +176,7 @@ def closed(versitygw: S3Server) -> Iterator[str]:
 
 @pytest.mark.parametrize("worker", ["worker", "serve"])
 def test_another_identity_leaves_it_alone_and_says_so(
-    shells: Shells, versitygw: S3Server, closed: str, make_bucket: MakeBucket, worker: str
+    shells: Shells, versitygw: S3Server, closed: str, make_bucket: BucketFactory, worker: str
 ) -> None:
     source = make_bucket(versitygw)
     versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
@@ -204,7 +206,7 @@ def test_another_identity_leaves_it_alone_and_says_so(
 
 
 def test_a_worker_that_has_the_profile_uses_it_whoever_else_it_is(
-    shells: Shells, versitygw: S3Server, closed: str, make_bucket: MakeBucket
+    shells: Shells, versitygw: S3Server, closed: str, make_bucket: BucketFactory
 ) -> None:
     source = make_bucket(versitygw)
     versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
@@ -222,7 +224,7 @@ def test_a_worker_that_has_the_profile_uses_it_whoever_else_it_is(
 
 
 def test_cp_does_its_own_transfer_though_another_worker_cannot(
-    shells: Shells, versitygw: S3Server, make_bucket: MakeBucket
+    shells: Shells, versitygw: S3Server, make_bucket: BucketFactory
 ) -> None:
     source = make_bucket(versitygw)
     versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")
@@ -241,7 +243,7 @@ def test_cp_does_its_own_transfer_though_another_worker_cannot(
 
 
 def test_a_newer_temporary_key_takes_over_with_the_same_command(
-    shells: Shells, versitygw: S3Server, make_bucket: MakeBucket
+    shells: Shells, versitygw: S3Server, make_bucket: BucketFactory
 ) -> None:
     source = make_bucket(versitygw)
     versitygw.client(MOVER).put_object(Bucket=source, Key="run/a", Body=b"a")

@@ -1,4 +1,4 @@
-"""Who writes to SQLite at the same time."""
+"""Threads that write to SQLite at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_threads_of_a_process_wait_in_line_and_do_not_find_the_database_locked(t
     settings = settings_for(tmp_path, None)
     settings.prepare_state_dir()
     database = Database(settings)
-    # Nobody waits for a lock that another holds: whoever meets one fails.
+    # SQLite does not wait for a lock that another connection holds: the statement fails at once.
     sa.event.listen(database.engine, "connect", lambda raw, _: raw.execute("PRAGMA busy_timeout=0"))
     with database.write() as connection:
         connection.execute(sa.text("CREATE TABLE written (thread INTEGER)"))

@@ -24,7 +24,7 @@ _ODD_KEYS: Final = ROOT / "crates" / "testkit" / "odd_keys.json"
 _PARALLEL: Final = 8
 _CHUNK: Final = MIB
 
-# What a server does not keep of an object, whoever writes it: left out of what ``fill`` makes there, with the reason.
+# Properties of objects that a server never keeps, each with the reason: ``fill`` leaves them out there.
 UNFIT: Final[dict[Kind, dict[str, str]]] = {
     "versitygw": {},
     "seaweedfs": {},
@@ -43,7 +43,7 @@ CONTENT_HEADERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FilledObject:
     """One object that ``fill`` wrote."""
 
     key: str
@@ -51,7 +51,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredObject:
     """One object read back."""
 
     size: int
@@ -118,7 +118,7 @@ class _Maker:
         return {name: value for name, value in chosen.items() if name not in self.unfit}
 
 
-def fill(server: S3Server, bucket: str, rng: random.Random, shape: Shape | None = None) -> list[Made]:
+def fill(server: S3Server, bucket: str, rng: random.Random, shape: Shape | None = None) -> list[FilledObject]:
     """Writes objects as ``mover``; the same ``rng`` state and shape give the same bucket."""
     shape = shape or Shape()
     maker = _Maker(rng, UNFIT[server.kind])
@@ -135,10 +135,10 @@ def fill(server: S3Server, bucket: str, rng: random.Random, shape: Shape | None 
     ]
     client = server.client(server.user)
 
-    def put(job: tuple[str, int, int, dict[str, Any]]) -> Made:
+    def put(job: tuple[str, int, int, dict[str, Any]]) -> FilledObject:
         key, size, seed, options = job
         client.put_object(Bucket=bucket, Key=key, Body=random.Random(seed).randbytes(size), **options)
-        return Made(key, size)
+        return FilledObject(key, size)
 
     return _each(put, jobs)
 
@@ -149,11 +149,11 @@ def keys(server: S3Server, bucket: str, prefix: str = "") -> list[str]:
     return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
 
 
-def snapshot(server: S3Server, bucket: str, prefix: str = "") -> dict[str, Stored]:
+def snapshot(server: S3Server, bucket: str, prefix: str = "") -> dict[str, StoredObject]:
     """Every object below ``prefix``, read back whole with boto3; keys without the prefix."""
     client = server.client()
 
-    def read(key: str) -> tuple[str, Stored]:
+    def read(key: str) -> tuple[str, StoredObject]:
         reply = client.get_object(Bucket=bucket, Key=key)
         digest = hashlib.sha256()
         size = 0
@@ -161,7 +161,7 @@ def snapshot(server: S3Server, bucket: str, prefix: str = "") -> dict[str, Store
             digest.update(chunk)
             size += len(chunk)
         tags = client.get_object_tagging(Bucket=bucket, Key=key)["TagSet"]
-        stored = Stored(
+        stored = StoredObject(
             size=size,
             sha256=digest.hexdigest(),
             headers={name: _header(name, reply[name]) for name in CONTENT_HEADERS if reply.get(name)},
@@ -181,12 +181,12 @@ def _header(name: str, value: str) -> str:
     return value
 
 
-def differences(expected: dict[str, Stored], actual: dict[str, Stored]) -> list[str]:
+def differences(expected: dict[str, StoredObject], actual: dict[str, StoredObject]) -> list[str]:
     """One sentence for each difference between two snapshots; empty when they are identical in all respects."""
     found = [f"{key!r} is missing" for key in sorted(expected.keys() - actual.keys())]
     found += [f"{key!r} should not be there" for key in sorted(actual.keys() - expected.keys())]
     for key in sorted(expected.keys() & actual.keys()):
-        for name in Stored.__dataclass_fields__:
+        for name in StoredObject.__dataclass_fields__:
             wanted, got = getattr(expected[key], name), getattr(actual[key], name)
             if wanted != got:
                 found.append(f"{key!r} has {name} {got!r} instead of {wanted!r}")

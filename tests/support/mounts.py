@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seqferry import mounts
-from support.processes import Running, run, seqferry
+from support.processes import RunningProcess, run, seqferry
 from support.servers import S3Server
 from support.sim import Simulator
 from support.waiting import eventually
@@ -52,7 +52,7 @@ class Mounter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._made: list[Mount] = []
-        self._serving: list[Running] = []
+        self._serving: list[RunningProcess] = []
 
     def _new(self, server: Server, directory: Path | None, environment: dict[str, str] | None = None) -> Mount:
         directory = directory or self._folder / f"mnt{len(self._made)}"
@@ -80,11 +80,11 @@ class Mounter:
 
     def foreground(
         self, server: Server, uri: str, *options: str, directory: Path | None = None
-    ) -> tuple[Mount, Running]:
+    ) -> tuple[Mount, RunningProcess]:
         """Mounts in a process that the test holds."""
         mount = self._new(server, directory)
         command = [seqferry(), "mount", uri, mount.directory, "--foreground", *options]
-        running = Running(command, environment=mount.environment)
+        running = RunningProcess(command, environment=mount.environment)
         self._serving.append(running)
         running.wait_for_output("is mounted at")
         return mount, running

@@ -12,7 +12,7 @@ from typing import Any, Self
 from seqferry.config import Settings
 from seqferry.models import ObjectRecord, Status
 from seqferry.service import Service
-from support.processes import Running, seqferry
+from support.processes import RunningProcess, seqferry
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
@@ -39,10 +39,12 @@ class Mover:
     def __exit__(self, *_: object) -> None:
         self._started.close()
 
-    def start(self, *arguments: str) -> Running:
+    def start(self, *arguments: str) -> RunningProcess:
         environment = {**self.server.environment(), "SEQFERRY_STATE_DIR": str(self.state), **self.env}
         command = [*self.within, seqferry(), *arguments]
-        return self._started.enter_context(Running(command, environment=environment, is_preloaded=not self.within))
+        return self._started.enter_context(
+            RunningProcess(command, environment=environment, is_preloaded=not self.within)
+        )
 
     def submit(self, *arguments: str) -> str:
         """``cp --detach``: the transfer's id."""

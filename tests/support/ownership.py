@@ -1,4 +1,4 @@
-"""A model of who may do what with a batch: one batch of few objects, a few workers, every order of their steps.
+"""A model of the ownership of a batch: one batch of few objects, a few workers, every order of their steps.
 
 Plain data and a function from a state to the states that may follow. Time is two orders: a worker's lease lapses before
 it can be judged dead, and it can be judged dead only after it was silent. The claims are bounded, so that there are
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 OBJECTS: Final = 1
 
 Life = Literal["up", "frozen", "dead"]
-Judged = Literal["no", "yes", "outdated"]
+Judgement = Literal["no", "yes", "outdated"]
 
 
 class Worker(NamedTuple):
@@ -25,7 +25,7 @@ class Worker(NamedTuple):
     lease: bool = True
     admitted: bool = True
     """It was found, in this epoch of its lease, to have what it runs."""
-    judged: Judged = "no"
+    judged: Judgement = "no"
     """Another worker is about to reap it: for the sign that it has, or for one that it had before its latest beat."""
     claimed: bool = False
     """Its library has handed it the batch, and it has not begun."""
@@ -94,7 +94,7 @@ def _of_the_world(state: State, number: int) -> Iterator[tuple[Step, State]]:
     one = state.workers[number]
     if one.life == "up":
         yield Step("freeze", number), state.put(number, life="frozen")
-        # All but one may die: someone is left to finish.
+        # All but one may die: a worker is left to finish.
         if sum(each.life != "dead" for each in state.workers) > 1:
             yield Step("kill", number), state.put(number, **_DEAD)
     if one.life == "frozen":

@@ -122,7 +122,7 @@ def _binaries() -> Path:
 
 
 def _unprivileged() -> tuple[int, int] | None:
-    """Whom to run as: PostgreSQL refuses to run as root."""
+    """The user to run as: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):

@@ -33,8 +33,8 @@ def can_run(environment: Mapping[str, str]) -> bool:
     return "SEQFERRY_COMMAND" not in os.environ and not any(name.startswith(_FOR_INTERPRETERS) for name in environment)
 
 
-class Forked:
-    """As ``subprocess.Popen``: the methods that ``Running`` needs."""
+class ForkedProcess:
+    """As ``subprocess.Popen``: the methods that ``RunningProcess`` needs."""
 
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], folder: str, output: list[int]
@@ -138,7 +138,7 @@ def _tell_of_ended(children: dict[int, int]) -> None:
         if not pid:
             return
         telling = children.pop(pid)
-        with suppress(BrokenPipeError):  # nobody waits for it any more
+        with suppress(BrokenPipeError):  # no process waits for it any more
             os.write(telling, _INT.pack(os.waitstatus_to_exitcode(status)))
         os.close(telling)
 
@@ -152,7 +152,7 @@ def _become(request: dict[str, Any], output: int, errors: int, telling: int) -> 
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    # Not before it has its session, for whoever kills that.
+    # Not before the process has its session: the caller kills the whole session.
     os.write(telling, _INT.pack(os.getpid()))
     os.close(telling)
     arguments: list[str] = request["arguments"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from support import preloaded
-from support.preloaded import Forked
+from support.preloaded import ForkedProcess
 from support.run import find_tool
 from support.waiting import eventually
 
@@ -26,7 +26,7 @@ def seqferry() -> Path:
     return find_tool("seqferry", variable="SEQFERRY_COMMAND", hint="run `make build`")
 
 
-class Running:
+class RunningProcess:
     """A process with its output in files. A context manager: killed at the end of the block if it still runs."""
 
     _BEHIND: Final = 10.0
@@ -42,7 +42,7 @@ class Running:
         """Starts ``command`` with ``environment`` on top of this process's own. It has no terminal and no input.
 
         Args:
-            is_preloaded: the command is that of ``seqferry()``, and may be one that has made its imports before.
+            is_preloaded: the command is that of ``seqferry()``, and a process that has made its imports may run it.
         """
         self.command = [str(word) for word in command]
         self._folder = tempfile.TemporaryDirectory(prefix="seqferry-process-")
@@ -50,9 +50,11 @@ class Running:
         self._stderr = Path(self._folder.name) / "stderr"
         with self._stdout.open("wb") as stdout, self._stderr.open("wb") as stderr:
             whole = {**os.environ, **(environment or {})}
-            self._process: subprocess.Popen[bytes] | Forked
+            self._process: subprocess.Popen[bytes] | ForkedProcess
             if is_preloaded and preloaded.can_run(environment or {}):
-                self._process = Forked(self.command, whole, str(cwd or Path.cwd()), [stdout.fileno(), stderr.fileno()])
+                self._process = ForkedProcess(
+                    self.command, whole, str(cwd or Path.cwd()), [stdout.fileno(), stderr.fileno()]
+                )
             else:
                 self._process = subprocess.Popen(
                     self.command,
@@ -157,13 +159,13 @@ def run(
     Args:
         environment: on top of this process's own.
         expect: the exit status; None for any.
-        is_preloaded: as ``Running`` takes it.
+        is_preloaded: as ``RunningProcess`` takes it.
 
     Raises:
         AssertionError: another status than expected; the output is in the text.
         TimeoutError: it did not end in time and was killed.
     """
-    with Running(command, environment=environment, cwd=cwd, is_preloaded=is_preloaded) as process:
+    with RunningProcess(command, environment=environment, cwd=cwd, is_preloaded=is_preloaded) as process:
         status = process.wait(deadline)
         assert expect is None or status == expect, f"expected status {expect}: {process}"
         return subprocess.CompletedProcess(process.command, status, process.stdout, process.stderr)

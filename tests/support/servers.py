@@ -1,7 +1,7 @@
 """Real S3 servers on loopback: versitygw and SeaweedFS, two independent implementations.
 
 Both know the same two identities, so that a test can run the same command against either: ``admin`` (never subject to
-bucket policies on versitygw) prepares and reads back, ``mover`` is who the code under test is.
+bucket policies on versitygw) prepares and reads back, ``mover`` is the identity of the code under test.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class S3Server:
     kind: Kind
     endpoint_url: str
     ca: str | None = None
-    """File with the certificate of who signed this server's, for one that speaks TLS."""
+    """File with the certificate of the authority of a server that speaks TLS."""
     plain_url: str | None = None
     """Where the same buckets are to be had without TLS, for one that speaks it."""
 
@@ -224,7 +224,7 @@ def _client(endpoint_url: str, ca: str | None, credentials: Credentials) -> Any:
 
 
 def start(run: Run, kind: Kind) -> S3Server:
-    """The run's server of this kind; started when nobody has asked for it before.
+    """The run's server of this kind; started by the first call in the run.
 
     Raises:
         support.run.MissingToolError: its binary is not installed.
@@ -248,7 +248,7 @@ def start_versitygw(run: Run, *options: str) -> S3Server:
 
 @contextmanager
 def _claimed_ports(count: int, *, with_grpc: bool) -> Iterator[list[int]]:
-    """Ports that nobody listens on and no other run of these tests is about to take.
+    """Ports on which no process listens and that no other run of these tests is about to take.
 
     SeaweedFS derives a second port by adding 10,000. Both lie below the range from which the system takes ports for
     outgoing connections.
@@ -415,7 +415,7 @@ def _start_seaweedfs(run: Run) -> S3Server:
                 "mini",
                 f"-dir={folder / 'data'}",
                 "-ip=127.0.0.1",
-                "-ip.bind=127.0.0.1",  # the filer asks nobody for credentials
+                "-ip.bind=127.0.0.1",  # the filer asks no client for credentials
                 f"-master.port={master}",
                 f"-volume.port={volume}",
                 f"-filer.port={filer}",

@@ -1,4 +1,4 @@
-"""Where requests go and as whom: what a submission records, and who is the same."""
+"""Endpoint and identity of requests: what a submission records, and which identities are the same."""
 
 from __future__ import annotations
 

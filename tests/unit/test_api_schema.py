@@ -12,8 +12,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from seqferry.api.fields import WholeNumber
 from seqferry.api.routes import control, health, mirror, previews, proof, transfers, verbs
-from seqferry.api.schemas import Priority, Whole
+from seqferry.api.schemas import Priority
 
 ROUTERS = (
     *(health.router, mirror.router, mirror.crash_router, transfers.router, control.router, control.actions),
@@ -124,12 +125,14 @@ def test_no_body_takes_a_field_that_is_not_documented() -> None:
 
 
 def test_a_bound_that_is_lost_is_found() -> None:
-    class Lost(BaseModel):
-        number: Annotated[Whole, Field(ge=1)]
+    class LostBound(BaseModel):
+        number: Annotated[WholeNumber, Field(ge=1)]
         """Its bound stands after the check of its type."""
 
-    assert enforced(Lost.model_fields["number"].annotation, Lost.model_fields["number"].metadata) == {("ge", 1)}
-    assert documented(Lost.model_json_schema()) == set()
+    assert enforced(LostBound.model_fields["number"].annotation, LostBound.model_fields["number"].metadata) == {
+        ("ge", 1)
+    }
+    assert documented(LostBound.model_json_schema()) == set()
 
 
 @pytest.mark.parametrize("given", [True, "1", 1.5, 11, -11, None])

@@ -11,7 +11,7 @@ from seqferry.batching import GIANT, GIANTS, SMALL, Batcher, priority
 
 
 @dataclass(frozen=True)
-class Thing:
+class NumberedObject:
     number: int
     size: int
 
@@ -19,14 +19,14 @@ class Thing:
 _SIZES = st.one_of(st.integers(0, 1000), st.integers(GIANT - 2, GIANT + 2), st.integers(0, 50 * 1000**4))
 
 
-def _batches(pages: list[list[Thing]]) -> list[list[Thing]]:
-    batcher = Batcher[Thing]()
+def _batches(pages: list[list[NumberedObject]]) -> list[list[NumberedObject]]:
+    batcher = Batcher[NumberedObject]()
     return [batch for page in pages for batch in batcher.add(page)] + list(batcher.rest())
 
 
 @given(st.lists(_SIZES, max_size=300), st.integers(1, 50))
 def test_each_object_is_in_exactly_one_batch(sizes: list[int], page: int) -> None:
-    things = [Thing(number, size) for number, size in enumerate(sizes)]
+    things = [NumberedObject(number, size) for number, size in enumerate(sizes)]
 
     batches = _batches([things[start : start + page] for start in range(0, len(things), page)])
 
@@ -38,14 +38,14 @@ def test_each_object_is_in_exactly_one_batch(sizes: list[int], page: int) -> Non
 
 
 def test_many_small_ones_fill_whole_batches() -> None:
-    batches = _batches([[Thing(number, 1) for number in range(2500)]])
+    batches = _batches([[NumberedObject(number, 1) for number in range(2500)]])
 
     assert [len(batch) for batch in batches] == [1000, 1000, 500]
 
 
 def test_giants_go_together_but_fewer_of_them() -> None:
-    things = [Thing(number, GIANT if number % 2 else 1) for number in range(2 * GIANTS.objects + 2)]
-    batcher = Batcher[Thing]()
+    things = [NumberedObject(number, GIANT if number % 2 else 1) for number in range(2 * GIANTS.objects + 2)]
+    batcher = Batcher[NumberedObject]()
 
     assert list(batcher.add(things)) == [things[1 : 2 * GIANTS.objects : 2]]
     assert list(batcher.rest()) == [[things[-1]], things[::2]]
@@ -53,7 +53,7 @@ def test_giants_go_together_but_fewer_of_them() -> None:
 
 
 def test_an_object_larger_than_any_batch_is_one_by_itself() -> None:
-    batches = _batches([[Thing(0, GIANT), Thing(1, GIANTS.bytes + 1), Thing(2, GIANT)]])
+    batches = _batches([[NumberedObject(0, GIANT), NumberedObject(1, GIANTS.bytes + 1), NumberedObject(2, GIANT)]])
 
     assert [[thing.number for thing in batch] for batch in batches] == [[0], [1], [2]]
 
@@ -62,9 +62,13 @@ def test_an_object_larger_than_any_batch_is_one_by_itself() -> None:
 def test_bigger_objects_never_come_later(one: int, other: int) -> None:
     small, big = sorted((one, other))
 
-    assert 1 <= priority([Thing(0, big)]) <= priority([Thing(0, small)])
+    assert 1 <= priority([NumberedObject(0, big)]) <= priority([NumberedObject(0, small)])
 
 
 def test_a_batch_counts_as_its_biggest_object() -> None:
-    assert priority([Thing(0, 1), Thing(1, 10**9)]) == priority([Thing(0, 10**9)]) < priority([Thing(0, 10**6)])
-    assert priority([]) == priority([Thing(0, 0)])
+    assert (
+        priority([NumberedObject(0, 1), NumberedObject(1, 10**9)])
+        == priority([NumberedObject(0, 10**9)])
+        < priority([NumberedObject(0, 10**6)])
+    )
+    assert priority([]) == priority([NumberedObject(0, 0)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seqferry.digests import Expected, expected
+from seqferry.digests import ExpectedDigest, expected
 
 MIB = 1024 * 1024
 MD5 = "0123456789abcdef0123456789abcdef"
@@ -17,19 +17,19 @@ def _expected(
     checksum: str | None = None,
     etag: str | None = None,
     part_size: int | None = None,
-) -> Expected | None:
+) -> ExpectedDigest | None:
     return expected(size, checksum_algorithm=checksum_algorithm, checksum=checksum, etag=etag, part_size=part_size)
 
 
 @pytest.mark.parametrize("algorithm", ["CRC64NVME", "CRC32C", "CRC32", "SHA1", "SHA256"])
 def test_a_checksum_on_record_goes_before_the_etag(algorithm: str) -> None:
     found = _expected(7, checksum_algorithm=algorithm.lower(), checksum="AAAA", etag=MD5)
-    assert found == Expected(algorithm, "AAAA", algorithm)
+    assert found == ExpectedDigest(algorithm, "AAAA", algorithm)
 
 
 def test_an_unknown_checksum_leaves_the_etag() -> None:
     found = _expected(7, checksum_algorithm="XXHASH", checksum="AAAA", etag=f'"{MD5.upper()}"')
-    assert found == Expected("ETag", MD5, "MD5")
+    assert found == ExpectedDigest("ETag", MD5, "MD5")
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,12 @@ def test_an_unknown_checksum_leaves_the_etag() -> None:
 def test_an_etag_of_parts_has_the_size_on_record_or_one_that_clients_use(
     size: int, part_size: int | None, tried: int
 ) -> None:
-    assert _expected(size, etag=f"{MD5}-3", part_size=part_size) == Expected("ETag", f"{MD5}-3", "MD5", (tried,))
+    assert _expected(size, etag=f"{MD5}-3", part_size=part_size) == ExpectedDigest("ETag", f"{MD5}-3", "MD5", (tried,))
 
 
 def test_a_checksum_of_parts_is_compared_over_parts_of_the_recorded_size() -> None:
     found = _expected(5 * MIB + 1, checksum_algorithm="SHA256", checksum="AAAA-2", etag="x", part_size=5 * MIB)
-    assert found == Expected("SHA256", "AAAA-2", "SHA256", (5 * MIB,))
+    assert found == ExpectedDigest("SHA256", "AAAA-2", "SHA256", (5 * MIB,))
 
 
 def test_all_sizes_that_fit_are_tried() -> None:
@@ -60,12 +60,14 @@ def test_all_sizes_that_fit_are_tried() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 7 * MIB])
 def test_one_part_is_the_whole_object(size: int) -> None:
-    assert _expected(size, etag=f"{MD5}-1") == Expected("ETag", f"{MD5}-1", "MD5", (max(size, 1),))
+    assert _expected(size, etag=f"{MD5}-1") == ExpectedDigest("ETag", f"{MD5}-1", "MD5", (max(size, 1),))
 
 
 def test_a_digest_over_parts_of_no_size_that_fits_is_not_compared() -> None:
     assert _expected(11 * MIB, etag=f"{MD5}-7") is None
-    assert _expected(11 * MIB, checksum_algorithm="SHA256", checksum="AAAA-7", etag=MD5) == Expected("ETag", MD5, "MD5")
+    assert _expected(11 * MIB, checksum_algorithm="SHA256", checksum="AAAA-7", etag=MD5) == ExpectedDigest(
+        "ETag", MD5, "MD5"
+    )
 
 
 @pytest.mark.parametrize("etag", ["0xABC", "", None, f"{MD5}-0", f"{MD5}0"])

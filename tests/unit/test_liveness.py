@@ -6,7 +6,7 @@ from seqferry.db.worker_reports import Sign
 from seqferry.workflows.liveness import Watcher
 
 
-class _World:
+class _WatcherHarness:
     """A watcher, its clock, and the signs that it reads."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class _World:
         return dict(self.signs)
 
     def look(self, seconds: int = 1, beating: tuple[str, ...] = (), database_clock: float = 0.0) -> set[str]:
-        """Look once a second for so many seconds, while some beat; who was called dead."""
+        """Look once a second for so many seconds, while some executors beat; returns those that were called dead."""
         dead: set[str] = set()
         for _ in range(seconds):
             self.now += 1.0
@@ -32,7 +32,7 @@ class _World:
 
 
 def test_who_is_silent_for_long_is_dead_and_who_beats_is_not() -> None:
-    world = _World()
+    world = _WatcherHarness()
     world.look(3, beating=("quick", "dead"))
 
     assert world.look(9, beating=("quick",)) == set()
@@ -40,7 +40,7 @@ def test_who_is_silent_for_long_is_dead_and_who_beats_is_not() -> None:
 
 
 def test_who_never_beat_is_found() -> None:
-    world = _World()
+    world = _WatcherHarness()
     world.signs["crashed"] = None
 
     assert world.look(10) == set()
@@ -48,7 +48,7 @@ def test_who_never_beat_is_found() -> None:
 
 
 def test_a_clock_of_the_database_that_jumps_kills_nobody_and_hides_no_death() -> None:
-    world = _World()
+    world = _WatcherHarness()
     world.look(3, beating=("quick", "dead"), database_clock=5000.0)
 
     assert world.look(5, beating=("quick",), database_clock=5060.0) == set()
@@ -57,7 +57,7 @@ def test_a_clock_of_the_database_that_jumps_kills_nobody_and_hides_no_death() ->
 
 
 def test_a_worker_of_a_version_without_a_counter_lives_by_its_time() -> None:
-    world = _World()
+    world = _WatcherHarness()
 
     for second in range(30):
         world.signs["old"] = (0, float(second))
@@ -65,7 +65,7 @@ def test_a_worker_of_a_version_without_a_counter_lives_by_its_time() -> None:
 
 
 def test_a_database_that_is_frozen_for_all_kills_nobody() -> None:
-    world = _World()
+    world = _WatcherHarness()
     world.look(3, beating=("a", "b"))
 
     # This watcher's own beat hangs as long as those of all others do.
@@ -75,7 +75,7 @@ def test_a_database_that_is_frozen_for_all_kills_nobody() -> None:
 
 
 def test_a_read_that_takes_long_kills_nobody() -> None:
-    world = _World()
+    world = _WatcherHarness()
     world.look(3, beating=("a",))
 
     world.reading = 14.0
@@ -85,7 +85,7 @@ def test_a_read_that_takes_long_kills_nobody() -> None:
 
 
 def test_after_a_gap_a_real_death_is_found_from_then_on() -> None:
-    world = _World()
+    world = _WatcherHarness()
     world.look(3, beating=("dead",))
     world.look(5)
 

@@ -14,11 +14,11 @@ from seqferry import logs
 ONE, OTHER = "0b8cf2a1-0000-4000-8000-000000000001", "0b8cf2a1-0000-4000-8000-000000000002"
 
 
-Say = Callable[..., dict[str, Any]]
+RecordFormatter = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def said() -> Say:
+def said() -> RecordFormatter:
     """Formats a record; returns the line as it is read again."""
 
     def say(message: str, *args: object, error: BaseException | None = None) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def said() -> Say:
         ("listening on http://127.0.0.1:8080", None),
     ],
 )
-def test_a_line_names_the_transfer_that_it_is_about(said: Say, message: str, found: str | None) -> None:
+def test_a_line_names_the_transfer_that_it_is_about(said: RecordFormatter, message: str, found: str | None) -> None:
     line = said("%s", message)
 
     assert line["message"] == message
@@ -49,7 +49,7 @@ def test_a_line_names_the_transfer_that_it_is_about(said: Say, message: str, fou
     assert line.get("transfer") == found
 
 
-def test_a_line_names_all_transfers_and_holds_the_traceback(said: Say) -> None:
+def test_a_line_names_all_transfers_and_holds_the_traceback(said: RecordFormatter) -> None:
     try:
         raise RuntimeError("two\nlines")
     except RuntimeError as error:

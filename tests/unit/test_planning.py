@@ -15,7 +15,7 @@ OTHER = "900150983cd24fb0d6963f7d28e17f72"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundObject:
     key: str
     size: int = 3
     etag: str = PLAIN
@@ -25,25 +25,25 @@ class Found:
 
 
 def test_an_object_goes_below_the_target() -> None:
-    assert planning.decide(SPEC, Found("run/a")) == planning.Decision("copy", "in/a")
+    assert planning.decide(SPEC, FoundObject("run/a")) == planning.Decision("copy", "in/a")
 
 
 @pytest.mark.parametrize(
     ("etag", "there", "action"),
     [
-        (PLAIN, Found("in/a"), "skip"),
-        (PLAIN, Found("in/a", size=4), "copy"),
-        (PLAIN, Found("in/a", etag=OTHER), "copy"),
+        (PLAIN, FoundObject("in/a"), "skip"),
+        (PLAIN, FoundObject("in/a", size=4), "copy"),
+        (PLAIN, FoundObject("in/a", etag=OTHER), "copy"),
         (PLAIN, None, "copy"),
-        (f"{PLAIN}-3", Found("in/a", etag=f"{PLAIN}-3"), "skip"),
-        (f"{PLAIN}-3", Found("in/a", etag=f"{PLAIN}-4"), "copy"),
-        ("opaque", Found("in/a", etag="opaque"), "copy"),
-        ("", Found("in/a", etag=""), "copy"),
-        (PLAIN, Found("in/a", refusal=("SymlinkSkipped", "it is a link")), "copy"),
+        (f"{PLAIN}-3", FoundObject("in/a", etag=f"{PLAIN}-3"), "skip"),
+        (f"{PLAIN}-3", FoundObject("in/a", etag=f"{PLAIN}-4"), "copy"),
+        ("opaque", FoundObject("in/a", etag="opaque"), "copy"),
+        ("", FoundObject("in/a", etag=""), "copy"),
+        (PLAIN, FoundObject("in/a", refusal=("SymlinkSkipped", "it is a link")), "copy"),
     ],
 )
-def test_equal_digests_in_both_listings_are_enough_to_skip(etag: str, there: Found | None, action: str) -> None:
-    decision = planning.decide(SPEC, Found("run/a", etag=etag), there=there)
+def test_equal_digests_in_both_listings_are_enough_to_skip(etag: str, there: FoundObject | None, action: str) -> None:
+    decision = planning.decide(SPEC, FoundObject("run/a", etag=etag), there=there)
 
     assert (decision.action, decision.verified) == (action, "etag" if action == "skip" else None)
 
@@ -68,18 +68,18 @@ def test_listings_are_compared_only_where_that_is_what_was_asked_for(spec: Trans
 @pytest.mark.parametrize(
     ("target", "found", "action", "code"),
     [
-        (S3Location("to", "in/"), Found("run/a", refusal=("SpecialFile", "a pipe")), "leave_out", "SpecialFile"),
-        (S3Location("to", "in/"), Found("run/a", refusal=("Unreadable", "no")), "refuse", "Unreadable"),
-        (S3Location("to", ""), Found("run/", size=0), "ignore", None),
-        (S3Location("to", ""), Found("run/", size=1), "refuse", "EmptyTargetKey"),
-        (S3Location("to", "x" * 1020), Found("run/abcde"), "refuse", "TargetKeyTooLong"),
-        (LocalFolder("/data"), Found("run/a/../b"), "refuse", "DotSegment"),
-        (LocalFolder("/data"), Found("run/\udcff" + "a" * 255), "refuse", "NameTooLong"),
-        (LocalFolder("/state"), Found("run/records.db"), "leave_out", "StateFolder"),
+        (S3Location("to", "in/"), FoundObject("run/a", refusal=("SpecialFile", "a pipe")), "leave_out", "SpecialFile"),
+        (S3Location("to", "in/"), FoundObject("run/a", refusal=("Unreadable", "no")), "refuse", "Unreadable"),
+        (S3Location("to", ""), FoundObject("run/", size=0), "ignore", None),
+        (S3Location("to", ""), FoundObject("run/", size=1), "refuse", "EmptyTargetKey"),
+        (S3Location("to", "x" * 1020), FoundObject("run/abcde"), "refuse", "TargetKeyTooLong"),
+        (LocalFolder("/data"), FoundObject("run/a/../b"), "refuse", "DotSegment"),
+        (LocalFolder("/data"), FoundObject("run/\udcff" + "a" * 255), "refuse", "NameTooLong"),
+        (LocalFolder("/state"), FoundObject("run/records.db"), "leave_out", "StateFolder"),
     ],
 )
 def test_what_cannot_go_is_refused_and_what_nobody_meant_is_left_out(
-    target: S3Location | LocalFolder, found: Found, action: str, code: str | None
+    target: S3Location | LocalFolder, found: FoundObject, action: str, code: str | None
 ) -> None:
     decision = planning.decide(replace(SPEC, target=target), found, own="/state")
 
@@ -103,6 +103,6 @@ def test_nothing_is_removed_for_a_source_that_is_empty_or_did_not_arrive() -> No
 def test_only_objects_of_the_target_are_removed() -> None:
     disk = replace(SPEC, target=LocalFolder("/state/.."), strip="run/")
 
-    assert planning.removable(SPEC, Found("in/d/f"), "/state") == "run/d/f"
-    assert planning.removable(SPEC, Found("in/d/f", refusal=("SpecialFile", "a pipe")), "/state") is None
-    assert planning.removable(replace(disk, target=LocalFolder("/")), Found("state/records.db"), "/state") is None
+    assert planning.removable(SPEC, FoundObject("in/d/f"), "/state") == "run/d/f"
+    assert planning.removable(SPEC, FoundObject("in/d/f", refusal=("SpecialFile", "a pipe")), "/state") is None
+    assert planning.removable(replace(disk, target=LocalFolder("/")), FoundObject("state/records.db"), "/state") is None

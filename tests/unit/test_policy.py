@@ -1,4 +1,4 @@
-"""The policy of a server: where clients may send it, and as whom."""
+"""The policy of a server: the endpoints and the identities that its clients may name."""
 
 from __future__ import annotations
 

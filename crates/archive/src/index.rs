@@ -13,7 +13,7 @@ mod format;
 mod read;
 
 pub use build::{IndexBuilder, IndexWriter, build_by_hops, build_from_stream};
-pub use check::{Match, same_member, spot_checks, verify_member};
+pub use check::{IndexMatch, same_member, spot_checks, verify_member};
 pub use format::{Head, IndexMember, MemberSource, TarIdentity};
 pub use read::{Index, IndexError, IndexFault, IndexLimits, IndexReader};
 

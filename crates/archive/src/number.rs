@@ -1,14 +1,14 @@
 //! Numeric header fields: octal text, and base-256 as GNU tar writes it for large and negative values.
 
-/// The field holds no number that every reader would understand alike.
+/// Error: the field holds no number that every reader understands alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct NumberError;
 
 /// The value of a field; None for a field of spaces and NULs only.
 ///
 /// Accepted: leading spaces, octal digits, then only spaces and NULs up to the end of the field; or base-256 with the first
 /// byte 0x80 (positive) or 0xff (negative). Readers disagree about everything else.
-pub(crate) fn parse(field: &[u8]) -> Result<Option<i64>, Malformed> {
+pub(crate) fn parse(field: &[u8]) -> Result<Option<i64>, NumberError> {
     match field.first() {
         Some(0x80) => base256(&field[1..], 0).map(Some),
         Some(0xff) => base256(&field[1..], -1).map(Some),
@@ -16,7 +16,7 @@ pub(crate) fn parse(field: &[u8]) -> Result<Option<i64>, Malformed> {
     }
 }
 
-fn octal(field: &[u8]) -> Result<Option<i64>, Malformed> {
+fn octal(field: &[u8]) -> Result<Option<i64>, NumberError> {
     let blank = |byte: &u8| matches!(byte, b' ' | 0);
     if field.iter().all(blank) {
         return Ok(None);
@@ -25,17 +25,17 @@ fn octal(field: &[u8]) -> Result<Option<i64>, Malformed> {
     let digits = field[start..].iter().take_while(|byte| matches!(byte, b'0'..=b'7')).count();
     let (number, rest) = field[start..].split_at(digits);
     if number.is_empty() || !rest.iter().all(blank) {
-        return Err(Malformed);
+        return Err(NumberError);
     }
     let value = number.iter().try_fold(0i64, |value, digit| value.checked_mul(8)?.checked_add(i64::from(digit - b'0')));
-    value.map(Some).ok_or(Malformed)
+    value.map(Some).ok_or(NumberError)
 }
 
-fn base256(bytes: &[u8], sign: i64) -> Result<i64, Malformed> {
+fn base256(bytes: &[u8], sign: i64) -> Result<i64, NumberError> {
     let wide = bytes
         .iter()
         .try_fold(i128::from(sign), |value, byte| value.checked_mul(256).map(|shifted| shifted | i128::from(*byte)));
-    wide.and_then(|value| i64::try_from(value).ok()).ok_or(Malformed)
+    wide.and_then(|value| i64::try_from(value).ok()).ok_or(NumberError)
 }
 
 /// Write `value` as zero-padded octal with a closing NUL, or as base-256 where octal is too short.
@@ -66,21 +66,21 @@ mod tests {
 
     #[test]
     fn only_unambiguous_octal_is_a_number() {
-        type Row<'a> = (&'a [u8], Result<Option<i64>, Malformed>);
+        type Row<'a> = (&'a [u8], Result<Option<i64>, NumberError>);
         let table: [Row<'_>; 13] = [
             (b"0000644\0", Ok(Some(0o644))),
             (b"   644 \0", Ok(Some(0o644))),
             (b"777777777777", Ok(Some(0o777_777_777_777))),
             (b"\0\0\0\0", Ok(None)),
             (b"    ", Ok(None)),
-            (b"12 34\0", Err(Malformed)),
-            (b"12\x0034", Err(Malformed)),
-            (b"\x0012\0", Err(Malformed)),
-            (b"0000008\0", Err(Malformed)),
-            (b"-000001\0", Err(Malformed)),
-            (b"0x00001\0", Err(Malformed)),
-            (b"+00000A\0", Err(Malformed)),
-            (b"\x81\0\0\0\0\0\0\0\0\0\0\0", Err(Malformed)),
+            (b"12 34\0", Err(NumberError)),
+            (b"12\x0034", Err(NumberError)),
+            (b"\x0012\0", Err(NumberError)),
+            (b"0000008\0", Err(NumberError)),
+            (b"-000001\0", Err(NumberError)),
+            (b"0x00001\0", Err(NumberError)),
+            (b"+00000A\0", Err(NumberError)),
+            (b"\x81\0\0\0\0\0\0\0\0\0\0\0", Err(NumberError)),
         ];
 
         for (field, expected) in table {
@@ -92,10 +92,10 @@ mod tests {
     fn base_256_reaches_the_whole_range_and_not_beyond() {
         assert_eq!(parse(b"\x80\0\0\0\0\0\0\x02\0\0\0\0"), Ok(Some(1 << 33)));
         assert_eq!(parse(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"), Ok(Some(-2)));
-        assert_eq!(parse(b"\x80\0\0\0\x80\0\0\0\0\0\0\0"), Err(Malformed));
-        assert_eq!(parse(b"\x80\x01\0\0\0\0\0\0\0\0\0\0"), Err(Malformed));
+        assert_eq!(parse(b"\x80\0\0\0\x80\0\0\0\0\0\0\0"), Err(NumberError));
+        assert_eq!(parse(b"\x80\x01\0\0\0\0\0\0\0\0\0\0"), Err(NumberError));
         assert_eq!(parse(&[0xff; 40]), Ok(Some(-1)));
-        assert_eq!(parse(&[[0x80].as_slice(), &[0xff; 40]].concat()), Err(Malformed));
+        assert_eq!(parse(&[[0x80].as_slice(), &[0xff; 40]].concat()), Err(NumberError));
     }
 
     proptest! {

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use seqferry_store::budget::{Ended, FlowId, InteractivePresence, MemoryPermit, Priority, RequestPermit, Wanted};
+use seqferry_store::budget::{
+    FlowId, InteractivePresence, MemoryPermit, PermitRequest, Priority, RequestOutcome, RequestPermit,
+};
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{Budget, Capabilities, ErrorClass, StoreError};
@@ -39,12 +41,12 @@ pub struct RetryingClient {
     policy: RetryPolicy,
     cancel: CancellationToken,
     metrics: Arc<RequestMetrics>,
-    lease: Option<Leased>,
+    lease: Option<WriteLease>,
 }
 
-/// The lease that writes wait for, and the token that ends the wait.
+/// The lease that writes need, and the token that ends the wait for it.
 #[derive(Debug, Clone)]
-struct Leased {
+struct WriteLease {
     holder: Arc<LeaseHolder>,
     job: CancellationToken,
 }
@@ -88,7 +90,7 @@ impl RetryingClient {
     #[must_use]
     pub fn leased(mut self, holder: Arc<LeaseHolder>) -> Self {
         self.connection.store = Arc::new(LeasedStore::new(self.connection.store, Arc::clone(&holder)));
-        self.lease = Some(Leased { holder, job: self.cancel.clone() });
+        self.lease = Some(WriteLease { holder, job: self.cancel.clone() });
         self
     }
 
@@ -224,7 +226,7 @@ impl RetryingClient {
         tries: &RetryContext,
         is_retry: bool,
     ) -> Result<RequestPermit, RequestError> {
-        let wanted = Wanted {
+        let wanted = PermitRequest {
             priority: self.priority,
             job: self.job,
             rank: tries.rank,
@@ -359,10 +361,10 @@ impl RetryingClient {
         }
     }
 
-    fn under_way(&self, permit: RequestPermit) -> UnderWay<'_> {
+    fn under_way(&self, permit: RequestPermit) -> InFlightRequest<'_> {
         self.metrics.requests.fetch_add(1, Ordering::Relaxed);
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
-        UnderWay { permit, counted: Counted(&self.metrics) }
+        InFlightRequest { permit, in_flight: InFlightGuard(&self.metrics) }
     }
 }
 
@@ -389,29 +391,31 @@ fn record_failure(span: &Span, error: &StoreError) {
     span.record("outcome", outcome).record("code", error.code.as_str());
 }
 
-/// A request that was sent. Dropped without an answer, by a cancel or by a faster one, it says nothing of the service.
-struct UnderWay<'a> {
+/// A request that was sent. Dropped without an answer, after a cancel or a faster hedged request, it reports nothing
+/// about the service.
+struct InFlightRequest<'a> {
     permit: RequestPermit,
-    counted: Counted<'a>,
+    in_flight: InFlightGuard<'a>,
 }
 
-impl UnderWay<'_> {
+impl InFlightRequest<'_> {
     fn answered<T>(self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         self.permit.end(match &answer {
-            Ok(_) => Ended::Worked,
+            Ok(_) => RequestOutcome::Worked,
             Err(error) if error.class == ErrorClass::Throttle => {
-                self.counted.0.throttled.fetch_add(1, Ordering::Relaxed);
-                Ended::Throttled
+                self.in_flight.0.throttled.fetch_add(1, Ordering::Relaxed);
+                RequestOutcome::Throttled
             }
-            Err(_) => Ended::Failed,
+            Err(_) => RequestOutcome::Failed,
         });
         answer
     }
 }
 
-struct Counted<'a>(&'a RequestMetrics);
+/// Decrements the count of requests in flight when it is dropped.
+struct InFlightGuard<'a>(&'a RequestMetrics);
 
-impl Drop for Counted<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }

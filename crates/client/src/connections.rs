@@ -28,7 +28,7 @@ struct Slots<K> {
 
 #[derive(Debug)]
 struct Slot {
-    /// Empty until the first who asks has connected; later ones wait for it.
+    /// Empty until the first caller has connected; later callers wait for it.
     connection: Arc<OnceCell<Endpoint>>,
     used: u64,
 }

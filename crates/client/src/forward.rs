@@ -43,7 +43,7 @@ pub struct ForwardSizes {
 }
 
 /// A range that is being read.
-struct Ahead<E> {
+struct PendingRange<E> {
     start: u64,
     end: u64,
     read: AbortOnDropHandle<Result<Bytes, E>>,
@@ -55,7 +55,7 @@ pub struct ForwardReader<S: RangeSource> {
     size: u64,
     sizes: ForwardSizes,
     here: (u64, Bytes),
-    ahead: VecDeque<Ahead<S::Error>>,
+    ahead: VecDeque<PendingRange<S::Error>>,
     range: u64,
     depth: usize,
     latency: Option<Duration>,
@@ -131,6 +131,6 @@ impl<S: RangeSource> ForwardReader<S> {
         let end = start.saturating_add(self.range).min(self.size);
         let source = self.source.clone();
         let read = tokio::spawn(async move { source.read(start, end).await });
-        self.ahead.push_back(Ahead { start, end, read: AbortOnDropHandle::new(read) });
+        self.ahead.push_back(PendingRange { start, end, read: AbortOnDropHandle::new(read) });
     }
 }

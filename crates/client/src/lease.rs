@@ -20,9 +20,9 @@ use seqferry_store::BucketEncryption;
 use seqferry_store::error::classify::code::LEASE_LAPSED;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, BucketInfo, BucketService, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched,
-    ListPage, ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, Removed, Result,
-    StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest, Written,
+    Body, BucketInfo, BucketService, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject,
+    ListPage, ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject,
+    Result, StoreError, UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
 };
 use tokio::sync::Notify;
 
@@ -193,7 +193,7 @@ impl ObjectRead for LeasedStore {
         self.store.head(object, part).await
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         self.store.fetch(source, range).await
     }
 
@@ -216,7 +216,7 @@ impl ObjectRead for LeasedStore {
 
 #[async_trait]
 impl ObjectWrite for LeasedStore {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
         let about = ErrorContext("PutObject", &object.bucket, &object.key);
         self.holder.write(about, self.store.put_object(object, body)).await
     }
@@ -236,7 +236,7 @@ impl ObjectWrite for LeasedStore {
         self.holder.write(ErrorContext("PutObjectTagging", bucket, key), self.store.put_tags(object, tags)).await
     }
 
-    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
         let request = self.store.copy(source, target);
         self.holder.write(ErrorContext("CopyObject", bucket, key), request).await
@@ -254,19 +254,25 @@ impl MultipartUpload for LeasedStore {
         }
     }
 
-    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+    async fn copy_part(
+        &self,
+        source: &PinnedObject,
+        range: Range,
+        upload: UploadRef<'_>,
+        part: u32,
+    ) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.store.copy_part(source, range, upload, part);
         self.holder.write(ErrorContext("UploadPartCopy", bucket, key), request).await
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.store.put_part(upload, part, body, digests);
         self.holder.write(ErrorContext("UploadPart", bucket, key), request).await
     }
 
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.store.stream_part(upload, part, size, body);
         self.holder.write(ErrorContext("UploadPart", bucket, key), request).await
@@ -276,7 +282,7 @@ impl MultipartUpload for LeasedStore {
         self.store.list_parts(upload, after).await
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         let about = ErrorContext("CompleteMultipartUpload", &upload.bucket, &upload.key);
         self.holder.write(about, self.store.complete_upload(upload)).await
     }
@@ -312,7 +318,7 @@ impl BucketService for LeasedStore {
         self.service("ListObjectVersions", &request.bucket)?.list_versions(request).await
     }
 
-    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<Removed>>>> {
+    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<RemovedObject>>>> {
         let about = ErrorContext("DeleteObjects", bucket, "");
         self.holder.write(about, self.service("DeleteObjects", bucket)?.delete_many(bucket, objects)).await
     }

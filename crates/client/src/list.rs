@@ -3,8 +3,8 @@
 //! **Runs.** The listing is cut into runs, each a sequential walk over pages by continuation. A run begins after some key and
 //! walks until it meets the first key of another run (or the end). So the runs are links of the service's own chain of keys:
 //! wherever one stops, the next has begun at exactly that key. Nothing here compares keys to decide where a run ends, so
-//! completeness does not depend on the order being sorted; on a service whose order is odd, the worst is that a run goes on
-//! longer than it had to and some keys come twice. Receivers take keys as a set.
+//! completeness does not depend on a sorted order. On a service with another order, a run may go on longer than
+//! needed and list some keys twice. Receivers take keys as a set.
 //!
 //! **Where to begin runs.** First at the common prefixes of the delimiter `/` (going down while there is only one), which
 //! follows how people lay out data. Then, while there is room for more runs, the longest remaining stretch is halved by
@@ -102,13 +102,14 @@ struct Walk {
     runs: Mutex<Runs>,
 }
 
-/// A page of a run, with the run's number and how it goes on.
-type Step = Result<(usize, Next), RequestError>;
+/// Result of one page: the number of its run and the state of that run.
+type Step = Result<(usize, RunState), RequestError>;
 
-enum Next {
-    /// The page after, by this token.
+/// State of a run after a page.
+enum RunState {
+    /// The run continues with this token.
     More(String),
-    /// It met another run, or the end.
+    /// The run met another run or the end of the listing.
     Met,
 }
 
@@ -175,13 +176,13 @@ impl Walk {
             }
             match tasks.join_next().await {
                 None => return Ok(()),
-                Some(Ok(Ok((number, Next::More(token))))) => {
+                Some(Ok(Ok((number, RunState::More(token))))) => {
                     if self.pages.is_closed() || self.full() {
                         return Ok(());
                     }
                     tasks.spawn(Arc::clone(&self).step(number, Some(token), None).in_current_span());
                 }
-                Some(Ok(Ok((_, Next::Met)))) => {}
+                Some(Ok(Ok((_, RunState::Met)))) => {}
                 Some(Ok(Err(interrupted))) => return Err(interrupted),
                 Some(Err(_)) => return Err(self.broken()),
             }
@@ -249,18 +250,18 @@ impl Walk {
         let request = ListRequest { continuation: token, start_after: after, ..self.request() };
         let page = self.page(request).await?;
         let mut objects = page.objects;
-        let mut next = page.continuation.map_or(Next::Met, Next::More);
+        let mut next = page.continuation.map_or(RunState::Met, RunState::More);
         {
             let mut runs = self.lock();
             if begins {
                 let Some(first) = objects.first().map(|object| object.key.clone()) else {
-                    return Ok((number, Next::Met));
+                    return Ok((number, RunState::Met));
                 };
                 // The run that walks the stretch of this key may have been here already: then this run would repeat it.
                 let owner = runs.begins.iter().filter(|(begin, _)| **begin <= first).max_by(|a, b| a.0.cmp(b.0));
                 let passed = owner.is_some_and(|(_, &run)| runs.last[run].as_ref().is_none_or(|last| *last >= first));
                 if passed {
-                    return Ok((number, Next::Met));
+                    return Ok((number, RunState::Met));
                 }
                 runs.begins.insert(first, number);
             }
@@ -268,15 +269,17 @@ impl Walk {
                 objects.iter().position(|object| runs.begins.get(&object.key).is_some_and(|other| *other != number));
             if let Some(at) = met {
                 objects.truncate(at);
-                next = Next::Met;
+                next = RunState::Met;
             }
             runs.last[number] = match next {
-                Next::More(_) => objects.last().map(|object| object.key.clone()).or_else(|| runs.last[number].take()),
-                Next::Met => None,
+                RunState::More(_) => {
+                    objects.last().map(|object| object.key.clone()).or_else(|| runs.last[number].take())
+                }
+                RunState::Met => None,
             };
         }
         if !self.hand_over(objects).await {
-            next = Next::Met;
+            next = RunState::Met;
         }
         Ok((number, next))
     }

@@ -25,7 +25,7 @@ impl DigestedBytes {
     }
 }
 
-/// A body as it is, whose digests are computed as it goes by.
+/// Passes a body on unchanged and computes its digests on the way.
 pub fn with_digests(body: Body, algorithms: &[DigestAlgorithm]) -> (Body, RunningDigests) {
     let digesters = algorithms.iter().map(|algorithm| (*algorithm, Digester::new(*algorithm))).collect();
     let gone_by = RunningDigests(Arc::new(Mutex::new(digesters)));
@@ -38,7 +38,7 @@ pub fn with_digests(body: Body, algorithms: &[DigestAlgorithm]) -> (Body, Runnin
     (body, gone_by)
 }
 
-/// Digests of what has gone by.
+/// Digests of the bytes that were passed on so far.
 #[derive(Debug, Clone)]
 pub struct RunningDigests(Arc<Mutex<Vec<(DigestAlgorithm, Digester)>>>);
 

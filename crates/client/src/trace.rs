@@ -75,7 +75,7 @@ struct Lines<W> {
 }
 
 /// Start and fields of a span, kept until it ends.
-struct Kept {
+struct SpanRecord {
     begun: SystemTime,
     since: Instant,
     fields: Fields,
@@ -129,12 +129,12 @@ where
         let Some(span) = context.span(id) else { return };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        span.extensions_mut().insert(Kept { begun: SystemTime::now(), since: Instant::now(), fields });
+        span.extensions_mut().insert(SpanRecord { begun: SystemTime::now(), since: Instant::now(), fields });
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        if let Some(kept) = span.extensions_mut().get_mut::<Kept>() {
+        if let Some(kept) = span.extensions_mut().get_mut::<SpanRecord>() {
             values.record(&mut kept.fields);
         }
     }
@@ -144,7 +144,7 @@ where
         event.record(&mut fields);
         let mut line = begin(SystemTime::now(), "event", event.metadata().name());
         for span in context.event_scope(event).into_iter().flat_map(tracing_subscriber::registry::Scope::from_root) {
-            if let Some(kept) = span.extensions().get::<Kept>() {
+            if let Some(kept) = span.extensions().get::<SpanRecord>() {
                 push(&mut line, &kept.fields);
             }
         }
@@ -154,14 +154,14 @@ where
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
-        let (begun, elapsed) = match span.extensions().get::<Kept>() {
+        let (begun, elapsed) = match span.extensions().get::<SpanRecord>() {
             Some(kept) => (kept.begun, kept.since.elapsed()),
             None => return,
         };
         let mut line = begin(begun, "span", span.name());
         let _infallible = write!(line, ",\"ms\":{:.3}", elapsed.as_secs_f64() * 1e3);
         for span in span.scope().from_root() {
-            if let Some(kept) = span.extensions().get::<Kept>() {
+            if let Some(kept) = span.extensions().get::<SpanRecord>() {
                 push(&mut line, &kept.fields);
             }
         }

@@ -63,7 +63,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::{CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, Written};
+use seqferry_store::{CompleteUpload, CreateUpload, ErrorClass, PartInfo, StoreError, WrittenObject};
 use tokio_util::task::TaskTracker;
 
 use crate::client::RetryingClient;
@@ -95,9 +95,9 @@ pub trait UploadJournal: Sync {
 #[derive(Debug)]
 pub enum Completion {
     /// The object is there.
-    Object(Written),
-    /// There is no such upload: a try whose answer was lost has completed it, or it was aborted. The target tells which;
-    /// see [`UploadSession::confirm_completed`].
+    Object(WrittenObject),
+    /// There is no such upload: an earlier attempt completed it and its answer was lost, or the upload was aborted. The
+    /// target object shows which; see [`UploadSession::confirm_completed`].
     Gone(StoreError),
 }
 
@@ -113,18 +113,18 @@ pub struct UploadSession {
     open: Option<RecordedUpload>,
     /// The upload that Complete did not find.
     gone: Option<String>,
-    /// Creates and parts that were sent. They go on when their caller has gone: an upload is gone for good only when it was
-    /// aborted after the last of them.
+    /// Create and part requests under way. They continue after their caller was dropped: an upload is removed for good
+    /// only by an abort after the last of them.
     under_way: TaskTracker,
-    /// Uploads that were created and are not open here yet, perhaps since their caller has gone.
+    /// Uploads that were created and are not open here yet, for example because their caller was dropped.
     created: Arc<Mutex<Vec<String>>>,
     /// The last part that was copied got an `ETag` that is a digest of its bytes.
     plain_etags: AtomicBool,
 }
 
 impl UploadSession {
-    /// A session of a caller whose work began at `since` (seconds since the epoch): younger uploads of this key that hold no
-    /// part are taken for its own. Its requests count their retries in `tries`.
+    /// A session for work that began at `since` (seconds since the epoch): younger uploads of this key without parts
+    /// count as its own. Its requests count their retries in `tries`.
     pub fn new(client: RetryingClient, bucket: &str, key: &str, since: f64, tries: Arc<RetryContext>) -> Self {
         Self {
             client,
@@ -182,7 +182,7 @@ impl UploadSession {
             })
             .await;
         if matches!(&created, Err(RequestError::Failed(_))) && self.tries.retries() > retries {
-            // A try whose answer was lost may have created one. Best effort: the service may be out of reach.
+            // An attempt with a lost answer may have created an upload. Best effort: the service may be unreachable.
             let _looked = tokio::time::timeout(LOOK_AFTER, self.sweep(None)).await;
         }
         let upload_id = created?;
@@ -190,7 +190,7 @@ impl UploadSession {
         let upload = RecordedUpload { upload_id, part_size: request.part_size };
         self.open = Some(upload.clone());
         if self.tries.retries() > retries {
-            // A try whose answer was lost may have created another one.
+            // An attempt with a lost answer may have created another upload.
             self.sweep(Some(&upload.upload_id)).await?;
         }
         if journal.record(&upload).await.is_some() {
@@ -222,7 +222,7 @@ impl UploadSession {
         Ok(None)
     }
 
-    /// Makes the object out of the parts in `request`, whose bucket, key and upload id are the session's.
+    /// Completes the upload from the parts in `request`. Bucket, key and upload id are those of the session.
     ///
     /// # Errors
     /// When the service refuses. The upload stays open.
@@ -270,7 +270,7 @@ impl UploadSession {
         }
     }
 
-    async fn send_complete(&self, request: &CompleteUpload) -> Result<Written, RequestError> {
+    async fn send_complete(&self, request: &CompleteUpload) -> Result<WrittenObject, RequestError> {
         let spec = RequestSpec::write("CompleteMultipartUpload", &request.bucket);
         self.client.call(spec, &self.tries, async |store| store.complete_upload(request).await).await
     }

@@ -65,7 +65,7 @@ fn walked(key: &str) -> String {
     key.replace('/', "\u{0}")
 }
 
-/// No order that anybody would guess.
+/// An arbitrary order, neither sorted nor reversed.
 fn scrambled(key: &str) -> String {
     format!(
         "{:016x}",

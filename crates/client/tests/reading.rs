@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 const BUCKET: &str = "b";
 
-struct World {
+struct ReadFixture {
     memory: Arc<MemoryStore>,
     store: Arc<FaultStore>,
     budget: Arc<Budget>,
@@ -23,7 +23,7 @@ struct World {
     client: RetryingClient,
 }
 
-fn world() -> World {
+fn fixture() -> ReadFixture {
     let memory = Arc::new(MemoryStore::default().with_page(2));
     memory.create_bucket(BUCKET);
     let store = Arc::new(FaultStore::new(Arc::clone(&memory) as Arc<dyn ObjectStore>));
@@ -34,10 +34,10 @@ fn world() -> World {
     let policy =
         RetryPolicy { base: moment, throttled_base: moment, most: Duration::from_millis(4), ..RetryPolicy::default() };
     let client = RetryingClient::new(connection, Arc::clone(&budget), policy, cancel.clone(), Arc::clone(&metrics));
-    World { memory, store, budget, metrics, cancel, client }
+    ReadFixture { memory, store, budget, metrics, cancel, client }
 }
 
-impl World {
+impl ReadFixture {
     async fn put(&self, key: &str, bytes: &'static [u8]) {
         self.memory.put(BUCKET, key, Bytes::from_static(bytes), &Attributes::default()).await.unwrap();
     }
@@ -58,97 +58,97 @@ const MIDDLE: Range = Range { first: 2, last: 5 };
 
 #[tokio::test]
 async fn a_range_is_read_exactly_and_read_again_where_its_body_breaks() {
-    let world = world();
+    let fixture = fixture();
     let bytes: Vec<u8> = (0..=250).cycle().take(300_000).collect();
-    world.memory.put(BUCKET, "k", bytes.clone().into(), &Attributes::default()).await.unwrap();
-    let object = world.pinned("k").await;
-    world.store.rule(Rule::once("GetObject", Fault::Truncate));
+    fixture.memory.put(BUCKET, "k", bytes.clone().into(), &Attributes::default()).await.unwrap();
+    let object = fixture.pinned("k").await;
+    fixture.store.rule(Rule::once("GetObject", Fault::Truncate));
 
-    let read = world.client.read_range(&object, Range { first: 2, last: 250_001 }).await.unwrap();
+    let read = fixture.client.read_range(&object, Range { first: 2, last: 250_001 }).await.unwrap();
 
     assert_eq!((read.bytes.len(), read.meta.size), (250_000, 300_000));
     assert!(read.bytes[..] == bytes[2..250_002]);
-    assert_eq!(world.metrics.retries(), 1);
-    assert_eq!(world.budget.stats().in_flight, 0, "a request permit leaked");
+    assert_eq!(fixture.metrics.retries(), 1);
+    assert_eq!(fixture.budget.stats().in_flight, 0, "a request permit leaked");
 }
 
 #[tokio::test]
 async fn an_object_that_was_overwritten_is_not_read() {
-    let world = world();
-    world.put("k", b"0123456789").await;
-    let object = world.pinned("k").await;
-    world.put("k", b"9876543210").await;
+    let fixture = fixture();
+    fixture.put("k", b"0123456789").await;
+    let object = fixture.pinned("k").await;
+    fixture.put("k", b"9876543210").await;
 
-    let error = failure(world.client.read_range(&object, MIDDLE).await.unwrap_err());
+    let error = failure(fixture.client.read_range(&object, MIDDLE).await.unwrap_err());
 
     assert_eq!(error.class, ErrorClass::Precondition);
-    assert_eq!(world.metrics.retries(), 0, "no retry can help");
+    assert_eq!(fixture.metrics.retries(), 0, "no retry can help");
 }
 
 #[tokio::test]
 async fn a_service_that_ignores_ranges_is_remembered_and_named() {
-    let world = world();
-    world.put("k", b"0123456789").await;
-    let object = world.pinned("k").await;
-    world.store.rule(Rule::always("GetObject", Fault::Fail(code::RANGE_IGNORED, 200)));
+    let fixture = fixture();
+    fixture.put("k", b"0123456789").await;
+    let object = fixture.pinned("k").await;
+    fixture.store.rule(Rule::always("GetObject", Fault::Fail(code::RANGE_IGNORED, 200)));
 
-    let error = failure(world.client.read_range(&object, MIDDLE).await.unwrap_err());
+    let error = failure(fixture.client.read_range(&object, MIDDLE).await.unwrap_err());
 
     assert_eq!(error.code, code::RANGE_IGNORED);
-    assert!(world.client.quirks().ignores_ranges());
-    assert_eq!(world.metrics.notes().len(), 1);
+    assert!(fixture.client.quirks().ignores_ranges());
+    assert_eq!(fixture.metrics.notes().len(), 1);
 }
 
 #[tokio::test]
 async fn a_cancelled_client_makes_no_request() {
-    let world = world();
-    world.put("k", b"0123456789").await;
-    let object = world.pinned("k").await;
-    world.cancel.cancel();
+    let fixture = fixture();
+    fixture.put("k", b"0123456789").await;
+    let object = fixture.pinned("k").await;
+    fixture.cancel.cancel();
 
-    let error = world.client.read_range(&object, MIDDLE).await.unwrap_err();
+    let error = fixture.client.read_range(&object, MIDDLE).await.unwrap_err();
 
     assert!(matches!(error, RequestError::Cancelled));
-    assert_eq!(world.store.count("GetObject"), 0);
+    assert_eq!(fixture.store.count("GetObject"), 0);
 }
 
 #[tokio::test]
 async fn a_bucket_that_refuses_the_credentials_is_asked_again_with_fresh_ones() {
-    let world = world();
-    world.store.rule(Rule::once("HeadBucket", Fault::Fail("InvalidAccessKeyId", 403)));
+    let fixture = fixture();
+    fixture.store.rule(Rule::once("HeadBucket", Fault::Fail("InvalidAccessKeyId", 403)));
 
-    world.client.check_bucket(BUCKET).await.unwrap();
+    fixture.client.check_bucket(BUCKET).await.unwrap();
 
-    assert_eq!(world.store.count("HeadBucket"), 2);
+    assert_eq!(fixture.store.count("HeadBucket"), 2);
 }
 
 #[tokio::test]
 async fn keys_are_looked_up_in_their_order_and_absence_is_no_failure() {
-    let world = world();
-    world.put("a", b"1").await;
-    world.put("c", b"333").await;
+    let fixture = fixture();
+    fixture.put("a", b"1").await;
+    fixture.put("c", b"333").await;
 
     let keys = ["a", "b", "c"].map(str::to_owned).to_vec();
-    let found = world.client.look_up(BUCKET, keys.clone()).await.unwrap();
+    let found = fixture.client.look_up(BUCKET, keys.clone()).await.unwrap();
 
     assert_eq!(found.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), keys);
     assert!(matches!(&found[0].1, Lookup::Object(meta) if meta.size == 1));
     assert!(matches!(&found[1].1, Lookup::Absent));
     assert!(matches!(&found[2].1, Lookup::Object(meta) if meta.size == 3));
-    world.store.rule(Rule::always("HeadObject", Fault::Fail("AccessDenied", 403)));
-    assert_eq!(failure(world.client.look_up(BUCKET, keys).await.unwrap_err()).code, "AccessDenied");
+    fixture.store.rule(Rule::always("HeadObject", Fault::Fail("AccessDenied", 403)));
+    assert_eq!(failure(fixture.client.look_up(BUCKET, keys).await.unwrap_err()).code, "AccessDenied");
 }
 
 #[tokio::test]
 async fn pages_show_the_folders_of_one_level_or_every_key() {
-    let world = world();
+    let fixture = fixture();
     for key in ["r1/a", "r1/b", "r1/deep/c", "r2/a", "top", "other/x"] {
-        world.put(key, b"x").await;
+        fixture.put(key, b"x").await;
     }
     let listed = async |prefix: &str, delimiter: Option<&str>| {
         let (prefix, delimiter) = (prefix.to_owned(), delimiter.map(str::to_owned));
         let request = ListRequest { bucket: BUCKET.into(), prefix, delimiter, ..ListRequest::default() };
-        let (mut pages, mut keys, mut folders) = (world.client.pages(request), Vec::new(), Vec::new());
+        let (mut pages, mut keys, mut folders) = (fixture.client.pages(request), Vec::new(), Vec::new());
         while let Some(page) = pages.next().await.unwrap() {
             keys.extend(page.objects.into_iter().map(|object| object.key));
             folders.extend(page.common_prefixes);
@@ -164,13 +164,13 @@ async fn pages_show_the_folders_of_one_level_or_every_key() {
 
 #[tokio::test]
 async fn a_page_that_failed_can_be_asked_for_again() {
-    let world = world();
+    let fixture = fixture();
     for key in ["a", "b", "c"] {
-        world.put(key, b"x").await;
+        fixture.put(key, b"x").await;
     }
-    let mut pages = world.client.pages(ListRequest { bucket: BUCKET.into(), ..ListRequest::default() });
+    let mut pages = fixture.client.pages(ListRequest { bucket: BUCKET.into(), ..ListRequest::default() });
     assert_eq!(pages.next().await.unwrap().unwrap().objects.len(), 2);
-    world.store.rule(Rule::once("ListObjectsV2", Fault::Fail("AccessDenied", 403)));
+    fixture.store.rule(Rule::once("ListObjectsV2", Fault::Fail("AccessDenied", 403)));
 
     assert_eq!(failure(pages.next().await.unwrap_err()).code, "AccessDenied");
 

@@ -19,7 +19,7 @@ const KEY: &str = "run/k";
 const PART: u64 = 10;
 const BYTES: &[u8] = b"0123456789abcdefghijABCDE";
 
-/// What a caller has on disk.
+/// Journal of a caller, kept in memory.
 #[derive(Debug, Default)]
 struct Rows {
     recorded: Mutex<Option<RecordedUpload>>,
@@ -41,11 +41,11 @@ impl UploadJournal for Rows {
     }
 }
 
-/// A journal that never gets to record anything: its caller is killed first.
+/// A journal that never finishes a record: its caller is killed first.
 #[derive(Default)]
-struct Killed(Notify);
+struct HangingJournal(Notify);
 
-impl UploadJournal for Killed {
+impl UploadJournal for HangingJournal {
     async fn record(&self, _: &RecordedUpload) -> Option<()> {
         self.0.notify_one();
         std::future::pending().await
@@ -53,21 +53,21 @@ impl UploadJournal for Killed {
 }
 
 /// A journal whose caller was stopped.
-struct Stopped;
+struct StoppedJournal;
 
-impl UploadJournal for Stopped {
+impl UploadJournal for StoppedJournal {
     async fn record(&self, _: &RecordedUpload) -> Option<()> {
         None
     }
 }
 
-struct World {
+struct UploadFixture {
     memory: Arc<MemoryStore>,
     store: Arc<FaultStore>,
     budget: Arc<Budget>,
 }
 
-impl World {
+impl UploadFixture {
     fn new() -> Self {
         let memory = Arc::new(MemoryStore::new(PART));
         memory.create_bucket(BUCKET);
@@ -128,8 +128,8 @@ fn completion(parts: Vec<CompletedPart>) -> CompleteUpload {
 }
 
 /// What a caller does after a start: goes on with what is recorded, else begins anew; ends with the object there.
-async fn upload(world: &World, rows: &Rows) -> Result<(), RequestError> {
-    let mut session = world.session().recorded(rows.recorded());
+async fn upload(fixture: &UploadFixture, rows: &Rows) -> Result<(), RequestError> {
+    let mut session = fixture.session().recorded(rows.recorded());
     let had_upload = session.open().is_some();
     let parts = match session.adopt().await? {
         Some(there) => {
@@ -144,7 +144,7 @@ async fn upload(world: &World, rows: &Rows) -> Result<(), RequestError> {
             }
             parts
         }
-        None if had_upload && world.object().await.as_deref() == Some(BYTES) => return Ok(()),
+        None if had_upload && fixture.object().await.as_deref() == Some(BYTES) => return Ok(()),
         None => {
             session.sweep(None).await?;
             let request = create(&session);
@@ -155,7 +155,7 @@ async fn upload(world: &World, rows: &Rows) -> Result<(), RequestError> {
     match session.complete(completion(parts)).await? {
         Completion::Object(_) => {}
         Completion::Gone(_) => {
-            assert_eq!(world.object().await.as_deref(), Some(BYTES), "completed by the try whose answer was lost");
+            assert_eq!(fixture.object().await.as_deref(), Some(BYTES), "completed by the try whose answer was lost");
             session.confirm_completed();
         }
     }
@@ -168,20 +168,20 @@ async fn killed_at_any_request_the_next_run_ends_with_the_object_and_no_open_upl
     for (operation, count) in requests {
         for nth in 0..count {
             for arrived in [false, true] {
-                let (world, rows, gate) = (World::new(), Rows::default(), Gate::default());
+                let (fixture, rows, gate) = (UploadFixture::new(), Rows::default(), Gate::default());
                 let fault = if arrived { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
-                world.store.rule(Rule::once(operation, fault).after(nth));
+                fixture.store.rule(Rule::once(operation, fault).after(nth));
                 tokio::select! {
-                    ended = upload(&world, &rows) => panic!("{ended:?} although {operation} has no answer"),
+                    ended = upload(&fixture, &rows) => panic!("{ended:?} although {operation} has no answer"),
                     () = gate.reached() => {}
                 }
-                world.store.heal();
+                fixture.store.heal();
 
-                upload(&world, &rows).await.unwrap();
+                upload(&fixture, &rows).await.unwrap();
 
                 let at = format!("killed in {operation} {nth}, which arrived: {arrived}");
-                assert_eq!(world.object().await.as_deref(), Some(BYTES), "{at}");
-                assert_eq!(world.open_uploads().await, 0, "{at}");
+                assert_eq!(fixture.object().await.as_deref(), Some(BYTES), "{at}");
+                assert_eq!(fixture.open_uploads().await, 0, "{at}");
                 if operation != "CreateMultipartUpload" {
                     assert_eq!(rows.history.lock().unwrap().len(), 1, "{at}: the recorded upload went on");
                 }
@@ -192,57 +192,57 @@ async fn killed_at_any_request_the_next_run_ends_with_the_object_and_no_open_upl
 
 #[tokio::test]
 async fn an_upload_that_was_created_and_never_recorded_is_swept() {
-    let (world, journal) = (World::new(), Killed::default());
-    let mut session = world.session();
+    let (fixture, journal) = (UploadFixture::new(), HangingJournal::default());
+    let mut session = fixture.session();
     let request = create(&session);
     tokio::select! {
         ended = session.begin(&request, &journal) => panic!("{ended:?} without a record"),
         () = journal.0.notified() => {}
     }
     drop(session);
-    assert_eq!(world.open_uploads().await, 1);
+    assert_eq!(fixture.open_uploads().await, 1);
 
-    world.session().sweep(None).await.unwrap();
+    fixture.session().sweep(None).await.unwrap();
 
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test]
 async fn an_upload_that_holds_a_part_is_never_swept() {
-    let (world, rows) = (World::new(), Rows::default());
-    let mut other = world.session();
+    let (fixture, rows) = (UploadFixture::new(), Rows::default());
+    let mut other = fixture.session();
     let request = create(&other);
     other.begin(&request, &rows).await.unwrap();
     put(&other, 1, b"0123456789").await.unwrap();
 
-    world.session().sweep(None).await.unwrap();
+    fixture.session().sweep(None).await.unwrap();
 
-    assert_eq!(world.open_uploads().await, 1);
+    assert_eq!(fixture.open_uploads().await, 1);
 }
 
 #[tokio::test]
 async fn a_caller_that_was_stopped_before_it_recorded_leaves_no_upload() {
-    let world = World::new();
-    let mut session = world.session();
+    let fixture = UploadFixture::new();
+    let mut session = fixture.session();
 
     let request = create(&session);
-    let begun = session.begin(&request, &Stopped).await;
+    let begun = session.begin(&request, &StoppedJournal).await;
 
     assert!(matches!(begun, Err(RequestError::Cancelled)));
     assert!(session.open().is_none());
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test]
 async fn a_create_whose_answer_was_lost_leaves_one_upload_only() {
-    let (world, rows) = (World::new(), Rows::default());
-    world.store.rule(Rule::once("CreateMultipartUpload", Fault::LoseReply));
-    let mut session = world.session();
+    let (fixture, rows) = (UploadFixture::new(), Rows::default());
+    fixture.store.rule(Rule::once("CreateMultipartUpload", Fault::LoseReply));
+    let mut session = fixture.session();
 
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
 
-    let open = world.memory.list_uploads(BUCKET, "").await.unwrap();
+    let open = fixture.memory.list_uploads(BUCKET, "").await.unwrap();
     assert_eq!(open.len(), 1);
     assert_eq!(session.open().unwrap().upload_id, open[0].upload_id);
     assert_eq!(rows.recorded().unwrap().upload_id, open[0].upload_id);
@@ -250,28 +250,28 @@ async fn a_create_whose_answer_was_lost_leaves_one_upload_only() {
 
 #[tokio::test]
 async fn a_complete_whose_answer_was_lost_says_that_the_upload_is_gone() {
-    let (world, rows) = (World::new(), Rows::default());
-    let mut session = world.session();
+    let (fixture, rows) = (UploadFixture::new(), Rows::default());
+    let mut session = fixture.session();
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
     let parts = put_all(&session).await.unwrap();
-    world.store.rule(Rule::once("CompleteMultipartUpload", Fault::LoseReply));
+    fixture.store.rule(Rule::once("CompleteMultipartUpload", Fault::LoseReply));
 
     let completed = session.complete(completion(parts)).await.unwrap();
 
     assert!(matches!(completed, Completion::Gone(error) if error.code == "NoSuchUpload"));
     assert!(session.open().is_none());
-    assert_eq!(world.object().await.as_deref(), Some(BYTES));
+    assert_eq!(fixture.object().await.as_deref(), Some(BYTES));
 }
 
 #[tokio::test]
 async fn a_part_of_a_lost_upload_says_so_and_the_session_begins_again() {
-    let (world, rows) = (World::new(), Rows::default());
-    let mut session = world.session();
+    let (fixture, rows) = (UploadFixture::new(), Rows::default());
+    let mut session = fixture.session();
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
     // A lifecycle rule.
-    world.memory.abort_upload(UploadRef::new(BUCKET, KEY, &session.open().unwrap().upload_id)).await.unwrap();
+    fixture.memory.abort_upload(UploadRef::new(BUCKET, KEY, &session.open().unwrap().upload_id)).await.unwrap();
 
     let lost = put(&session, 1, b"0123456789").await;
 
@@ -280,16 +280,16 @@ async fn a_part_of_a_lost_upload_says_so_and_the_session_begins_again() {
     session.begin(&request, &rows).await.unwrap();
     let parts = put_all(&session).await.unwrap();
     assert!(matches!(session.complete(completion(parts)).await.unwrap(), Completion::Object(_)));
-    assert_eq!(world.object().await.as_deref(), Some(BYTES));
+    assert_eq!(fixture.object().await.as_deref(), Some(BYTES));
 }
 
 #[tokio::test]
 async fn an_abort_waits_for_parts_that_were_sent() {
-    let (world, rows, gate) = (World::new(), Rows::default(), Gate::default());
-    let mut session = world.session();
+    let (fixture, rows, gate) = (UploadFixture::new(), Rows::default(), Gate::default());
+    let mut session = fixture.session();
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
-    world.store.rule(Rule::once("UploadPart", Fault::Hold(gate.clone())));
+    fixture.store.rule(Rule::once("UploadPart", Fault::Hold(gate.clone())));
     // Given up while it is on its way.
     tokio::select! {
         ended = put(&session, 1, b"0123456789") => panic!("{ended:?} while it is held"),
@@ -297,44 +297,45 @@ async fn an_abort_waits_for_parts_that_were_sent() {
     }
 
     let aborting = tokio::spawn(async move { session.abort(true).await });
-    while world.store.count("AbortMultipartUpload") == 0 {
+    while fixture.store.count("AbortMultipartUpload") == 0 {
         tokio::task::yield_now().await;
     }
     assert!(!aborting.is_finished());
     gate.open();
     aborting.await.unwrap();
 
-    assert_eq!(world.open_uploads().await, 0);
-    assert_eq!(world.store.count("AbortMultipartUpload"), 2, "once at once, and once after the part");
+    assert_eq!(fixture.open_uploads().await, 0);
+    assert_eq!(fixture.store.count("AbortMultipartUpload"), 2, "once at once, and once after the part");
 }
 
 #[tokio::test]
 async fn a_cancel_leaves_the_upload_to_a_later_session() {
-    let (world, rows, cancel, gate) = (World::new(), Rows::default(), CancellationToken::new(), Gate::default());
-    let mut session = world.session_until(cancel.clone());
+    let (fixture, rows, cancel, gate) =
+        (UploadFixture::new(), Rows::default(), CancellationToken::new(), Gate::default());
+    let mut session = fixture.session_until(cancel.clone());
     let request = create(&session);
     session.begin(&request, &rows).await.unwrap();
-    world.store.rule(Rule::once("UploadPart", Fault::HoldReply(gate.clone())));
+    fixture.store.rule(Rule::once("UploadPart", Fault::HoldReply(gate.clone())));
     tokio::select! {
         ended = put(&session, 1, b"0123456789") => panic!("{ended:?} while its answer is held"),
         () = gate.reached() => {}
     }
-    world.store.rule(Rule::always("AbortMultipartUpload", Fault::Fail("AccessDenied", 403)));
+    fixture.store.rule(Rule::always("AbortMultipartUpload", Fault::Fail("AccessDenied", 403)));
     cancel.cancel();
 
     session.abort(false).await;
 
     assert_eq!(session.open(), rows.recorded().as_ref(), "still recorded");
-    world.store.heal();
-    upload(&world, &rows).await.unwrap();
-    assert_eq!(world.object().await.as_deref(), Some(BYTES));
+    fixture.store.heal();
+    upload(&fixture, &rows).await.unwrap();
+    assert_eq!(fixture.object().await.as_deref(), Some(BYTES));
     assert_eq!(rows.history.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn an_object_of_unknown_size_is_uploaded_in_growing_parts() {
-    let (world, rows) = (World::new(), Rows::default());
-    let mut session = world.session();
+    let (fixture, rows) = (UploadFixture::new(), Rows::default());
+    let mut session = fixture.session();
     let request = session.request();
     session.begin(&request, &rows).await.unwrap();
     let (mut parts, mut rest) = (Vec::new(), BYTES);
@@ -351,6 +352,6 @@ async fn an_object_of_unknown_size_is_uploaded_in_growing_parts() {
     let completed = session.complete(CompleteUpload { parts, ..CompleteUpload::default() }).await.unwrap();
 
     assert!(matches!(completed, Completion::Object(_)));
-    assert_eq!(world.object().await.as_deref(), Some(BYTES));
-    assert_eq!(world.budget.stats().in_flight, 0, "a request permit leaked");
+    assert_eq!(fixture.object().await.as_deref(), Some(BYTES));
+    assert_eq!(fixture.budget.stats().in_flight, 0, "a request permit leaked");
 }

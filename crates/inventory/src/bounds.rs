@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 8 * 1024 * 1024;
 /// Bytes of a value in a dictionary at least: a number, or the length of a text.
 const LEAST_IN_DICTIONARY: u64 = 4;
 
-/// A file whose pages are checked against `MOST_BYTES` before they are read. Pages name their size themselves.
+/// A file that checks each page against `MOST_BYTES` before it is read: pages state their size themselves.
 pub(crate) struct BoundedFile(pub(crate) File);
 
 impl Length for BoundedFile {
@@ -82,7 +82,7 @@ impl PageSizes {
 
 /// Type of a page that holds a dictionary.
 const DICTIONARY: u64 = 2;
-/// Header of an i32 whose number is that of the field before plus one.
+/// Header of an i32 field with the number of the field before plus one.
 const NEXT_INT: u8 = 0x15;
 /// Type of a structure, in the lower half of a field's header.
 const STRUCT: u8 = 0x0c;

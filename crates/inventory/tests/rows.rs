@@ -25,10 +25,10 @@ const SCHEMA: &str = "message s3.inventory {
 
 type Fault = Box<dyn std::error::Error>;
 
-/// A file that is removed with this.
-struct Written(PathBuf);
+/// An inventory file that is removed when this value is dropped.
+struct InventoryFile(PathBuf);
 
-impl Drop for Written {
+impl Drop for InventoryFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -57,9 +57,9 @@ fn numbers(group: &mut SerializedRowGroupWriter<'_, File>, values: &[Option<i64>
 }
 
 /// An inventory of these keys in groups of two rows; the last one of each group is a delete marker.
-fn written(name: &str, keys: &[&str], compression: Compression) -> Result<Written, Fault> {
+fn written(name: &str, keys: &[&str], compression: Compression) -> Result<InventoryFile, Fault> {
     let path = std::env::temp_dir().join(format!("seqferry-inventory-{}-{name}.parquet", std::process::id()));
-    let found = Written(path.clone());
+    let found = InventoryFile(path.clone());
     let properties = WriterProperties::builder().set_compression(compression).build();
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let mut writer = SerializedFileWriter::new(File::create(&path)?, schema, Arc::new(properties))?;
@@ -83,7 +83,7 @@ fn written(name: &str, keys: &[&str], compression: Compression) -> Result<Writte
     Ok(found)
 }
 
-fn all(file: &Written, at_once: usize) -> Result<Vec<InventoryRow>, Fault> {
+fn all(file: &InventoryFile, at_once: usize) -> Result<Vec<InventoryRow>, Fault> {
     let mut rows = InventoryRows::open(&file.0)?;
     let mut found = Vec::new();
     loop {
@@ -155,7 +155,7 @@ fn damaged_pages_are_an_error_and_end_the_rows() -> Result<(), Fault> {
 #[test]
 fn a_file_without_keys_is_refused() -> Result<(), Fault> {
     let path = std::env::temp_dir().join(format!("seqferry-inventory-{}-keyless.parquet", std::process::id()));
-    let file = Written(path.clone());
+    let file = InventoryFile(path.clone());
     let schema = Arc::new(parse_message_type("message other { required int64 size; }")?);
     SerializedFileWriter::new(File::create(&path)?, schema, Arc::default())?.close()?;
 
@@ -209,7 +209,8 @@ fn a_file_of_another_writer_is_read_across_row_groups_pages_and_compressions() -
 #[test]
 fn no_damage_of_one_byte_or_cut_ends_in_a_panic_or_in_rows_without_end() -> Result<(), Fault> {
     let whole = std::fs::read(SAMPLE)?;
-    let file = Written(std::env::temp_dir().join(format!("seqferry-inventory-{}-flips.parquet", std::process::id())));
+    let file =
+        InventoryFile(std::env::temp_dir().join(format!("seqferry-inventory-{}-flips.parquet", std::process::id())));
     let outcome = |data: &[u8]| -> Result<usize, Fault> {
         std::fs::write(&file.0, data)?;
         Ok(all(&file, 100)?.len())
@@ -237,7 +238,7 @@ fn no_damage_of_one_byte_or_cut_ends_in_a_panic_or_in_rows_without_end() -> Resu
 #[test]
 fn pages_that_would_fill_the_memory_are_refused() -> Result<(), Fault> {
     let path = std::env::temp_dir().join(format!("seqferry-inventory-{}-page.parquet", std::process::id()));
-    let file = Written(path.clone());
+    let file = InventoryFile(path.clone());
     let most = 64 * 1024 * 1024;
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
@@ -277,7 +278,7 @@ fn rows_that_are_no_objects_are_named() -> Result<(), Fault> {
 #[test]
 fn a_column_of_another_type_is_named() -> Result<(), Fault> {
     let path = std::env::temp_dir().join(format!("seqferry-inventory-{}-types.parquet", std::process::id()));
-    let file = Written(path.clone());
+    let file = InventoryFile(path.clone());
     let schema = Arc::new(parse_message_type("message other { required int64 key; }")?);
     SerializedFileWriter::new(File::create(&path)?, schema, Arc::default())?.close()?;
 

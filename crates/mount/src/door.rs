@@ -35,13 +35,13 @@ const BLOCK_SIZE: u32 = 128 << 10;
 pub(crate) struct Door {
     files: Arc<FileSystem>,
     runtime: Handle,
-    look: Look,
+    defaults: MountAttributes,
     log: Arc<Log>,
 }
 
 /// File attributes set by the mount: owner, group, default permissions, and the change time of directories.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct MountAttributes {
     uid: u32,
     gid: u32,
     file_mode: u16,
@@ -51,7 +51,7 @@ struct Look {
     since: SystemTime,
 }
 
-impl Look {
+impl MountAttributes {
     fn attributes(self, found: &Attributes) -> FileAttr {
         let modified = time(found.modified);
         let changed = if found.kind == FileKind::Directory { self.since } else { modified };
@@ -117,8 +117,8 @@ impl From<VfsError> for Refusal {
 impl Door {
     pub(crate) fn new(files: Arc<FileSystem>, options: &MountOptions, runtime: Handle) -> Self {
         let MountOptions { uid, gid, file_mode, directory_mode, .. } = *options;
-        let look = Look { uid, gid, file_mode, directory_mode, since: SystemTime::now() };
-        Self { files, runtime, look, log: Arc::default() }
+        let defaults = MountAttributes { uid, gid, file_mode, directory_mode, since: SystemTime::now() };
+        Self { files, runtime, defaults, log: Arc::default() }
     }
 
     /// Answer from memory if that is possible, else when the call has ended or its program is asked to stop.
@@ -178,11 +178,12 @@ impl Filesystem for Door {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         // Keys are UTF-8: no object has another name.
         let Some(name) = name.to_str().map(str::to_owned) else { return reply.error(Errno::ENOENT) };
-        let (files, look) = (Arc::clone(&self.files), self.look);
+        let (files, defaults) = (Arc::clone(&self.files), self.defaults);
         let call = async move { files.lookup(parent.0, &name).await };
         self.serve(request, call, move |answer| match answer {
             Ok(found) => {
-                let attributes = found.attributes.map_or_else(|| look.absent(), |found| look.attributes(&found));
+                let attributes =
+                    found.attributes.map_or_else(|| defaults.absent(), |found| defaults.attributes(&found));
                 reply.entry(&found.valid, &attributes, Generation(0));
             }
             Err(errno) => reply.error(errno),
@@ -191,7 +192,7 @@ impl Filesystem for Door {
 
     fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         match self.files.attributes(inode.0) {
-            Ok(found) => reply.attr(&found.valid, &self.look.attributes(&found)),
+            Ok(found) => reply.attr(&found.valid, &self.defaults.attributes(&found)),
             Err(error) => reply.error(errno(&error.into(), &self.log)),
         }
     }
@@ -207,7 +208,7 @@ impl Filesystem for Door {
 
     fn open(&self, request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         let files = Arc::clone(&self.files);
-        let opened = Opened { files: Arc::clone(&self.files), handle: None };
+        let opened = OpenHandle { files: Arc::clone(&self.files), handle: None };
         let call = async move {
             let mut opened = opened;
             opened.handle = Some(files.open(inode.0).await?);
@@ -257,12 +258,12 @@ impl Filesystem for Door {
     }
 
     fn readdir(&self, request: &Request, inode: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let (files, look) = (Arc::clone(&self.files), self.look);
+        let (files, defaults) = (Arc::clone(&self.files), self.defaults);
         let call = async move { files.read_directory(inode.0, offset, ENTRIES).await };
         self.serve(request, call, move |answer| match answer {
             Ok(entries) => {
                 for entry in entries {
-                    let kind = look.attributes(&entry.attributes).kind;
+                    let kind = defaults.attributes(&entry.attributes).kind;
                     if reply.add(INodeNo(entry.attributes.inode), entry.cookie, kind, &entry.name) {
                         break;
                     }
@@ -281,13 +282,13 @@ impl Filesystem for Door {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let (files, look) = (Arc::clone(&self.files), self.look);
+        let (files, defaults) = (Arc::clone(&self.files), self.defaults);
         let call = async move { files.read_directory(inode.0, offset, ENTRIES).await };
         self.serve(request, call, move |answer| match answer {
             Ok(entries) => {
                 for entry in entries {
                     let found = &entry.attributes;
-                    let attributes = look.attributes(found);
+                    let attributes = defaults.attributes(found);
                     let number = INodeNo(found.inode);
                     if reply.add(number, entry.cookie, &entry.name, &found.valid, &attributes, Generation(0)) {
                         break;
@@ -424,13 +425,13 @@ impl Filesystem for Door {
     }
 }
 
-/// A handle that is closed again where its program did not wait for it.
-struct Opened {
+/// A handle that is closed on drop, unless it was handed to the program: a cancelled open leaves none behind.
+struct OpenHandle {
     files: Arc<FileSystem>,
     handle: Option<u64>,
 }
 
-impl Drop for Opened {
+impl Drop for OpenHandle {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
             self.files.close(handle);

@@ -1,7 +1,8 @@
 //! The FUSE door: a read-only folder over `seqferry-vfs`.
 //!
 //! It translates requests of the kernel into calls and errors into errno, and decides nothing else. [`start`] mounts a file
-//! system and serves it on threads of its own and on the given runtime; [`Mounted`] waits for its end and unmounts it.
+//! system and serves it on threads of its own and on the given runtime; [`MountSession`] waits for its end and unmounts
+//! it.
 
 #[cfg(target_os = "linux")]
 mod door;
@@ -21,4 +22,4 @@ pub use options::{MountError, MountOptions};
 #[cfg(target_os = "linux")]
 pub use service::{BucketMount, MountedBucket, audit};
 #[cfg(target_os = "linux")]
-pub use session::{Mounted, start};
+pub use session::{MountSession, start};

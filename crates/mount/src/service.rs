@@ -17,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::log::note;
 use crate::names::{NameTable, attend};
 use crate::options::{MountError, MountOptions};
-use crate::session::{Mounted, start};
+use crate::session::{MountSession, start};
 
 /// Threads of the runtime: two serve a saturated link, more cost more CPU per byte.
 const THREADS: usize = 2;
@@ -60,14 +60,14 @@ pub struct BucketMount {
     pub max_requests: usize,
     /// Bytes per second at most.
     pub max_bandwidth: Option<u64>,
-    /// The folder and its looks.
+    /// The folder and the attributes of its files.
     pub options: MountOptions,
 }
 
 /// A bucket that is mounted. It is served until it is unmounted or this value is dropped.
 #[derive(Debug)]
 pub struct MountedBucket {
-    mounted: Mounted,
+    mounted: MountSession,
     files: Arc<FileSystem>,
     names: Option<Arc<NameTable>>,
     runtime: Option<Runtime>,

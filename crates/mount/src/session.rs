@@ -20,9 +20,9 @@ const THREADS: usize = 2;
 /// Pause between two looks at whether the session has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A mounted folder.
+/// A mounted folder and the session that serves it.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountSession {
     session: Option<BackgroundSession>,
     directory: std::path::PathBuf,
 }
@@ -31,7 +31,7 @@ pub struct Mounted {
 ///
 /// # Errors
 /// When the folder cannot be used or the mount is not allowed; nothing is left mounted then.
-pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<Mounted, MountError> {
+pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -> Result<MountSession, MountError> {
     check_directory(options)?;
     check_device()?;
     let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
@@ -52,11 +52,11 @@ pub fn start(files: Arc<FileSystem>, options: &MountOptions, runtime: &Handle) -
     let session = Session::new(door, &options.directory, &config).and_then(Session::spawn);
     let session = session.map_err(|error| explain(&error, options))?;
     let directory = options.directory.clone();
-    Ok(Mounted { session: Some(session), directory })
+    Ok(MountSession { session: Some(session), directory })
 }
 
-impl Mounted {
-    /// Wait until the folder is unmounted, by anybody, at most so long. True when it is.
+impl MountSession {
+    /// Waits up to `limit` until the folder is unmounted by any process. True when it is.
     pub fn wait(&mut self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {

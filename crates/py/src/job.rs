@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use seqferry_transfer::{self as transfer, Stop};
+use seqferry_transfer::{self as transfer, StopMode};
 use seqferry_vfs::disk_cache::DiskCache;
 
 use crate::values::{Events, Failure, Progress, seconds};
@@ -59,6 +59,6 @@ impl Job {
     }
 
     fn cancel(&self, abort_uploads: bool) {
-        self.running.stop(if abort_uploads { Stop::Cancel } else { Stop::Suspend });
+        self.running.stop(if abort_uploads { StopMode::Cancel } else { StopMode::Suspend });
     }
 }

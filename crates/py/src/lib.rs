@@ -85,7 +85,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::Failure>()?;
     module.add_class::<stats::Metric>()?;
     module.add_class::<stats::MetricSample>()?;
-    module.add_class::<values::MultipartBegun>()?;
+    module.add_class::<values::StartedUpload>()?;
     module.add_class::<values::ObjectInfo>()?;
     module.add_class::<values::Events>()?;
     module.add_class::<values::Progress>()?;

@@ -12,7 +12,9 @@ use seqferry_store::{
     StoreError, Symlinks, address,
 };
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{self as transfer, DataPath, Event, IfExists, Item, Limits, Policy, Results, State, Verify};
+use seqferry_transfer::{
+    self as transfer, DataPath, Event, IfExists, Item, Limits, Policy, Results, State, VerificationRule,
+};
 
 use crate::EngineError;
 use crate::properties::PyProperties;
@@ -214,7 +216,11 @@ impl CopyPolicy {
         transfer: &str,
     ) -> PyResult<Self> {
         let if_exists = exists_policy(if_exists)?;
-        let verifying = [("auto", Verify::Auto), ("checksum", Verify::Checksum), ("content", Verify::Content)];
+        let verifying = [
+            ("auto", VerificationRule::Auto),
+            ("checksum", VerificationRule::Checksum),
+            ("content", VerificationRule::Content),
+        ];
         let verify = choose("verify", verify, &verifying)?;
         let way = choose("way", way, &[("copy", DataPath::Copy), ("stream", DataPath::Stream)])?;
         let policy = Policy {
@@ -281,7 +287,7 @@ pub fn pack_shards(names: Vec<String>, sizes: Vec<u64>, shard_size: u64) -> PyRe
 
 #[pyclass(frozen, get_all, module = "seqferry._native")]
 #[derive(Clone)]
-pub struct MultipartBegun {
+pub struct StartedUpload {
     id: u64,
     upload_id: String,
     part_size: u64,
@@ -291,7 +297,7 @@ pub struct MultipartBegun {
 #[pyclass(frozen, module = "seqferry._native")]
 #[derive(Default)]
 pub struct Events {
-    begun: Vec<MultipartBegun>,
+    begun: Vec<StartedUpload>,
     cancelled: Vec<u64>,
     ended: Results,
 }
@@ -302,7 +308,7 @@ impl Events {
         for event in events {
             match event {
                 Event::MultipartBegun { id, upload_id, part_size } => {
-                    found.begun.push(MultipartBegun { id, upload_id, part_size });
+                    found.begun.push(StartedUpload { id, upload_id, part_size });
                 }
                 Event::Ended(outcome) if outcome.state == State::Cancelled => found.cancelled.push(outcome.id),
                 Event::Ended(outcome) => found.ended.add(&outcome),
@@ -315,7 +321,7 @@ impl Events {
 #[pymethods]
 impl Events {
     #[getter]
-    fn begun(&self) -> Vec<MultipartBegun> {
+    fn begun(&self) -> Vec<StartedUpload> {
         self.begun.clone()
     }
 
@@ -452,5 +458,6 @@ pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
 
 #[pyfunction]
 pub fn equal_as_listed(source: (u64, PyBackedStr), target: (u64, PyBackedStr)) -> Option<&'static str> {
-    transfer::verification::equal_as_listed((source.0, &source.1), (target.0, &target.1)).map(transfer::Verified::word)
+    transfer::verification::equal_as_listed((source.0, &source.1), (target.0, &target.1))
+        .map(transfer::VerificationLevel::word)
 }

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Body, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest,
+    Body, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage, ListRequest,
     MultipartUpload, ObjectMeta, ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject,
-    Range, Result, StoreError, UploadInfo, UploadRef, Written,
+    Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 use tokio::sync::Notify;
 
@@ -304,17 +304,17 @@ impl ObjectRead for FaultStore {
         self.request("HeadObject", bucket, key, part, self.inner.head(object, part)).await
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let (bucket, key) = (source.bucket.clone(), source.key.clone());
         match self.fault("GetObject", &key, None) {
             Some(Fault::Truncate) => {
-                let Fetched { meta, body } = self.inner.fetch(source, range).await?;
+                let FetchedObject { meta, body } = self.inner.fetch(source, range).await?;
                 let half = body.into_stream().take(1);
                 let end = Err(StoreError::new("GetObject", &bucket, Some(&key), code::TRUNCATED, Some(200)));
-                Ok(Fetched { meta, body: Body::of_chunks(half.chain(futures::stream::iter([end])).boxed()) })
+                Ok(FetchedObject { meta, body: Body::of_chunks(half.chain(futures::stream::iter([end])).boxed()) })
             }
             Some(Fault::Corrupt) => {
-                let Fetched { meta, body } = self.inner.fetch(source, range).await?;
+                let FetchedObject { meta, body } = self.inner.fetch(source, range).await?;
                 let altered = body.into_stream().map_ok(|chunk| {
                     let mut bytes = chunk.to_vec();
                     if let Some(byte) = bytes.first_mut() {
@@ -322,7 +322,7 @@ impl ObjectRead for FaultStore {
                     }
                     Bytes::from(bytes)
                 });
-                Ok(Fetched { meta, body: Body::of_chunks(altered.boxed()) })
+                Ok(FetchedObject { meta, body: Body::of_chunks(altered.boxed()) })
             }
             Some(Fault::Fail(code, status)) => {
                 Err(StoreError::new("GetObject", &bucket, Some(&key), code, Some(status)))
@@ -356,7 +356,7 @@ impl ObjectRead for FaultStore {
 
 #[async_trait]
 impl ObjectWrite for FaultStore {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
         let fault = self.fault("PutObject", &object.key, None);
         let request = self.inner.put_object(object, sent(fault.as_ref(), body));
         self.meet(fault, "PutObject", &object.bucket, &object.key, request).await
@@ -377,7 +377,7 @@ impl ObjectWrite for FaultStore {
         self.request("PutObjectTagging", bucket, key, None, self.inner.put_tags(object, tags)).await
     }
 
-    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
         self.request("CopyObject", bucket, key, None, self.inner.copy(source, target)).await
     }
@@ -389,20 +389,26 @@ impl MultipartUpload for FaultStore {
         self.request("CreateMultipartUpload", &upload.bucket, &upload.key, None, self.inner.create_upload(upload)).await
     }
 
-    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+    async fn copy_part(
+        &self,
+        source: &PinnedObject,
+        range: Range,
+        upload: UploadRef<'_>,
+        part: u32,
+    ) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
         let request = self.inner.copy_part(source, range, upload, part);
         self.request("UploadPartCopy", bucket, key, Some(part), request).await
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
         let fault = self.fault("UploadPart", key, Some(part));
         let request = self.inner.put_part(upload, part, sent(fault.as_ref(), body), digests);
         self.meet(fault, "UploadPart", bucket, key, request).await
     }
 
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
         let fault = self.fault("UploadPart", key, Some(part));
         let spoiled = fault.clone();
@@ -416,7 +422,7 @@ impl MultipartUpload for FaultStore {
         self.request("ListParts", bucket, key, None, self.inner.list_parts(upload, after)).await
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         let request = self.inner.complete_upload(upload);
         self.request("CompleteMultipartUpload", &upload.bucket, &upload.key, None, request).await
     }

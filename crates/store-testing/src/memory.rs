@@ -14,8 +14,8 @@ use md5::{Digest as _, Md5};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Attributes, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, Copied, CreateUpload, DigestAlgorithm,
-    Digester, Digests, ObjectMeta, ObjectStore, PinnedObject, Range, Result, StoreError, Written,
+    Attributes, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CreateUpload, DigestAlgorithm, Digester,
+    Digests, ObjectMeta, ObjectStore, PinnedObject, Range, Result, StoreError, WrittenObject, WrittenPart,
 };
 
 mod multipart;
@@ -240,11 +240,11 @@ impl MemoryStore {
         (!matches!(self.checksums, Checksums::Unheard | Checksums::Refused)).then_some(checksum)
     }
 
-    fn answered(&self, copied: Copied) -> Copied {
+    fn answered(&self, copied: WrittenPart) -> WrittenPart {
         // A disk tells what it was given, and keeps it no longer than the upload.
         let tells = self.checksums != Checksums::Unheard || self.as_files;
         let checksum = copied.checksum.filter(|_| tells);
-        Copied { checksum, opaque_etag: self.etags == Etags::Opaque, ..copied }
+        WrittenPart { checksum, opaque_etag: self.etags == Etags::Opaque, ..copied }
     }
 
     fn know(&self, operation: &'static str, bucket: &str, key: &str, named: Option<ChecksumAlgorithm>) -> Result<()> {
@@ -331,8 +331,8 @@ impl State {
         Ok(())
     }
 
-    fn write(&mut self, operation: &'static str, bucket: &str, key: &str, object: Object) -> Result<Written> {
-        let written = Written {
+    fn write(&mut self, operation: &'static str, bucket: &str, key: &str, object: Object) -> Result<WrittenObject> {
+        let written = WrittenObject {
             etag: object.etag.clone(),
             version_id: None,
             checksum: object.checksum.clone(),
@@ -360,12 +360,12 @@ impl State {
         id: &str,
         part: u32,
         body: Bytes,
-    ) -> Result<Copied> {
+    ) -> Result<WrittenPart> {
         let upload = self.upload(operation, bucket, key, id)?;
         if !(1..=10_000).contains(&part) {
             return Err(StoreError::new(operation, bucket, Some(key), "InvalidArgument", Some(400)));
         }
-        let copied = Copied {
+        let copied = WrittenPart {
             etag: md5_hex(&body),
             checksum: upload.request.checksum.map(|(algorithm, _)| value(algorithm, &body)),
             opaque_etag: false,

@@ -9,19 +9,19 @@ use proptest::sample::Index;
 
 /// A recorded answer: head and body, byte for byte.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedAnswer {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
 }
 
 /// All of them, in the order of their names.
-pub(crate) fn corpus() -> Vec<Recorded> {
+pub(crate) fn corpus() -> Vec<RecordedAnswer> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
-    let mut all: Vec<Recorded> = std::fs::read_dir(folder)
+    let mut all: Vec<RecordedAnswer> = std::fs::read_dir(folder)
         .expect("the corpus")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "http"))
-        .map(|path| Recorded {
+        .map(|path| RecordedAnswer {
             name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             bytes: std::fs::read(&path).expect("a recorded answer"),
         })
@@ -113,7 +113,7 @@ pub(crate) fn mutations() -> impl Strategy<Value = (Index, Vec<Mutation>)> {
 }
 
 /// The answer with these changes.
-pub(crate) fn mutated(bytes: &[u8], mutations: &[Mutation], corpus: &[Recorded]) -> Vec<u8> {
+pub(crate) fn mutated(bytes: &[u8], mutations: &[Mutation], corpus: &[RecordedAnswer]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for mutation in mutations {
         let at = |index: &Index, bytes: &[u8]| index.index(bytes.len() + 1);

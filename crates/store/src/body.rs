@@ -31,12 +31,13 @@ pub struct Body {
     from: BodyKind,
     /// Of a chunk that was not wanted whole.
     left: Bytes,
-    seen: Option<Box<See>>,
+    seen: Option<Box<BodyObserver>>,
     /// An error is the last of what [`Body::next`] has to say.
     failed: bool,
 }
 
-type See = dyn FnMut(&[u8]) + Send;
+/// Is shown all bytes of a body in order.
+type BodyObserver = dyn FnMut(&[u8]) + Send;
 
 enum BodyKind {
     Chunks(Fuse<ByteStream>),
@@ -168,10 +169,10 @@ mod tests {
     use super::*;
 
     /// Gives what it has, a few bytes at a time.
-    struct Few(Bytes, usize);
+    struct PieceSource(Bytes, usize);
 
     #[async_trait]
-    impl Source for Few {
+    impl Source for PieceSource {
         async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
             let bytes = self.0.split_to(self.1.min(at_most).min(self.0.len()));
             into.extend_from_slice(&bytes);
@@ -184,7 +185,7 @@ mod tests {
             let chunks: Vec<_> = bytes.chunks(piece).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
             Body::of_chunks(stream::iter(chunks).boxed())
         } else {
-            Body::of(Few(Bytes::copy_from_slice(bytes), piece))
+            Body::of(PieceSource(Bytes::copy_from_slice(bytes), piece))
         }
     }
 

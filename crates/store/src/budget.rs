@@ -42,9 +42,9 @@ pub use permit::RequestPermit;
 pub use priority::Priority;
 pub use throttle::ByteThrottle;
 
-use limiters::{Next, PrefixLimiters};
+use limiters::{LimiterStep, PrefixLimiters};
 use memory::MemoryPool;
-use priority::ByPriority;
+use priority::PriorityMap;
 use stats::{LatencyHistogram, PrefixClassStats, SharedWaits};
 
 /// The hard limits.
@@ -141,7 +141,7 @@ impl FlowId {
 
 /// Description of a request, as far as it decides when the request may start.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct PermitRequest<'a> {
     /// Interactive when a program waits for the reply, else bulk.
     pub priority: Priority,
     /// The flow it belongs to.
@@ -164,7 +164,7 @@ pub struct Wanted<'a> {
 
 /// Outcome of a request, for its limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RequestOutcome {
     /// It did its work.
     Worked,
     /// The service asked for fewer requests.
@@ -175,7 +175,8 @@ pub enum Ended {
     Abandoned,
 }
 
-type Wake = oneshot::Sender<RequestPermit>;
+/// Gives a waiter its permit.
+type PermitSender = oneshot::Sender<RequestPermit>;
 
 /// See the module.
 #[derive(Debug)]
@@ -188,12 +189,12 @@ pub struct Budget {
     memory: Arc<MemoryPool>,
     interactive: AtomicUsize,
     throttle: ByteThrottle,
-    bandwidth_waits: Mutex<ByPriority<LatencyHistogram>>,
+    bandwidth_waits: Mutex<PriorityMap<LatencyHistogram>>,
 }
 
 #[derive(Debug)]
 struct RequestLimits {
-    limiters: PrefixLimiters<Wake>,
+    limiters: PrefixLimiters<PermitSender>,
     /// Time at which the timer task will look again; None: there is no such task.
     timer: Option<Duration>,
     /// Runtime for the timer task.
@@ -237,7 +238,7 @@ impl Budget {
         Arc::new(Self {
             start,
             requests: Mutex::new(RequestLimits {
-                limiters: PrefixLimiters::new(limits.max_requests, Wake::is_closed),
+                limiters: PrefixLimiters::new(limits.max_requests, PermitSender::is_closed),
                 timer: None,
                 runtime: None,
             }),
@@ -284,7 +285,7 @@ impl Budget {
     }
 
     /// Wait for the right to make one request. Must be called on a runtime.
-    pub async fn request(self: &Arc<Self>, wanted: Wanted<'_>) -> RequestPermit {
+    pub async fn request(self: &Arc<Self>, wanted: PermitRequest<'_>) -> RequestPermit {
         loop {
             let (wake, woken) = oneshot::channel();
             let limiter = {
@@ -331,14 +332,14 @@ impl Budget {
     fn start_due(self: &Arc<Self>, requests: &mut RequestLimits, now: Duration) -> Option<Duration> {
         loop {
             match requests.limiters.next(now) {
-                Next::Wait => return None,
-                Next::At(due) => return Some(due),
-                Next::Start(wake, request) => {
+                LimiterStep::Wait => return None,
+                LimiterStep::At(due) => return Some(due),
+                LimiterStep::Start(wake, request) => {
                     let permit = RequestPermit::new(Arc::clone(self), request);
                     if let Err(permit) = wake.send(permit) {
                         // The waiter is gone. A drop of the permit as it is would take the lock again.
                         permit.take_back();
-                        requests.limiters.ended(now, request, Ended::Abandoned);
+                        requests.limiters.ended(now, request, RequestOutcome::Abandoned);
                     }
                 }
             }
@@ -350,8 +351,8 @@ impl Budget {
         self.memory.reserve(priority, bytes).await
     }
 
-    /// Wait until a request may begin that moves so many bytes through this process. A limit that changes meanwhile holds
-    /// for those who wait as well.
+    /// Wait until a request may begin that moves so many bytes through this process. A change of the limit also holds
+    /// for requests that wait already.
     pub async fn bandwidth(&self, priority: Priority, bytes: u64) {
         let begun = Instant::now();
         self.throttle.with_priority(priority).admit(bytes).await;
@@ -432,18 +433,18 @@ impl Budget {
 
 /// Starts requests that wait for nothing but the time. Ends when there are none.
 async fn timer(budget: Weak<Budget>) {
-    /// Also when the task is thrown away with its runtime.
-    struct Ends(Weak<Budget>);
-    impl Drop for Ends {
+    /// Marks the timer as ended on drop, also when the task is dropped with its runtime.
+    struct TimerGuard(Weak<Budget>);
+    impl Drop for TimerGuard {
         fn drop(&mut self) {
             if let Some(budget) = self.0.upgrade() {
                 budget.lock().timer = None;
             }
         }
     }
-    let mut ends = Ends(Weak::clone(&budget));
+    let mut ends = TimerGuard(Weak::clone(&budget));
     loop {
-        // Held while sleeping: who waits for the timer holds the budget as well.
+        // Held while sleeping: a request that waits for the timer holds the budget as well.
         let Some(budget) = budget.upgrade() else { return };
         let due = {
             let now = budget.now();

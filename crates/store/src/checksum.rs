@@ -2,7 +2,7 @@
 
 mod joined;
 
-pub(crate) use joined::Joined;
+pub(crate) use joined::JoinedCrc;
 
 use std::fmt::{self, Write as _};
 
@@ -61,7 +61,7 @@ impl ChecksumAlgorithm {
     /// that cannot be combined, and for values that are none.
     pub fn joined<'a>(self, parts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
         let (_, width) = self.crc()?;
-        let mut whole = Joined::new(self)?;
+        let mut whole = JoinedCrc::new(self)?;
         for (value, len) in parts {
             let raw = STANDARD.decode(value).ok().filter(|raw| raw.len() == width)?;
             whole.push(big_endian(&raw), len);

@@ -46,16 +46,16 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use write::Whole;
+use write::PutRequest;
 
 use crate::body::Body;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind};
 use crate::error::StoreError;
 use crate::error::classify::code;
-use crate::store::{Fetched, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
+use crate::store::{FetchedObject, MultipartUpload, ObjectRead, ObjectStore, ObjectWrite, Result};
 use crate::types::{
-    Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta,
-    ObjectRef, PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, Written,
+    Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest, ObjectMeta, ObjectRef,
+    PartsPage, PinnedObject, PutObject, Range, UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 
 /// Requests that may block a thread at a time: enough for a fast disk or a slow file server to have work in its queue.
@@ -236,7 +236,7 @@ impl ObjectRead for DiskStore {
         self.disk.blocking("HeadObject", bucket, Some(key), work).await
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let asked = source.clone();
         let work = move |disk: &Arc<Disk>| read::fetch(disk, &asked, range);
         self.disk.blocking("GetObject", &source.bucket, Some(&source.key), work).await
@@ -249,8 +249,8 @@ impl ObjectRead for DiskStore {
 
 #[async_trait]
 impl ObjectWrite for DiskStore {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
-        let (told, begins) = self.disk.groups.add(Whole { object: object.clone(), body });
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
+        let (told, begins) = self.disk.groups.add(PutRequest { object: object.clone(), body });
         if begins {
             let disk = Arc::clone(&self.disk);
             tokio::task::spawn_blocking(move || {
@@ -274,7 +274,7 @@ impl ObjectWrite for DiskStore {
         if tags.is_empty() { Ok(()) } else { Err(not_offered("PutObjectTagging", bucket, key, "a file has no tags")) }
     }
 
-    async fn copy(&self, _source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, _source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
         Err(not_offered("CopyObject", bucket, key, "a disk does not copy by itself"))
     }
@@ -294,12 +294,12 @@ impl MultipartUpload for DiskStore {
         _range: Range,
         upload: UploadRef<'_>,
         _part: u32,
-    ) -> Result<Copied> {
+    ) -> Result<WrittenPart> {
         let UploadRef { bucket, key, .. } = upload;
         Err(not_offered("UploadPartCopy", bucket, key, "a disk does not copy by itself"))
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
         let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let digests = digests.clone();
@@ -310,7 +310,7 @@ impl MultipartUpload for DiskStore {
         self.disk.blocking(UPLOAD_PART, bucket, Some(key), work).await
     }
 
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<WrittenPart> {
         let UploadRef { bucket, key, upload_id } = upload;
         let (root, name, id) = (bucket.to_owned(), key.to_owned(), upload_id.to_owned());
         let begin = move |disk: &Arc<Disk>| {
@@ -319,7 +319,7 @@ impl MultipartUpload for DiskStore {
         };
         let mut writing = self.disk.blocking(UPLOAD_PART, bucket, Some(key), begin).await?;
         let mut crc64 = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme);
-        let failed = |fail: fail::Fail| fail.into_error(UPLOAD_PART, bucket, Some(key));
+        let failed = |fail: fail::DiskFailure| fail.into_error(UPLOAD_PART, bucket, Some(key));
         while let Some((into, at_most)) = writing.room() {
             let came = body.read(into, at_most.min(READ)).await?;
             if came == 0 {
@@ -352,7 +352,7 @@ impl MultipartUpload for DiskStore {
         Ok(PartsPage { parts, next })
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         let asked = upload.clone();
         let work =
             move |disk: &Arc<Disk>| disk.uploads.complete(&disk.folders, &disk.options, disk.boot.as_deref(), &asked);

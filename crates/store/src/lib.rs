@@ -28,13 +28,14 @@ pub use properties::{BucketEncryption, CustomerKey, Encryption, ObjectLock, Writ
 pub use s3::address;
 pub use s3::{Credentials, EndpointOptions, ResolvedSettings, S3Store};
 pub use store::{
-    BucketService, Fetched, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt,
+    BucketService, FetchedObject, MultipartUpload, ObjectRead, ObjectReadExt, ObjectStore, ObjectWrite, ObjectWriteExt,
     Result,
 };
 pub use types::{
-    Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, Copied, CopyTarget, CreateUpload, Digests,
-    ListPage, ListRequest, ListedObject, ListedVersion, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject,
-    PutObject, Range, Refusal, Removal, Removed, UploadInfo, UploadRef, VersionsPage, VersionsRequest, Written,
+    Attributes, BucketInfo, Capabilities, CompleteUpload, CompletedPart, CopyTarget, CreateUpload, Digests, ListPage,
+    ListRequest, ListedObject, ListedVersion, ObjectMeta, ObjectRef, PartInfo, PartsPage, PinnedObject, PutObject,
+    Range, Refusal, Removal, RemovedObject, UploadInfo, UploadRef, VersionsPage, VersionsRequest, WrittenObject,
+    WrittenPart,
 };
 
 /// The traits of stores, for glob imports.

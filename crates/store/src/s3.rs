@@ -56,7 +56,7 @@ pub struct S3Store {
 struct State {
     base: Arc<Base>,
     /// By region.
-    regions: HashMap<String, Arc<Regional>>,
+    regions: HashMap<String, Arc<RegionClient>>,
     /// Learned from redirects.
     bucket_regions: HashMap<String, String>,
 }
@@ -66,13 +66,13 @@ const REGIONS: usize = 64;
 const BUCKETS: usize = 1000;
 
 /// The clients of one region.
-struct Regional {
+struct RegionClient {
     name: String,
     client: Client,
     fast_path: FastPath,
 }
 
-/// Says where it leads and as whom, and nothing of the clients: those hold credentials.
+/// Shows endpoint, region and options. The clients are left out: they hold credentials.
 impl fmt::Debug for S3Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner).base);
@@ -103,7 +103,7 @@ impl S3Store {
         Self { options, throttle, state, reloaded, notes, max_attempts, has_open_bodies }
     }
 
-    fn regional(&self, bucket: &str) -> Arc<Regional> {
+    fn regional(&self, bucket: &str) -> Arc<RegionClient> {
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let region = state.bucket_regions.get(bucket).unwrap_or(&state.base.region);
@@ -118,7 +118,7 @@ impl S3Store {
             state.regions.clear();
         }
         let regional = state.regions.entry(region.clone()).or_insert_with(|| {
-            Arc::new(Regional { client: base.client(&region), fast_path: base.fast_path(&region), name: region })
+            Arc::new(RegionClient { client: base.client(&region), fast_path: base.fast_path(&region), name: region })
         });
         Arc::clone(regional)
     }
@@ -162,7 +162,7 @@ impl S3Store {
         request: F,
     ) -> Result<T>
     where
-        F: Fn(Arc<Regional>) -> Fut,
+        F: Fn(Arc<RegionClient>) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
         let patience = limit.into();

@@ -9,16 +9,16 @@ use crate::body::Body;
 use crate::error::StoreError;
 use crate::properties::BucketEncryption;
 use crate::types::{
-    Attributes, BucketInfo, Capabilities, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, ListPage,
-    ListRequest, ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, Removed, UploadInfo,
-    UploadRef, VersionsPage, VersionsRequest, Written,
+    Attributes, BucketInfo, Capabilities, CompleteUpload, CopyTarget, CreateUpload, Digests, ListPage, ListRequest,
+    ObjectMeta, ObjectRef, PartsPage, PinnedObject, PutObject, Range, Removal, RemovedObject, UploadInfo, UploadRef,
+    VersionsPage, VersionsRequest, WrittenObject, WrittenPart,
 };
 
 /// Every request ends in one of these.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// An answer to GET: facts about the object, and its bytes (or those of the range).
-pub struct Fetched {
+pub struct FetchedObject {
     /// Of the whole object, whatever the range. Its checksum is told only when the whole object was asked for.
     pub meta: ObjectMeta,
     /// Bytes of the object, or of the range asked for.
@@ -39,7 +39,7 @@ pub trait ObjectRead: Send + Sync {
 
     /// An object and its facts, only while its `ETag` is `if_match`. A range that is answered with anything else is an error
     /// ([`RANGE_IGNORED`](crate::error::classify::code::RANGE_IGNORED)) before a byte of it is read.
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched>;
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject>;
 
     /// The tags of an object.
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>>;
@@ -62,7 +62,7 @@ pub trait ObjectRead: Send + Sync {
 #[async_trait]
 pub trait ObjectWrite: Send + Sync {
     /// Writes a whole object.
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written>;
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject>;
 
     /// Removes the current version of an object. An absent one counts as removed.
     async fn delete(&self, object: ObjectRef<'_>) -> Result<()>;
@@ -77,7 +77,7 @@ pub trait ObjectWrite: Send + Sync {
     async fn put_tags(&self, object: ObjectRef<'_>, tags: &[(String, String)]) -> Result<()>;
 
     /// Copies within the service; attributes and tags travel with it.
-    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written>;
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject>;
 }
 
 /// Makes objects out of parts.
@@ -87,14 +87,20 @@ pub trait MultipartUpload: Send + Sync {
     async fn create_upload(&self, upload: &CreateUpload) -> Result<String>;
 
     /// Copies a range of the source into a part. Sending the same part again replaces it.
-    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied>;
+    async fn copy_part(
+        &self,
+        source: &PinnedObject,
+        range: Range,
+        upload: UploadRef<'_>,
+        part: u32,
+    ) -> Result<WrittenPart>;
 
     /// Sends bytes as a part. Sending the same part again replaces it.
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied>;
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart>;
 
     /// As [`put_part`](MultipartUpload::put_part), of `size` bytes that come one after another; an error among them is the
     /// answer. A store that can write them as they come holds few of them at a time; others hold the part.
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, mut body: Body) -> Result<WrittenPart> {
         let bytes = body.take(usize::try_from(size).unwrap_or(usize::MAX), |_| ()).await?;
         if bytes.len() as u64 != size || body.next().await.transpose()?.is_some() {
             return Err(StoreError::new("UploadPart", upload.bucket, Some(upload.key), "IncompleteBody", None)
@@ -108,7 +114,7 @@ pub trait MultipartUpload: Send + Sync {
     async fn list_parts(&self, upload: UploadRef<'_>, after: Option<u32>) -> Result<PartsPage>;
 
     /// Makes the object out of its parts.
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written>;
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject>;
 
     /// Drops an upload and its parts. Parts in flight may survive: call again until the upload is not found.
     async fn abort_upload(&self, upload: UploadRef<'_>) -> Result<()>;
@@ -134,7 +140,7 @@ pub trait BucketService: Send + Sync {
 
     /// Removes at most 1,000 objects in one request. An answer for each, in their order; None where the service gave none.
     /// Some services pass over the `ETag`s.
-    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<Removed>>>>;
+    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<RemovedObject>>>>;
 
     /// An address that lets its bearer read (or, with `put`, write) this object for so many seconds. No request is made.
     async fn presign(&self, object: ObjectRef<'_>, put: bool, seconds: u64) -> Result<String>;
@@ -225,7 +231,7 @@ pub trait ObjectWriteExt: ObjectWrite {
         key: &str,
         body: Bytes,
         attributes: &Attributes,
-    ) -> impl Future<Output = Result<Written>> + Send {
+    ) -> impl Future<Output = Result<WrittenObject>> + Send {
         let object = PutObject {
             bucket: bucket.to_owned(),
             key: key.to_owned(),

@@ -22,17 +22,42 @@ pub struct Capabilities {
     pub sure_ranges: bool,
     /// Parts are written as their bytes come. Without: a part is held whole, since it may have to be sent again.
     pub streamed_parts: bool,
-    /// Objects are files: they have times of their own, and reading them costs no request to a service.
+    /// Copies are made by the store itself, from another of its kind: no byte passes through this process.
+    pub server_copies: bool,
+    /// Objects have encryption, locks, and checksums of a chosen algorithm.
+    pub protection: bool,
+    /// Parts of unfinished uploads are paid for until the upload is aborted.
+    pub paid_uploads: bool,
+    /// Objects are files: their times can be set, they may change while they are read, and reading them costs no request
+    /// to a service.
     pub files: bool,
 }
 
 impl Capabilities {
     /// Of a service that is asked over a network. What a service turns out to lack is learned from its answers.
-    pub const SERVICE: Self =
-        Self { digests: true, conditions: true, tags: true, sure_ranges: false, streamed_parts: false, files: false };
+    pub const SERVICE: Self = Self {
+        digests: true,
+        conditions: true,
+        tags: true,
+        sure_ranges: false,
+        streamed_parts: false,
+        server_copies: true,
+        protection: true,
+        paid_uploads: true,
+        files: false,
+    };
     /// Of a file system: a bucket is the absolute path of a folder, a key the path of a file below it.
-    pub const DISK: Self =
-        Self { digests: false, conditions: false, tags: false, sure_ranges: true, streamed_parts: true, files: true };
+    pub const DISK: Self = Self {
+        digests: false,
+        conditions: false,
+        tags: false,
+        sure_ranges: true,
+        streamed_parts: true,
+        server_copies: false,
+        protection: false,
+        paid_uploads: false,
+        files: true,
+    };
 }
 
 /// An object, or one version of it.
@@ -234,7 +259,7 @@ pub struct ObjectMeta {
     pub parts_count: Option<u32>,
     /// Settable attributes.
     pub attributes: Attributes,
-    /// Number of tags; None when the service does not say, as AWS does of none and to those who may not read tags.
+    /// Number of tags. None: the service does not say. AWS is silent for 0 tags, and to callers that may not read tags.
     pub tag_count: Option<u32>,
     /// Metadata entries that the service could not put into headers.
     pub missing_metadata: u32,
@@ -278,7 +303,7 @@ impl PinnedObject {
 
 /// Facts that a finished write reports about the object it made.
 #[derive(Debug, Clone, Default)]
-pub struct Written {
+pub struct WrittenObject {
     /// Without quotes.
     pub etag: String,
     /// None without versioning.
@@ -329,9 +354,9 @@ pub struct PutObject {
     pub if_match: Option<String>,
 }
 
-/// Answer of a part that was copied or sent.
+/// Facts that a finished write reports about the part that was copied or sent.
 #[derive(Debug, Clone, Default)]
-pub struct Copied {
+pub struct WrittenPart {
     /// Without quotes. Opaque: not every service computes it from the part's bytes.
     pub etag: String,
     /// Value of the upload's checksum algorithm over this part, Base64.
@@ -485,7 +510,7 @@ pub struct Removal {
 
 /// Result of removing one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedObject {
     /// Version of the delete marker that hides it now.
     pub marker: Option<String>,
 }

@@ -32,13 +32,13 @@ struct OddKeys {
     name: String,
     #[serde(default)]
     keys: Vec<String>,
-    repeat: Option<Repeat>,
+    repeat: Option<RepeatedText>,
     #[serde(default)]
     unfit: std::collections::BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
-struct Repeat {
+struct RepeatedText {
     text: String,
     times: usize,
     end: String,

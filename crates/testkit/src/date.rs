@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY: u64 = 86_400;
 
-struct Civil {
+struct CivilDate {
     days: u64,
     year: u64,
     month: u64,
@@ -15,7 +15,7 @@ struct Civil {
     millisecond: u32,
 }
 
-fn civil(time: SystemTime) -> Civil {
+fn civil(time: SystemTime) -> CivilDate {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, second) = (since.as_secs() / DAY, since.as_secs() % DAY);
     // Days since 1970 to a date, in eras of 400 years that begin on 1 March.
@@ -28,18 +28,18 @@ fn civil(time: SystemTime) -> Civil {
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute) = (second / 3_600, second / 60 % 60);
-    Civil { days, year, month, day, hour, minute, second: second % 60, millisecond: since.subsec_millis() }
+    CivilDate { days, year, month, day, hour, minute, second: second % 60, millisecond: since.subsec_millis() }
 }
 
 /// `20261121T100000Z`, as signatures have it.
 pub(crate) fn compact(time: SystemTime) -> String {
-    let Civil { year, month, day, hour, minute, second, .. } = civil(time);
+    let CivilDate { year, month, day, hour, minute, second, .. } = civil(time);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
 /// `2026-11-21T10:00:00.000Z`, as listings have it.
 pub(crate) fn iso(time: SystemTime) -> String {
-    let Civil { year, month, day, hour, minute, second, millisecond, .. } = civil(time);
+    let CivilDate { year, month, day, hour, minute, second, millisecond, .. } = civil(time);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn iso(time: SystemTime) -> String {
 pub(crate) fn http(time: SystemTime) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let Civil { days, year, month, day, hour, minute, second, .. } = civil(time);
+    let CivilDate { days, year, month, day, hour, minute, second, .. } = civil(time);
     #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
     let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize - 1]);
     format!("{weekday}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")

@@ -36,7 +36,7 @@ use tokio::sync::oneshot;
 pub use self::journal::{Condition, OperationStats, Record, RuleStats, Stats};
 pub use self::rules::{Action, Rule, Side};
 
-use self::body::Broken;
+use self::body::RelayError;
 use self::journal::Journal;
 use self::relay::{Answer, Upstream};
 use crate::connection::ClientStream;
@@ -242,5 +242,5 @@ async fn answer(
             reply.into_body().undelivered();
         }
     });
-    answered.await.unwrap_or_else(|_| Err(Broken("the relay failed".to_owned())))
+    answered.await.unwrap_or_else(|_| Err(RelayError("the relay failed".to_owned())))
 }

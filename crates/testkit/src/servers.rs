@@ -67,10 +67,10 @@ pub struct S3Server {
 /// # Panics
 /// When it is installed and does not start; or is not installed and `SEQFERRY_REQUIRE_SERVERS=1`.
 pub fn server(kind: ServerKind) -> Option<&'static S3Server> {
-    static SERVERS: [OnceLock<Result<S3Server, NotStarted>>; 2] = [const { OnceLock::new() }; 2];
+    static SERVERS: [OnceLock<Result<S3Server, StartError>>; 2] = [const { OnceLock::new() }; 2];
     let started = SERVERS[kind as usize].get_or_init(|| {
         let started = S3Server::start(kind);
-        if let Err(NotStarted::Missing(what)) = &started {
+        if let Err(StartError::Missing(what)) = &started {
             // Past the capture of the test harness: a skip is to be seen.
             let _ = writeln!(std::io::stderr(), "SKIPPED: {what}");
         }
@@ -78,24 +78,24 @@ pub fn server(kind: ServerKind) -> Option<&'static S3Server> {
     });
     match started {
         Ok(server) => Some(server),
-        Err(NotStarted::Missing(what)) => {
+        Err(StartError::Missing(what)) => {
             assert!(variable("SEQFERRY_REQUIRE_SERVERS").as_deref() != Some("1"), "{what}");
             None
         }
-        Err(NotStarted::Failed(why)) => panic!("{} does not start: {why}", kind.name()),
+        Err(StartError::Failed(why)) => panic!("{} does not start: {why}", kind.name()),
     }
 }
 
 /// Reason why no server is available.
 #[derive(Debug)]
-pub enum NotStarted {
+pub enum StartError {
     /// Its binary is not installed; the text says how to get it.
     Missing(String),
     /// It was started in vain.
     Failed(String),
 }
 
-impl From<io::Error> for NotStarted {
+impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.to_string())
     }
@@ -106,7 +106,7 @@ impl S3Server {
     ///
     /// # Errors
     /// When it is not installed or does not start.
-    pub fn start(kind: ServerKind) -> Result<Self, NotStarted> {
+    pub fn start(kind: ServerKind) -> Result<Self, StartError> {
         match kind {
             ServerKind::Versitygw => versitygw::start(&[]),
             ServerKind::Seaweedfs => seaweedfs::start(),
@@ -117,7 +117,7 @@ impl S3Server {
     ///
     /// # Errors
     /// As [`S3Server::start`].
-    pub fn start_versitygw(options: &[&str]) -> Result<Self, NotStarted> {
+    pub fn start_versitygw(options: &[&str]) -> Result<Self, StartError> {
         versitygw::start(options)
     }
 
@@ -212,7 +212,7 @@ impl Drop for Supervisor {
 }
 
 /// Waits until `ready` says so. False when the server ended meanwhile, most likely since its port was taken.
-fn await_ready(supervisor: &mut Supervisor, mut ready: impl FnMut() -> bool) -> Result<bool, NotStarted> {
+fn await_ready(supervisor: &mut Supervisor, mut ready: impl FnMut() -> bool) -> Result<bool, StartError> {
     let deadline = Instant::now() + READY_WITHIN;
     while !ready() {
         if supervisor.ended() {
@@ -220,7 +220,7 @@ fn await_ready(supervisor: &mut Supervisor, mut ready: impl FnMut() -> bool) -> 
         }
         if Instant::now() >= deadline {
             let log = supervisor.log();
-            return Err(NotStarted::Failed(format!("not ready after {READY_WITHIN:?}; it printed:\n{log}")));
+            return Err(StartError::Failed(format!("not ready after {READY_WITHIN:?}; it printed:\n{log}")));
         }
         std::thread::sleep(Duration::from_millis(30));
     }
@@ -236,8 +236,8 @@ fn new_folder(kind: ServerKind) -> io::Result<PathBuf> {
 
 /// Ports that are free now, each with the one 10,000 above, from which SeaweedFS makes its second port.
 ///
-/// Both lie below the range from which the system takes ports for outgoing connections. Somebody else may take one before the
-/// server does: then it ends at once and is started again elsewhere.
+/// Both lie below the range from which the system takes ports for outgoing connections. Another process may take one
+/// before the server does: then the server ends at once and is started again on other ports.
 fn free_ports<const N: usize>() -> [u16; N] {
     // Kept open until all are found, so that none is given twice.
     let mut claims: Vec<TcpListener> = Vec::new();
@@ -254,13 +254,13 @@ fn free_ports<const N: usize>() -> [u16; N] {
 }
 
 /// A tool by its environment variable, in a folder of the checkout, or on the path.
-fn find_tool(name: &str, named_by: &str, folder: &str, hint: &str) -> Result<PathBuf, NotStarted> {
+fn find_tool(name: &str, named_by: &str, folder: &str, hint: &str) -> Result<PathBuf, StartError> {
     if let Some(named) = variable(named_by) {
         let path = PathBuf::from(&named);
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(NotStarted::Failed(format!("{named_by} names {named}, which does not exist")))
+            Err(StartError::Failed(format!("{named_by} names {named}, which does not exist")))
         };
     }
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|above| above.join(folder).join(name));
@@ -269,5 +269,5 @@ fn find_tool(name: &str, named_by: &str, folder: &str, hint: &str) -> Result<Pat
     checkout
         .chain(on_path)
         .find(|candidate| candidate.is_file())
-        .ok_or_else(|| NotStarted::Missing(format!("{name} is not installed: {hint}")))
+        .ok_or_else(|| StartError::Missing(format!("{name} is not installed: {hint}")))
 }

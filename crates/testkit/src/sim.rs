@@ -22,7 +22,7 @@ mod operations;
 mod reply;
 pub mod scenario;
 mod server;
-mod world;
+mod state;
 mod xml;
 
 use std::collections::BTreeMap;
@@ -34,11 +34,11 @@ use std::thread::JoinHandle;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-pub use self::counters::{Count, Second, Wasted};
+pub use self::counters::{Count, Second, WastedWork};
 use self::faults::Rule;
 use self::scenario::{BucketSpec, Scenario};
-use self::server::Shared;
-use self::world::World;
+use self::server::ServerContext;
+use self::state::SimState;
 
 /// Counters since the start or the last reset, unless a field says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -64,7 +64,7 @@ pub struct Stats {
     /// Inside the service.
     pub bytes_copied: u64,
     /// Work that came to nothing.
-    pub wasted: Wasted,
+    pub wasted: WastedWork,
     /// Neither completed nor aborted.
     pub open_uploads: u64,
     /// Bytes of bodies in memory.
@@ -99,7 +99,7 @@ pub struct Check {
 /// A running simulator; ends when dropped.
 pub struct Simulator {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerContext>,
     stop: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -124,12 +124,12 @@ impl Simulator {
     /// # Errors
     /// As [`Simulator::start`].
     pub fn listen(address: SocketAddr, scenario: Scenario, threads: usize) -> Result<Self, String> {
-        let world = World::new(scenario)?;
+        let state = SimState::new(scenario)?;
         let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
         let failed = |error: std::io::Error| format!("cannot serve on {address}: {error}");
         listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let shared = Arc::new(Shared::new(world));
+        let shared = Arc::new(ServerContext::new(state));
         let mut runtime = match threads {
             0 => return Err("threads must be at least 1".to_owned()),
             1 => tokio::runtime::Builder::new_current_thread(),
@@ -168,12 +168,12 @@ impl Simulator {
 
     /// Counters of the simulation, as [`Stats`] describes them.
     pub fn stats(&self) -> Stats {
-        admin::stats(&self.shared.world())
+        admin::stats(&self.shared.state())
     }
 
     /// Lets the counters begin anew; objects stay.
     pub fn reset_counters(&self) {
-        self.shared.world().counters.reset();
+        self.shared.state().counters.reset();
     }
 
     /// Replaces the rules of what goes wrong.
@@ -186,7 +186,7 @@ impl Simulator {
                 panic!("{problem}");
             }
         }
-        self.shared.world().faults.rules = rules;
+        self.shared.state().faults.rules = rules;
     }
 
     /// Adds a bucket.
@@ -194,7 +194,7 @@ impl Simulator {
     /// # Errors
     /// What is wrong with it.
     pub fn add_bucket(&self, spec: &BucketSpec) -> Result<(), String> {
-        self.shared.world().add_bucket(spec)
+        self.shared.state().add_bucket(spec)
     }
 
     /// Compares all objects below `source` (`bucket/prefix`) with those below `target`, byte for byte by construction.

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use seqferry_testkit::servers::{ADMIN, Credentials, MOVER, NotStarted, S3Server, ServerKind, server};
+use seqferry_testkit::servers::{ADMIN, Credentials, MOVER, S3Server, ServerKind, StartError, server};
 
 #[test]
 fn admin_and_mover_share_a_fresh_bucket() {
@@ -40,8 +40,8 @@ fn a_wrong_secret_is_refused() {
 fn a_dropped_server_is_gone() {
     let server = match S3Server::start(ServerKind::Versitygw) {
         Ok(server) => server,
-        Err(NotStarted::Missing(_)) => return,
-        Err(NotStarted::Failed(why)) => panic!("{why}"),
+        Err(StartError::Missing(_)) => return,
+        Err(StartError::Failed(why)) => panic!("{why}"),
     };
     let address = server.endpoint_url().trim_start_matches("http://").to_owned();
     assert!(TcpStream::connect(&address).is_ok());

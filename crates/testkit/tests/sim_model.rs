@@ -173,8 +173,8 @@ fn the_same_seed_and_arrivals_give_the_same_verdicts() {
 
 #[test]
 fn impossible_options_are_named() {
-    type Spoil = fn(&mut ModelOptions);
-    let table: &[(&str, Spoil)] = &[
+    type OptionChange = fn(&mut ModelOptions);
+    let table: &[(&str, OptionChange)] = &[
         ("writes_per_second", |o| o.writes_per_second = 0.0),
         ("reads_per_second", |o| o.reads_per_second = f64::NAN),
         ("tail_probability", |o| o.tail_probability = 1.5),

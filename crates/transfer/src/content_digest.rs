@@ -109,7 +109,7 @@ async fn run(client: RetryingClient, requests: Vec<DigestRequest>, sender: mpsc:
     let digests = stream::iter(requests)
         .map(|request| {
             let (bucket, key) = (request.object.bucket.clone(), request.object.key.clone());
-            let reading = Reading { client: client.clone().within(&key), request };
+            let reading = DigestTask { client: client.clone().within(&key), request };
             let digest = AbortOnDropHandle::new(tokio::spawn(async move { reading.digest().await }));
             async move {
                 let stopped = |_| Err(StoreError::new("GetObject", &bucket, Some(&key), "Cancelled", None).into());
@@ -131,12 +131,12 @@ async fn run(client: RetryingClient, requests: Vec<DigestRequest>, sender: mpsc:
 }
 
 /// One object that is read.
-struct Reading {
+struct DigestTask {
     client: RetryingClient,
     request: DigestRequest,
 }
 
-impl Reading {
+impl DigestTask {
     async fn digest(&self) -> Result<Vec<String>, RequestError> {
         let object = &self.request.object;
         match self.read(object).await {

@@ -18,7 +18,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span, debug_span};
 
 use crate::object::{DataPath, Item, Journal, Object, Policy, now};
-use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
+use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
 use crate::progress::{Counters, Progress};
 use crate::schedule::{JobSlots, Scheduler};
 
@@ -52,7 +52,7 @@ pub type Failure = ObjectFailure;
 
 /// Treatment of open uploads and unfinished items when a job is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopMode {
     /// Leave uploads open for a later job; unfinished items have no outcome.
     Suspend,
     /// Abort uploads; unfinished items end as cancelled.
@@ -62,12 +62,12 @@ pub enum Stop {
 /// See the module.
 #[derive(Debug)]
 pub struct Job {
-    shared: Arc<Shared>,
+    shared: Arc<JobState>,
 }
 
 /// State shared by the work of a job and its caller.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct JobState {
     events: Mutex<Queue>,
     came: Condvar,
     acknowledged: Mutex<HashMap<u64, Arc<Notify>>>,
@@ -93,7 +93,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl JobState {
     /// Stop the job for the first such reason.
     pub(crate) fn fail(&self, failure: Option<Failure>) {
         let mut first = locked(&self.failure);
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-impl Journal for Shared {
+impl Journal for JobState {
     async fn begun(&self, id: u64, upload_id: &str, part_size: u64) -> Option<()> {
         let recorded = Arc::new(Notify::new());
         locked(&self.acknowledged).insert(id, Arc::clone(&recorded));
@@ -163,9 +163,9 @@ pub struct JobSpec {
 }
 
 /// Clients, items and shared state of a job whose work has not begun.
-pub(crate) struct Prepared {
-    /// The line to the caller. The work calls [`Shared::end`] last.
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct PreparedJob {
+    /// State shared with the caller. The work calls [`JobState::end`] last.
+    pub(crate) shared: Arc<JobState>,
     pub(crate) source: RetryingClient,
     pub(crate) target: RetryingClient,
     pub(crate) policy: Policy,
@@ -175,8 +175,8 @@ pub(crate) struct Prepared {
 }
 
 impl JobSpec {
-    /// The clients of both sides and the line to the caller.
-    pub(crate) fn prepare(self, scheduler: &Arc<Scheduler>) -> Prepared {
+    /// The clients of both sides and the state shared with the caller.
+    pub(crate) fn prepare(self, scheduler: &Arc<Scheduler>) -> PreparedJob {
         let Self { source, target, policy, retry, items, lease } = self;
         let budget = scheduler.budget();
         let metrics = Arc::new(RequestMetrics::default());
@@ -194,7 +194,7 @@ impl JobSpec {
             target = target.leased(Arc::clone(holder));
         }
         let (source, target) = (source.within(&policy.source_prefix), target.within(&policy.target_prefix));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(JobState {
             events: Mutex::default(),
             came: Condvar::new(),
             acknowledged: Mutex::default(),
@@ -207,21 +207,21 @@ impl JobSpec {
             lease,
         });
         let span = debug_span!("job", transfer = policy.transfer, objects = items.len());
-        Prepared { shared, source, target, policy, items, span }
+        PreparedJob { shared, source, target, policy, items, span }
     }
 }
 
 impl Job {
     /// Start copying.
     pub fn start(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec) -> Self {
-        let Prepared { shared, source, target, policy, items, span } = spec.prepare(scheduler);
+        let PreparedJob { shared, source, target, policy, items, span } = spec.prepare(scheduler);
         let run = Arc::new(Run { scheduler: Arc::clone(scheduler), policy, source, target });
         runtime.spawn(run_all(Arc::clone(&shared), run, items).instrument(span));
         Self::of(shared)
     }
 
     /// The job of work that has begun.
-    pub(crate) fn of(shared: Arc<Shared>) -> Self {
+    pub(crate) fn of(shared: Arc<JobState>) -> Self {
         Self { shared }
     }
 
@@ -285,9 +285,10 @@ impl Job {
         }
     }
 
-    /// Stop within a second. A later [`Stop::Cancel`] overrules an earlier [`Stop::Suspend`] for what has not ended.
-    pub fn stop(&self, how: Stop) {
-        if how == Stop::Cancel {
+    /// Stop within a second. A later [`StopMode::Cancel`] overrules an earlier [`StopMode::Suspend`] for items that
+    /// have not ended.
+    pub fn stop(&self, how: StopMode) {
+        if how == StopMode::Cancel {
             self.shared.abort.store(true, Ordering::SeqCst);
         }
         self.shared.cancel.cancel();
@@ -308,7 +309,7 @@ struct Run {
     target: RetryingClient,
 }
 
-async fn run_all(shared: Arc<Shared>, run: Arc<Run>, items: Vec<Item>) {
+async fn run_all(shared: Arc<JobState>, run: Arc<Run>, items: Vec<Item>) {
     let (room, queue) =
         (Arc::new(Semaphore::new(run.policy.at_once.unwrap_or(OBJECTS_OF_A_JOB))), Arc::new(Semaphore::new(QUEUED)));
     let mut tasks = tokio::task::JoinSet::new();
@@ -351,7 +352,7 @@ fn trace_outcome(outcome: &Outcome) {
     }
 }
 
-async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
+async fn run_one(shared: &JobState, run: &Run, item: Item, tries: RetryContext) {
     let started_at = now();
     let active = shared.counters.begin(item.id, &item.source_key, item.size);
     let mut object =
@@ -385,7 +386,7 @@ async fn run_one(shared: &Shared, run: &Run, item: Item, tries: RetryContext) {
                 target_etag: None,
                 target_version_id: None,
                 checksum: None,
-                verified: Verified::No,
+                verified: VerificationLevel::No,
                 not_carried: Vec::new(),
                 failure: None,
             })

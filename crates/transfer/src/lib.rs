@@ -25,10 +25,10 @@ pub mod verification;
 
 pub use content_digest::{ContentDigests, DigestRequest, ObjectDigest};
 pub use engine::{Engine, EngineStats, Listing};
-pub use job::{Event, Failure, Job, JobSpec, Stop};
+pub use job::{Event, Failure, Job, JobSpec, StopMode};
 pub use limits::Limits;
-pub use object::{DataPath, EncryptionRule, IfExists, Item, LockRule, Policy, Properties, Verify};
-pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
+pub use object::{DataPath, EncryptionRule, IfExists, Item, LockRule, Policy, Properties, VerificationRule};
+pub use outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
 pub use pack::PackOptions;
 pub use plan::{PartPlan, PlanError, plan_parts};
 pub use progress::{ActiveObject, Progress};

@@ -28,13 +28,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use seqferry_client::{RecordedUpload, RequestError, RetryContext, RetryingClient, UploadSession};
-use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, Written};
+use seqferry_store::{ChecksumAlgorithm, ObjectMeta, Scope, WrittenObject};
 
-use crate::outcome::{Method, ObjectFailure, Outcome, State, Verified};
-use crate::progress::Active;
+use crate::outcome::{Method, ObjectFailure, Outcome, State, VerificationLevel};
+use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
 use crate::verification::{self, Route};
-pub use policy::{IfExists, Item, Policy, Verify};
+pub use policy::{IfExists, Item, Policy, VerificationRule};
 use properties::Protection;
 pub use properties::{EncryptionRule, LockRule, Properties};
 pub use stream::DataPath;
@@ -46,13 +46,13 @@ pub(crate) trait Journal: Sync {
 }
 
 /// Cause that ended an attempt at an object without a result.
-pub(crate) enum Trouble {
+pub(crate) enum AttemptError {
     /// The job was stopped.
     Cancelled,
     /// The source is not what was listed, or the target vanished: worth one more try from scratch.
     Again(ObjectFailure),
-    /// The service answers part copies with wrong checksums, refuses them without, or misses those that it never told: worth an
-    /// upload without.
+    /// The service answers part copies with wrong checksums, refuses parts without checksums, or misses checksums that
+    /// it never returned: worth an upload without them.
     UselessPartChecksums,
     /// The target's service cannot copy from the source, and this process can read it.
     StreamInstead,
@@ -69,16 +69,16 @@ pub(crate) enum Trouble {
 }
 
 /// The target as it is after a write.
-pub(crate) enum LookBack {
-    /// There, with these facts.
+pub(crate) enum TargetAfterWrite {
+    /// The object, with these facts.
     Found(Box<ObjectMeta>),
-    /// Not there.
+    /// No object.
     Gone,
     /// The credentials may write to the target and not read it: the reply to the write is all the evidence there is.
     Denied,
 }
 
-impl From<RequestError> for Trouble {
+impl From<RequestError> for AttemptError {
     fn from(interrupted: RequestError) -> Self {
         match interrupted {
             RequestError::Cancelled => Self::Cancelled,
@@ -87,8 +87,8 @@ impl From<RequestError> for Trouble {
     }
 }
 
-/// Reason why an object cannot be tried again.
-enum Stopped {
+/// Reason why an object is not tried again after its source was looked at again.
+enum RecheckError {
     Cancelled,
     Failed(ObjectFailure),
 }
@@ -97,21 +97,21 @@ enum Stopped {
 pub(crate) struct CopyResult {
     state: State,
     method: Method,
-    target: Written,
-    verified: Verified,
+    target: WrittenObject,
+    verified: VerificationLevel,
 }
 
 impl CopyResult {
     /// Result for an object that is at the target already.
-    fn found(state: State, method: Method, target: &ObjectMeta, verified: Verified) -> Self {
+    fn found(state: State, method: Method, target: &ObjectMeta, verified: VerificationLevel) -> Self {
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = target.clone();
-        Self { state, method, target: Written { etag, version_id, checksum, encryption }, verified }
+        Self { state, method, target: WrittenObject { etag, version_id, checksum, encryption }, verified }
     }
 }
 
 /// Known state of the target before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum There {
+pub(crate) enum TargetState {
     /// It was not looked at.
     Unknown,
     /// Nothing.
@@ -127,7 +127,7 @@ pub(crate) struct Object<'a, J> {
     pub(crate) target: &'a RetryingClient,
     pub(crate) journal: &'a J,
     pub(crate) slots: &'a JobSlots,
-    pub(crate) active: Arc<Active>,
+    pub(crate) active: Arc<ObjectTracker>,
     pub(crate) item: Item,
     pub(crate) tries: Arc<RetryContext>,
     pub(crate) not_carried: Vec<String>,
@@ -136,12 +136,13 @@ pub(crate) struct Object<'a, J> {
     /// The upload of an object in parts.
     pub(crate) upload: UploadSession,
     /// Writes are made on condition that this is so still, where the service knows conditions.
-    pub(crate) there: There,
+    pub(crate) there: TargetState,
     /// CRC64NVME of the file when it was read for its MD5, before its parts were.
     pub(crate) read_before: Option<String>,
     /// The credentials may not read the target, so that it is unknown whether anything is there.
     pub(crate) unreadable_target: bool,
-    /// Streamed although the service could copy it: a copy in one request cannot be told to replace nothing.
+    /// True when the object is streamed although the service could copy it: a copy in one request cannot be told to
+    /// replace nothing.
     pub(crate) streams_unseen: bool,
     /// Known encryption and Object Lock of both sides.
     pub(crate) protection: Protection,
@@ -158,7 +159,7 @@ impl<'a, J: Journal> Object<'a, J> {
         policy: &'a Policy,
         (source, target): (&'a RetryingClient, &'a RetryingClient),
         (journal, slots): (&'a J, &'a JobSlots),
-        active: Arc<Active>,
+        active: Arc<ObjectTracker>,
         mut item: Item,
         tries: RetryContext,
     ) -> Self {
@@ -178,7 +179,7 @@ impl<'a, J: Journal> Object<'a, J> {
             not_carried: Vec::new(),
             again: false,
             upload: upload.recorded(recorded),
-            there: There::Unknown,
+            there: TargetState::Unknown,
             read_before: None,
             unreadable_target: false,
             streams_unseen: false,
@@ -192,42 +193,49 @@ impl<'a, J: Journal> Object<'a, J> {
         let mut attempts = 1;
         let end = loop {
             match self.attempt().await {
-                Err(Trouble::Cancelled) => return None,
+                Err(AttemptError::Cancelled) => return None,
                 // Not the object's fault, and cannot come twice: uploads go without from now on.
-                Err(Trouble::UselessPartChecksums) => {
+                Err(AttemptError::UselessPartChecksums) => {
                     self.target.quirks().learn_useless_part_checksums();
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
                 // The second comes at most twice: from then on no condition is sent.
-                Err(Trouble::StreamInstead | Trouble::UnknownCondition) => {
+                Err(AttemptError::StreamInstead | AttemptError::UnknownCondition) => {
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
-                Err(Trouble::RangesIgnored) => self.active.reset(),
+                Err(AttemptError::RangesIgnored) => self.active.reset(),
                 // Comes at most twice: from then on no checksum is sent.
-                Err(Trouble::UnknownChecksum(refused)) => {
+                Err(AttemptError::UnknownChecksum(refused)) => {
                     self.target.quirks().learn_refused_sum(refused);
                     self.active.reset();
                     self.upload.abort(false).await;
                 }
-                Err(Trouble::Again(failure)) if attempts == 1 => {
+                Err(AttemptError::Again(failure)) if attempts == 1 => {
                     attempts += 1;
                     self.again = true;
                     self.active.reset();
                     self.upload.abort(false).await;
                     match self.look_again(failure).await {
                         Ok(()) => {}
-                        Err(Stopped::Cancelled) => return None,
-                        Err(Stopped::Failed(failure)) => break Err(failure),
+                        Err(RecheckError::Cancelled) => return None,
+                        Err(RecheckError::Failed(failure)) => break Err(failure),
                     }
                 }
                 // Refused because it is there: that much is known.
-                Err(Trouble::ExistsUnseen(_)) if self.policy.if_exists == IfExists::Skip => {
+                Err(AttemptError::ExistsUnseen(_)) if self.policy.if_exists == IfExists::Skip => {
                     self.upload.abort(false).await;
-                    break Ok(CopyResult::found(State::Skipped, Method::None, &ObjectMeta::default(), Verified::No));
+                    break Ok(CopyResult::found(
+                        State::Skipped,
+                        Method::None,
+                        &ObjectMeta::default(),
+                        VerificationLevel::No,
+                    ));
                 }
-                Err(Trouble::Again(failure) | Trouble::Failed(failure) | Trouble::ExistsUnseen(failure)) => {
+                Err(
+                    AttemptError::Again(failure) | AttemptError::Failed(failure) | AttemptError::ExistsUnseen(failure),
+                ) => {
                     // What stops the whole job is told at once, so that no other object runs into it meanwhile.
                     if failure.scope != Scope::Job {
                         self.upload.abort(false).await;
@@ -243,8 +251,8 @@ impl<'a, J: Journal> Object<'a, J> {
                 let copy = CopyResult {
                     state: State::Failed,
                     method: Method::None,
-                    target: Written::default(),
-                    verified: Verified::No,
+                    target: WrittenObject::default(),
+                    verified: VerificationLevel::No,
                 };
                 (copy, Some(failure))
             }
@@ -268,21 +276,22 @@ impl<'a, J: Journal> Object<'a, J> {
         })
     }
 
-    async fn attempt(&mut self) -> Result<CopyResult, Trouble> {
+    async fn attempt(&mut self) -> Result<CopyResult, AttemptError> {
         self.not_carried.clear();
         let mut looked: Option<ObjectMeta> = None;
         if self.policy.only_clean {
             self.upload.abort(false).await;
             // Best effort, but for what no other object would get through either.
             return match self.sweep_uploads().await {
-                Err(Trouble::Failed(failure)) if failure.scope == Scope::Job => Err(Trouble::Failed(failure)),
-                _ => Err(Trouble::Cancelled),
+                Err(AttemptError::Failed(failure)) if failure.scope == Scope::Job => Err(AttemptError::Failed(failure)),
+                _ => Err(AttemptError::Cancelled),
             };
         }
         if self.policy.compare_only {
             return self.compare_with_target().await;
         }
-        self.there = if self.item.target_absent && !self.may_be_ours() { There::Nothing } else { There::Unknown };
+        self.there =
+            if self.item.target_absent && !self.may_be_ours() { TargetState::Nothing } else { TargetState::Unknown };
         if self.upload.open().is_none() {
             if self.must_look()
                 && let Some(done) = self.look_at_target(&mut looked).await?
@@ -314,10 +323,10 @@ impl<'a, J: Journal> Object<'a, J> {
         {
             // The run that began the upload has looked at the target; what it saw is not on record.
             match self.look_back().await {
-                Ok(LookBack::Found(target)) => self.there = There::Object(target.etag),
-                Ok(LookBack::Gone) => self.there = There::Nothing,
-                Ok(LookBack::Denied) => self.unreadable_target = true,
-                Err(Trouble::Cancelled) => return Err(Trouble::Cancelled),
+                Ok(TargetAfterWrite::Found(target)) => self.there = TargetState::Object(target.etag),
+                Ok(TargetAfterWrite::Gone) => self.there = TargetState::Nothing,
+                Ok(TargetAfterWrite::Denied) => self.unreadable_target = true,
+                Err(AttemptError::Cancelled) => return Err(AttemptError::Cancelled),
                 Err(_) => {} // the write shows what is wrong; it is made without a condition
             }
             if self.is_unseen() && self.target.quirks().refuses_conditions() {

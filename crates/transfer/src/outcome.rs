@@ -56,7 +56,7 @@ impl Method {
 
 /// The evidence that the target holds the source's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verified {
+pub enum VerificationLevel {
     /// Nothing was looked at.
     No,
     /// Same size, and every part was answered for.
@@ -71,7 +71,7 @@ pub enum Verified {
     Content,
 }
 
-impl Verified {
+impl VerificationLevel {
     /// Stable word.
     pub fn word(self) -> &'static str {
         match self {
@@ -182,7 +182,7 @@ pub struct Outcome {
     /// Checksum that the service keeps for the target.
     pub checksum: Option<Checksum>,
     /// Evidence that the target holds the source's bytes.
-    pub verified: Verified,
+    pub verified: VerificationLevel,
     /// Properties of the source that the target lacks.
     pub not_carried: Vec<String>,
     /// Set when failed.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
-use crate::job::{Job, JobSpec, Prepared};
+use crate::job::{Job, JobSpec, PreparedJob};
 use crate::schedule::Scheduler;
 
 pub use plan::{LARGEST_MEMBER, MOST_MEMBERS, shards};
@@ -40,10 +40,10 @@ pub struct PackOptions {
 }
 
 impl Job {
-    /// Start packing the items into one archive, whose key is the target key of all of them. One of them may have the upload of an
-    /// earlier run.
+    /// Start packing the items into one archive, whose key is the target key of all of them. One item may have the
+    /// upload of an earlier run.
     pub fn start_pack(runtime: &Handle, scheduler: &Arc<Scheduler>, spec: JobSpec, options: PackOptions) -> Self {
-        let Prepared { shared, source, target, policy, items, span } = spec.prepare(scheduler);
+        let PreparedJob { shared, source, target, policy, items, span } = spec.prepare(scheduler);
         runtime.spawn(run::run(Arc::clone(&shared), source, target, policy, options, items).instrument(span));
         Self::of(shared)
     }

@@ -21,7 +21,7 @@ use seqferry_store::Checksum;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::outcome::{ObjectFailure, Verified};
+use crate::outcome::{ObjectFailure, VerificationLevel};
 pub(crate) use input::store_input;
 pub use input::{InputOptions, InputTarget};
 pub use output::OutputSource;
@@ -39,7 +39,7 @@ pub struct PipeReport {
     /// Of all bytes, where there is one.
     pub checksum: Option<Checksum>,
     /// Evidence that the bytes are those of the object.
-    pub verified: Verified,
+    pub verified: VerificationLevel,
 }
 
 /// Cause that ended a pipe without success.
@@ -74,18 +74,18 @@ pub type PipeEnd = Result<PipeReport, PipeError>;
 /// A pipe under way. Dropped, it is cancelled.
 #[derive(Debug)]
 pub struct Pipe {
-    shared: Arc<Shared>,
+    shared: Arc<PipeState>,
     cancel: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct PipeState {
     end: Mutex<Option<PipeEnd>>,
     ended: Condvar,
     bytes: AtomicU64,
 }
 
-impl Shared {
+impl PipeState {
     fn end(&self) -> MutexGuard<'_, Option<PipeEnd>> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,9 +93,9 @@ impl Shared {
 
 /// Bytes that have gone through, for a display of progress.
 #[derive(Debug, Clone)]
-pub(crate) struct Gone(Arc<Shared>);
+pub(crate) struct ByteCounter(Arc<PipeState>);
 
-impl Gone {
+impl ByteCounter {
     fn add(&self, bytes: u64) {
         self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -107,12 +107,12 @@ impl Gone {
 
 impl Pipe {
     /// Starts `work`, which is handed the counter of its bytes and ends at `cancel`.
-    pub(crate) fn start<F>(runtime: &Handle, cancel: CancellationToken, work: impl FnOnce(Gone) -> F) -> Self
+    pub(crate) fn start<F>(runtime: &Handle, cancel: CancellationToken, work: impl FnOnce(ByteCounter) -> F) -> Self
     where
         F: Future<Output = PipeEnd> + Send + 'static,
     {
-        let shared = Arc::<Shared>::default();
-        let work = work(Gone(Arc::clone(&shared)));
+        let shared = Arc::<PipeState>::default();
+        let work = work(ByteCounter(Arc::clone(&shared)));
         let told = Arc::clone(&shared);
         runtime.spawn(async move {
             let end = work.await;

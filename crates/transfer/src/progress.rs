@@ -59,12 +59,12 @@ pub struct Counters {
     done: AtomicU64,
     failed: AtomicU64,
     skipped: AtomicU64,
-    active: Mutex<HashMap<u64, Arc<Active>>>,
+    active: Mutex<HashMap<u64, Arc<ObjectTracker>>>,
 }
 
 /// Progress of one object.
 #[derive(Debug)]
-pub struct Active {
+pub struct ObjectTracker {
     id: u64,
     key: String,
     size: u64,
@@ -72,7 +72,7 @@ pub struct Active {
     since: Instant,
 }
 
-impl Active {
+impl ObjectTracker {
     /// So many more bytes are at the target.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -86,15 +86,15 @@ impl Active {
 
 impl Counters {
     /// An object is begun.
-    pub fn begin(&self, id: u64, key: &str, size: u64) -> Arc<Active> {
+    pub fn begin(&self, id: u64, key: &str, size: u64) -> Arc<ObjectTracker> {
         let active =
-            Arc::new(Active { id, key: key.to_owned(), size, bytes: AtomicU64::new(0), since: Instant::now() });
+            Arc::new(ObjectTracker { id, key: key.to_owned(), size, bytes: AtomicU64::new(0), since: Instant::now() });
         self.active.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&active));
         active
     }
 
     /// An object has ended (None: it was interrupted and has no outcome).
-    pub fn end(&self, active: &Active, state: Option<State>) {
+    pub fn end(&self, active: &ObjectTracker, state: Option<State>) {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(&active.id);
         match state {
             Some(State::Done) => {

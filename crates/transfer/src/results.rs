@@ -137,7 +137,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
+    use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
 
     fn outcome(id: u64, state: State) -> Outcome {
         Outcome {
@@ -153,7 +153,7 @@ mod tests {
             target_etag: None,
             target_version_id: None,
             checksum: None,
-            verified: Verified::Size,
+            verified: VerificationLevel::Size,
             not_carried: Vec::new(),
             failure: None,
         }

@@ -1,7 +1,7 @@
 //! Scheduling of transfers: how many objects are under way, which of them come first, and which are streamed in parts.
 //!
-//! One [`Scheduler`] for each process. The budget of `crates/store` serves requests, memory and bandwidth, whoever they are
-//! for; what asks it at a time, and in which order, is decided here.
+//! One [`Scheduler`] for each process. The budget of `crates/store` serves requests, memory and bandwidth for every
+//! transfer alike. This module decides which objects ask the budget at a time, and in which order.
 
 mod multipart_slots;
 

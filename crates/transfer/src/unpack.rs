@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use seqferry_client::Endpoint;
 
-use crate::object::{Item, Policy, Verify};
+use crate::object::{Item, Policy, VerificationRule};
 
 /// The archive that the items of a job are members of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,8 +76,10 @@ pub(crate) fn endpoints(
         let sum = place.is_some_and(|place| place.crc32c.is_some());
         promised &= sum || item.size == 0;
         // A copy that nothing proves is good enough for `auto` only.
-        item.streamed =
-            !whole || format != Format::Plain || item.size <= threshold || (!sum && policy.verify != Verify::Auto);
+        item.streamed = !whole
+            || format != Format::Plain
+            || item.size <= threshold
+            || (!sum && policy.verify != VerificationRule::Auto);
     }
     if format.is_stream() {
         // One decoder gives the bytes in order: a long member is alone with it, short ones wait for each other.

@@ -7,7 +7,7 @@ use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digester, ObjectMeta};
 
 use crate::limits::Limits;
-use crate::outcome::Verified;
+use crate::outcome::VerificationLevel;
 use crate::plan::{PartPlan, PlanError, etag_parts, plan_parts, uniform_part_size};
 
 /// Route of a copy: one request, or parts.
@@ -158,15 +158,15 @@ impl ExpectedDigest {
         // Some services leave the number of parts out of composite checksums.
         let base = |value: &str| value.split_once('-').map_or(value, |(base, _)| base).to_owned();
         let (name, equal) = match self.algorithm {
-            DigestAlgorithm::Md5 => ("ETag", Verified::Etag),
-            DigestAlgorithm::Checksum(algorithm) => (algorithm.name(), Verified::Checksum),
+            DigestAlgorithm::Md5 => ("ETag", VerificationLevel::Etag),
+            DigestAlgorithm::Checksum(algorithm) => (algorithm.name(), VerificationLevel::Checksum),
         };
         if base(&self.value) == base(computed) {
             return Verdict::Proven(equal);
         }
         let how = format!("the source has {name} {}, and its bytes as they were read give {computed}", self.value);
         // Not every `ETag` that looks like a digest is one.
-        if equal == Verified::Etag { Verdict::Doubtful(how) } else { Verdict::Differs(how) }
+        if equal == VerificationLevel::Etag { Verdict::Doubtful(how) } else { Verdict::Differs(how) }
     }
 }
 
@@ -317,13 +317,13 @@ pub fn choose_stream(
 
 /// The weaker of two verdicts: what a copy rests on that was proven in two steps.
 pub fn weaker(first: Verdict, second: Verdict) -> Verdict {
-    let rank = |verified: Verified| match verified {
-        Verified::No => 0,
-        Verified::Size => 1,
-        Verified::Time => 2,
-        Verified::Etag => 3,
-        Verified::Checksum => 4,
-        Verified::Content => 5,
+    let rank = |verified: VerificationLevel| match verified {
+        VerificationLevel::No => 0,
+        VerificationLevel::Size => 1,
+        VerificationLevel::Time => 2,
+        VerificationLevel::Etag => 3,
+        VerificationLevel::Checksum => 4,
+        VerificationLevel::Content => 5,
     };
     match (first, second) {
         (Verdict::Differs(how), _) | (_, Verdict::Differs(how)) => Verdict::Differs(how),
@@ -371,7 +371,7 @@ fn of_part(digest: &[u8]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// They hold the same bytes, proven so.
-    Proven(Verified),
+    Proven(VerificationLevel),
     /// They do not: both values.
     Differs(String),
     /// Their `ETag`s should be equal and are not; only reading can tell why.
@@ -389,7 +389,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
     }
     if let (Some(a), Some(b)) = (source.checksum, target.checksum) {
         match a.agrees(b) {
-            Some(true) => return Verdict::Proven(Verified::Checksum),
+            Some(true) => return Verdict::Proven(VerificationLevel::Checksum),
             Some(false) => {
                 let name = a.algorithm.name();
                 return Verdict::Differs(format!("the source has {name} {}, the target {}", a.value, b.value));
@@ -399,7 +399,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
         let composite = a.kind == ChecksumKind::Composite && b.kind == ChecksumKind::Composite;
         // Equal composite values need equal boundaries; unequal ones may come from unequal boundaries.
         if composite && a.algorithm == b.algorithm && a.value == b.value {
-            return Verdict::Proven(Verified::Checksum);
+            return Verdict::Proven(VerificationLevel::Checksum);
         }
     }
     if source.opaque_etag || target.opaque_etag {
@@ -408,7 +408,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
     let digests = is_digest(source.etag) && is_digest(target.etag)
         || etag_parts(source.etag).is_some() && etag_parts(source.etag) == etag_parts(target.etag);
     if digests && source.etag == target.etag {
-        return Verdict::Proven(Verified::Etag);
+        return Verdict::Proven(VerificationLevel::Etag);
     }
     // One part has the digest of a whole object's digest.
     let of_one_part = |whole: &str, parts: &str| {
@@ -417,7 +417,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
             && unhex(whole).is_some_and(|digest| parts.starts_with(&of_part(&digest)))
     };
     if of_one_part(source.etag, target.etag) || of_one_part(target.etag, source.etag) {
-        return Verdict::Proven(Verified::Etag);
+        return Verdict::Proven(VerificationLevel::Etag);
     }
     let comparable = is_digest(source.etag) && is_digest(target.etag) || same_boundaries && digests;
     if comparable {
@@ -427,7 +427,7 @@ pub fn compare(source: Side<'_>, target: Side<'_>, same_boundaries: bool) -> Ver
 }
 
 /// Evidence in listings that two objects are equal; None when listings do not suffice.
-pub fn equal_as_listed(source: (u64, &str), target: (u64, &str)) -> Option<Verified> {
+pub fn equal_as_listed(source: (u64, &str), target: (u64, &str)) -> Option<VerificationLevel> {
     let side = |(size, etag)| Side { size: Some(size), etag, opaque_etag: false, checksum: None };
     match compare(side(source), side(target), false) {
         Verdict::Proven(verified) => Some(verified),

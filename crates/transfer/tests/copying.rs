@@ -1,65 +1,67 @@
 //! One object and many, without faults: routes, policies, what travels, what proves it.
 
-use crate::common::{self, SOURCE, TARGET, World, bytes, policy, small_limits};
+use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, policy, small_limits};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ChecksumAlgorithm, CopyTarget, ObjectRef};
 use seqferry_store_testing::MemoryStore;
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{FailureClass, IfExists, Item, Method, Policy, Properties, State, Verified, Verify};
+use seqferry_transfer::{
+    FailureClass, IfExists, Item, Method, Policy, Properties, State, VerificationLevel, VerificationRule,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_all_sizes_arrive_whole_and_proven() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let mut items = Vec::new();
     for (id, size) in
         [0, 1, 9, 10, 49, 50, 51, 99, 100, 101, 149, 150, 151, 499, 500, 501, 4999].into_iter().enumerate()
     {
-        items.push(world.object(id as u64, &format!("k{size}"), &bytes(size as u64, size)).await);
+        items.push(fixture.object(id as u64, &format!("k{size}"), &bytes(size as u64, size)).await);
     }
 
-    let outcomes = world.run(policy(), items.clone()).await;
+    let outcomes = fixture.run(policy(), items.clone()).await;
 
     for item in &items {
         let outcome = &outcomes[&item.id];
         assert_eq!(outcome.state, State::Done, "{outcome:?}");
         assert_eq!(outcome.method, if item.size <= 100 { Method::Copy } else { Method::Multipart }, "{}", item.size);
         // The answer to a small object's one request proves it by checksum too, but the listing knew only its ETag.
-        let proof = if item.size <= 100 { Verified::Etag } else { Verified::Checksum };
+        let proof = if item.size <= 100 { VerificationLevel::Etag } else { VerificationLevel::Checksum };
         assert_eq!(outcome.verified, proof, "{outcome:?}");
-        assert_eq!(world.read(TARGET, &item.target_key).await, world.read(SOURCE, &item.source_key).await);
-        let head = world.head(&item.target_key).await;
+        assert_eq!(fixture.read(TARGET, &item.target_key).await, fixture.read(SOURCE, &item.source_key).await);
+        let head = fixture.head(&item.target_key).await;
         assert_eq!(head.attributes.metadata["sample"], item.source_key);
         assert_eq!(head.attributes.content_type.as_deref(), Some("application/gzip"));
         assert_eq!(outcome.target_etag.as_ref(), Some(&head.etag));
     }
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_small_object_costs_one_request() {
-    let world = World::new();
-    let item = Item { target_absent: true, ..world.object(1, "k", b"small").await };
+    let fixture = TransferFixture::new();
+    let item = Item { target_absent: true, ..fixture.object(1, "k", b"small").await };
 
-    world.run(policy(), vec![item]).await;
+    fixture.run(policy(), vec![item]).await;
 
-    assert_eq!(world.store.counts().into_iter().collect::<Vec<_>>(), [("CopyObject", 1)]);
+    assert_eq!(fixture.store.counts().into_iter().collect::<Vec<_>>(), [("CopyObject", 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tags_and_storage_class_travel_both_ways() {
-    let world = World::new();
-    let items = vec![world.object(1, "small", b"x").await, world.object(2, "large", &bytes(2, 300)).await];
+    let fixture = TransferFixture::new();
+    let items = vec![fixture.object(1, "small", b"x").await, fixture.object(2, "large", &bytes(2, 300)).await];
     let tags = [("a b".to_owned(), "c&d".to_owned()), ("e".to_owned(), String::new())];
     for item in &items {
-        world.memory.put_tags(ObjectRef::new(SOURCE, &item.source_key), &tags).await.unwrap();
+        fixture.memory.put_tags(ObjectRef::new(SOURCE, &item.source_key), &tags).await.unwrap();
     }
 
-    let outcomes = world.run(Policy { storage_class: Some("STANDARD_IA".into()), ..policy() }, items).await;
+    let outcomes = fixture.run(Policy { storage_class: Some("STANDARD_IA".into()), ..policy() }, items).await;
 
     for key in ["copy/small", "copy/large"] {
-        assert_eq!(world.memory.get_tags(ObjectRef::new(TARGET, key)).await.unwrap(), tags);
-        assert_eq!(world.head(key).await.storage_class.as_deref(), Some("STANDARD_IA"));
+        assert_eq!(fixture.memory.get_tags(ObjectRef::new(TARGET, key)).await.unwrap(), tags);
+        assert_eq!(fixture.head(key).await.storage_class.as_deref(), Some("STANDARD_IA"));
     }
     assert!(outcomes.values().all(|outcome| outcome.not_carried.is_empty()));
 }
@@ -72,17 +74,17 @@ async fn a_checksum_that_was_asked_for_and_is_not_kept_is_named() {
         (memory().with_whole_checksums_of_parts(), Some("CRC64NVME")),
         (memory().demanding_part_checksums(), Some("none")),
     ] {
-        let world = World::of(memory);
-        let items = vec![world.object(1, "small", b"x").await, world.object(2, "large", &bytes(2, 300)).await];
+        let fixture = TransferFixture::of(memory);
+        let items = vec![fixture.object(1, "small", b"x").await, fixture.object(2, "large", &bytes(2, 300)).await];
         let properties = Properties { checksum: Some(ChecksumAlgorithm::Sha256), ..Properties::default() };
 
-        let outcomes = world.run(Policy { properties, ..policy() }, items).await;
+        let outcomes = fixture.run(Policy { properties, ..policy() }, items).await;
 
         let named: Vec<String> =
             shown.iter().map(|shown| format!("checksum SHA256: the target shows {shown}")).collect();
         assert_eq!(outcomes[&2].state, State::Done, "{outcomes:?}");
         assert_eq!(outcomes[&2].not_carried, named);
-        let head = world.head("copy/large").await;
+        let head = fixture.head("copy/large").await;
         assert_eq!(head.checksum.map_or("none", |sum| sum.algorithm.name()), shown.unwrap_or("SHA256"));
         // A copy in one request keeps the source's here, and its answer says so.
         assert_eq!(outcomes[&1].not_carried, ["checksum SHA256: the target shows CRC64NVME"]);
@@ -91,24 +93,24 @@ async fn a_checksum_that_was_asked_for_and_is_not_kept_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_again_is_skipped_and_a_changed_object_is_copied_again() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let items = vec![
-        world.object(1, "small", b"x").await,
-        world.object(2, "large", &bytes(2, 300)).await,
-        world.object(3, "changes", &bytes(3, 300)).await,
+        fixture.object(1, "small", b"x").await,
+        fixture.object(2, "large", &bytes(2, 300)).await,
+        fixture.object(3, "changes", &bytes(3, 300)).await,
     ];
-    world.run(policy(), items.clone()).await;
-    let changed = world.object(3, "changes", &bytes(4, 300)).await;
-    let before = world.store.count("CopyObject") + world.store.count("CompleteMultipartUpload");
+    fixture.run(policy(), items.clone()).await;
+    let changed = fixture.object(3, "changes", &bytes(4, 300)).await;
+    let before = fixture.store.count("CopyObject") + fixture.store.count("CompleteMultipartUpload");
 
-    let outcomes = world.run(policy(), vec![items[0].clone(), items[1].clone(), changed]).await;
+    let outcomes = fixture.run(policy(), vec![items[0].clone(), items[1].clone(), changed]).await;
 
     assert_eq!(outcomes[&1].state, State::Skipped);
     assert_eq!(outcomes[&2].state, State::Skipped);
-    assert_eq!(outcomes[&2].verified, Verified::Checksum);
+    assert_eq!(outcomes[&2].verified, VerificationLevel::Checksum);
     assert_eq!(outcomes[&3].state, State::Done);
-    assert_eq!(world.store.count("CopyObject") + world.store.count("CompleteMultipartUpload"), before + 1);
-    assert_eq!(world.read(TARGET, "copy/changes").await, Some(bytes(4, 300)));
+    assert_eq!(fixture.store.count("CopyObject") + fixture.store.count("CompleteMultipartUpload"), before + 1);
+    assert_eq!(fixture.read(TARGET, "copy/changes").await, Some(bytes(4, 300)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,17 +121,17 @@ async fn what_exists_is_treated_as_the_policy_says() {
         (IfExists::Overwrite, State::Done, State::Done),
         (IfExists::Fail, State::Failed, State::Failed),
     ] {
-        let world = World::new();
+        let fixture = TransferFixture::new();
         let items = vec![
-            world.object(1, "same", b"abc").await,
-            world.object(2, "other", b"def").await,
-            world.object(3, "new", b"ghi").await,
+            fixture.object(1, "same", b"abc").await,
+            fixture.object(2, "other", b"def").await,
+            fixture.object(3, "new", b"ghi").await,
         ];
         for (key, body) in [("copy/same", "abc"), ("copy/other", "xyz")] {
-            world.memory.put(TARGET, key, Bytes::from(body), &Attributes::default()).await.unwrap();
+            fixture.memory.put(TARGET, key, Bytes::from(body), &Attributes::default()).await.unwrap();
         }
 
-        let outcomes = world.run(Policy { if_exists, ..policy() }, items).await;
+        let outcomes = fixture.run(Policy { if_exists, ..policy() }, items).await;
 
         assert_eq!(
             (outcomes[&1].state, outcomes[&2].state, outcomes[&3].state),
@@ -137,7 +139,7 @@ async fn what_exists_is_treated_as_the_policy_says() {
             "{if_exists:?}"
         );
         let kept = matches!(other, State::Skipped | State::Failed);
-        assert_eq!(world.read(TARGET, "copy/other").await.unwrap(), if kept { b"xyz" } else { b"def" });
+        assert_eq!(fixture.read(TARGET, "copy/other").await.unwrap(), if kept { b"xyz" } else { b"def" });
         if if_exists == IfExists::Fail {
             assert_eq!(outcomes[&1].failure.as_ref().unwrap().class, FailureClass::Exists);
         }
@@ -146,25 +148,25 @@ async fn what_exists_is_treated_as_the_policy_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn content_is_compared_when_asked_for() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let items = vec![
-        world.object(1, "small", b"x").await,
-        world.object(2, "large", &bytes(2, 3000)).await,
-        world.object(3, "empty", b"").await,
+        fixture.object(1, "small", b"x").await,
+        fixture.object(2, "large", &bytes(2, 3000)).await,
+        fixture.object(3, "empty", b"").await,
     ];
 
-    let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, items).await;
+    let outcomes = fixture.run(Policy { verify: VerificationRule::Content, ..policy() }, items).await;
 
-    assert!(outcomes.values().all(|outcome| outcome.verified == Verified::Content), "{outcomes:?}");
+    assert!(outcomes.values().all(|outcome| outcome.verified == VerificationLevel::Content), "{outcomes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wishes_for_part_size_and_threshold_are_kept() {
-    let world = World::new();
-    let items = vec![world.object(1, "k", &bytes(1, 95)).await];
+    let fixture = TransferFixture::new();
+    let items = vec![fixture.object(1, "k", &bytes(1, 95)).await];
     let part_options = PartOptions { part_size: Some(20), copy_threshold: Some(0) };
 
-    let outcomes = world.run(Policy { part_options, ..policy() }, items).await;
+    let outcomes = fixture.run(Policy { part_options, ..policy() }, items).await;
 
     assert_eq!(outcomes[&1].method, Method::Multipart);
     assert!(outcomes[&1].target_etag.as_ref().unwrap().ends_with("-5"));
@@ -172,14 +174,14 @@ async fn wishes_for_part_size_and_threshold_are_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_is_too_large_fails_alone() {
-    let world = World::new();
-    let mut huge = world.object(1, "huge", &bytes(1, 200)).await;
-    let small = world.object(2, "small", b"x").await;
+    let fixture = TransferFixture::new();
+    let mut huge = fixture.object(1, "huge", &bytes(1, 200)).await;
+    let small = fixture.object(2, "small", b"x").await;
     let mut limits = common::small_limits();
     limits.maximum_object = 150;
     huge.target_absent = true;
 
-    let outcomes = world.run(Policy { limits, ..policy() }, vec![huge, small]).await;
+    let outcomes = fixture.run(Policy { limits, ..policy() }, vec![huge, small]).await;
 
     assert_eq!(outcomes[&1].failure.as_ref().unwrap().code, "EntityTooLarge");
     assert_eq!(outcomes[&2].state, State::Done);
@@ -187,11 +189,11 @@ async fn an_object_that_is_too_large_fails_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn archived_objects_need_a_person_and_the_others_are_copied() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let items = vec![
-        world.object(1, "a", b"x").await,
-        world.object(2, "b", &bytes(2, 300)).await,
-        world.object(3, "c", b"y").await,
+        fixture.object(1, "a", b"x").await,
+        fixture.object(2, "b", &bytes(2, 300)).await,
+        fixture.object(3, "c", b"y").await,
     ];
     for key in ["a", "b"] {
         let own = seqferry_store::PinnedObject {
@@ -201,14 +203,14 @@ async fn archived_objects_need_a_person_and_the_others_are_copied() {
             if_match: None,
             size: 0,
         };
-        world
+        fixture
             .memory
             .copy(&own, CopyTarget { storage_class: Some("DEEP_ARCHIVE"), ..CopyTarget::new(SOURCE, key) })
             .await
             .unwrap();
     }
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     for id in [1, 2] {
         let failure = outcomes[&id].failure.as_ref().unwrap();
@@ -220,10 +222,10 @@ async fn archived_objects_need_a_person_and_the_others_are_copied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_counts_what_is_done() {
-    let world = World::new();
-    let items = vec![world.object(1, "a", &bytes(1, 60)).await, world.object(2, "b", &bytes(2, 300)).await];
+    let fixture = TransferFixture::new();
+    let items = vec![fixture.object(1, "a", &bytes(1, 60)).await, fixture.object(2, "b", &bytes(2, 300)).await];
 
-    let job = world.start(policy(), items);
+    let job = fixture.start(policy(), items);
     let (_, job) = common::drain(job).await;
 
     let progress = job.progress();

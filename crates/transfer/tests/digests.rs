@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{SOURCE, World, bytes, quick};
+use crate::common::{SOURCE, TransferFixture, bytes, quick};
 use bytes::Bytes;
 use seqferry_client::{Endpoint, RequestMetrics, RetryingClient};
 use seqferry_store::checksum::{base64, hex};
@@ -61,35 +61,35 @@ async fn results(digests: ContentDigests) -> Vec<ObjectDigest> {
 
 /// Puts an object, and asks for a digest of it.
 async fn request(
-    world: &World,
+    fixture: &TransferFixture,
     key: &str,
     content: &[u8],
     algorithm: DigestAlgorithm,
     part_sizes: &[usize],
 ) -> DigestRequest {
     let body = Bytes::copy_from_slice(content);
-    world.memory.put(SOURCE, key, body, &Attributes::default()).await.unwrap();
-    let meta = world.memory.head(ObjectRef::new(SOURCE, key), None).await.unwrap();
+    fixture.memory.put(SOURCE, key, body, &Attributes::default()).await.unwrap();
+    let meta = fixture.memory.head(ObjectRef::new(SOURCE, key), None).await.unwrap();
     let part_sizes = part_sizes.iter().filter_map(|size| NonZeroU64::new(*size as u64)).collect();
     DigestRequest { object: PinnedObject::of(SOURCE, key, &meta), algorithm, part_sizes }
 }
 
-async fn computed(world: &World, requests: Vec<DigestRequest>) -> Vec<Vec<String>> {
-    let found = results(started(&world.connection, &world.budget, requests)).await;
+async fn computed(fixture: &TransferFixture, requests: Vec<DigestRequest>) -> Vec<Vec<String>> {
+    let found = results(started(&fixture.connection, &fixture.budget, requests)).await;
     found.into_iter().map(|digest| digest.unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn digests_have_their_published_check_values() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let mut requests = Vec::new();
     for (n, algorithm) in algorithms().enumerate() {
-        requests.push(request(&world, &format!("{n}"), b"123456789", algorithm, &[]).await);
+        requests.push(request(&fixture, &format!("{n}"), b"123456789", algorithm, &[]).await);
     }
-    requests.push(request(&world, "empty", b"", MD5, &[]).await);
-    requests.push(request(&world, "empty", b"", SHA256, &[]).await);
+    requests.push(request(&fixture, "empty", b"", MD5, &[]).await);
+    requests.push(request(&fixture, "empty", b"", SHA256, &[]).await);
 
-    let found = computed(&world, requests).await.concat();
+    let found = computed(&fixture, requests).await.concat();
 
     assert_eq!(
         found,
@@ -108,7 +108,7 @@ async fn digests_have_their_published_check_values() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn digests_of_any_kind_and_cut_are_those_of_their_definition() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     // Ranges are of 8 MiB: none, a part of one, exactly one, several that end within parts.
     let sizes = [0, 1, 8 * MIB, 21 * MIB + 3];
     let (mut requests, mut wanted) = (Vec::new(), Vec::new());
@@ -116,25 +116,25 @@ async fn digests_of_any_kind_and_cut_are_those_of_their_definition() {
         let content = bytes(seed as u64, size);
         for algorithm in algorithms() {
             let key = format!("{size}");
-            requests.push(request(&world, &key, &content, algorithm, &[]).await);
+            requests.push(request(&fixture, &key, &content, algorithm, &[]).await);
             wanted.push(vec![defined(algorithm, &content, None)]);
             let part_sizes = [5 * MIB, 7 * MIB, 32 * MIB];
-            requests.push(request(&world, &key, &content, algorithm, &part_sizes).await);
+            requests.push(request(&fixture, &key, &content, algorithm, &part_sizes).await);
             wanted.push(part_sizes.map(|part_size| defined(algorithm, &content, Some(part_size))).to_vec());
         }
     }
 
-    assert_eq!(computed(&world, requests).await, wanted);
-    assert_eq!(world.budget.memory_reserved(), 0, "buffer bytes leaked");
+    assert_eq!(computed(&fixture, requests).await, wanted);
+    assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_of_ten_thousand_parts_has_the_etag_of_its_parts() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let content = bytes(1, 10_000 * 1000 - 1);
-    let requests = vec![request(&world, "parts", &content, MD5, &[1000]).await];
+    let requests = vec![request(&fixture, "parts", &content, MD5, &[1000]).await];
 
-    let found = computed(&world, requests).await;
+    let found = computed(&fixture, requests).await;
 
     assert!(found[0][0].ends_with("-10000"));
     assert_eq!(found, [[defined(MD5, &content, Some(1000))]]);
@@ -142,18 +142,18 @@ async fn an_object_of_ten_thousand_parts_has_the_etag_of_its_parts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_in_order_and_a_failure_is_that_of_its_object() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let mut requests = Vec::new();
     for n in 0..100 {
         // The first is the slowest.
         let size = if n == 0 { 20 * MIB } else { n };
-        requests.push(request(&world, &format!("{n:03}"), &bytes(n as u64, size), CRC64NVME, &[]).await);
+        requests.push(request(&fixture, &format!("{n:03}"), &bytes(n as u64, size), CRC64NVME, &[]).await);
     }
-    world.memory.delete(ObjectRef::new(SOURCE, "040")).await.unwrap();
-    world.store.rule(Rule::once("GetObject", Fault::Fail("InternalError", 500)).key("007"));
-    world.store.rule(Rule::once("GetObject", Fault::Truncate).key("000"));
+    fixture.memory.delete(ObjectRef::new(SOURCE, "040")).await.unwrap();
+    fixture.store.rule(Rule::once("GetObject", Fault::Fail("InternalError", 500)).key("007"));
+    fixture.store.rule(Rule::once("GetObject", Fault::Truncate).key("000"));
 
-    let found = results(started(&world.connection, &world.budget, requests)).await;
+    let found = results(started(&fixture.connection, &fixture.budget, requests)).await;
 
     assert_eq!(found.len(), 100);
     for (n, found) in found.into_iter().enumerate() {
@@ -167,19 +167,19 @@ async fn results_are_in_order_and_a_failure_is_that_of_its_object() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_was_replaced_since_it_was_looked_at_is_read_as_it_is_now() {
-    let world = World::new();
-    let requests = vec![request(&world, "replaced", b"before", MD5, &[]).await];
-    request(&world, "replaced", b"after that", MD5, &[]).await;
+    let fixture = TransferFixture::new();
+    let requests = vec![request(&fixture, "replaced", b"before", MD5, &[]).await];
+    request(&fixture, "replaced", b"after that", MD5, &[]).await;
 
-    assert_eq!(computed(&world, requests).await, [[defined(MD5, b"after that", None)]]);
+    assert_eq!(computed(&fixture, requests).await, [[defined(MD5, b"after that", None)]]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_of_two_versions_never_pass_for_one() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let (old, new) = (bytes(1, 20 * MIB), bytes(2, 20 * MIB));
-    let requests = vec![request(&world, "changing", &old, MD5, &[]).await];
-    let memory = Arc::clone(&world.memory);
+    let requests = vec![request(&fixture, "changing", &old, MD5, &[]).await];
+    let memory = Arc::clone(&fixture.memory);
     let body = Bytes::from(new.clone());
     let overwrite = Hook(Arc::new(move || {
         let (memory, body) = (Arc::clone(&memory), body.clone());
@@ -187,59 +187,59 @@ async fn bytes_of_two_versions_never_pass_for_one() {
             memory.put(SOURCE, "changing", body, &Attributes::default()).await.unwrap();
         })
     }));
-    world.store.rule(Rule::once("GetObject", Fault::Hook(overwrite)).after(1));
+    fixture.store.rule(Rule::once("GetObject", Fault::Hook(overwrite)).after(1));
 
-    assert_eq!(computed(&world, requests).await, [[defined(MD5, &new, None)]]);
+    assert_eq!(computed(&fixture, requests).await, [[defined(MD5, &new, None)]]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_is_read_as_one_stream_where_ranges_are_ignored() {
-    let world = World::of(MemoryStore::new(1).ignoring_ranges());
+    let fixture = TransferFixture::of(MemoryStore::new(1).ignoring_ranges());
     let content = bytes(1, 20 * MIB + 1);
     let mut requests = Vec::new();
     for key in ["a", "b"] {
-        requests.push(request(&world, key, &content, SHA256, &[5 * MIB]).await);
+        requests.push(request(&fixture, key, &content, SHA256, &[5 * MIB]).await);
     }
     // A stream that breaks is hashed again from its first byte.
-    world.store.rule(Rule::once("GetObject", Fault::Truncate).key("b").after(4));
+    fixture.store.rule(Rule::once("GetObject", Fault::Truncate).key("b").after(4));
 
     let wanted = defined(SHA256, &content, Some(5 * MIB));
-    assert_eq!(computed(&world, requests).await, [[wanted.clone()], [wanted]]);
+    assert_eq!(computed(&fixture, requests).await, [[wanted.clone()], [wanted]]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_large_objects_are_read_within_the_memory_of_one_range() {
-    let mut world = World::new();
-    world.budget = Budget::new(BudgetLimits { memory: 8 << 20, ..BudgetLimits::default() });
+    let mut fixture = TransferFixture::new();
+    fixture.budget = Budget::new(BudgetLimits { memory: 8 << 20, ..BudgetLimits::default() });
     let content = bytes(1, 20 * MIB);
     let mut requests = Vec::new();
     for n in 0..8 {
-        requests.push(request(&world, &format!("{n}"), &content, CRC64NVME, &[]).await);
+        requests.push(request(&fixture, &format!("{n}"), &content, CRC64NVME, &[]).await);
     }
 
-    let found = computed(&world, requests).await;
+    let found = computed(&fixture, requests).await;
 
     assert_eq!(found, vec![vec![defined(CRC64NVME, &content, None)]; 8]);
-    assert_eq!(world.budget.memory_reserved(), 0, "buffer bytes leaked");
+    assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_closed_stops_and_gives_its_memory_back() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let mut requests = Vec::new();
     for n in 0..40 {
-        requests.push(request(&world, &format!("{n}"), &bytes(n, 9 * MIB), MD5, &[]).await);
+        requests.push(request(&fixture, &format!("{n}"), &bytes(n, 9 * MIB), MD5, &[]).await);
     }
     let gate = Gate::default();
-    world.store.rule(Rule::always("GetObject", Fault::Hold(gate.clone())));
-    let digests = started(&world.connection, &world.budget, requests);
+    fixture.store.rule(Rule::always("GetObject", Fault::Hold(gate.clone())));
+    let digests = started(&fixture.connection, &fixture.budget, requests);
     gate.reached().await;
 
     digests.close();
 
     assert!(results(digests).await.is_empty());
     let given_back = async {
-        while world.budget.memory_reserved() > 0 || world.budget.stats().in_flight > 0 {
+        while fixture.budget.memory_reserved() > 0 || fixture.budget.stats().in_flight > 0 {
             tokio::task::yield_now().await;
         }
     };

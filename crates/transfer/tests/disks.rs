@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{self, SOURCE, TARGET, World, bytes, job, small_limits, streaming};
+use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, job, small_limits, streaming};
 use seqferry_client::Endpoint;
 use seqferry_store::checksum::base64;
 use seqferry_store::prelude::*;
@@ -15,7 +15,9 @@ use seqferry_store::{
 };
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Hook, Rule};
-use seqferry_transfer::{Event, FailureClass, Item, Job, Method, Policy, State, Stop, Verified, Verify};
+use seqferry_transfer::{
+    Event, FailureClass, Item, Job, Method, Policy, State, StopMode, VerificationLevel, VerificationRule,
+};
 use tokio::runtime::Handle;
 
 const SIZES: [usize; 9] = [0, 1, 50, 99, 100, 101, 149, 500, 4999];
@@ -64,8 +66,8 @@ impl Drop for Folder {
     }
 }
 
-fn service() -> World {
-    World::of(MemoryStore::new(small_limits().minimum_part))
+fn service() -> TransferFixture {
+    TransferFixture::of(MemoryStore::new(small_limits().minimum_part))
 }
 
 fn upload(folder: &Folder, policy: Policy) -> Policy {
@@ -76,18 +78,18 @@ fn download(folder: &Folder, policy: Policy) -> Policy {
     Policy { target_bucket: folder.bucket(), ..policy }
 }
 
-fn start(world: &World, source: &Endpoint, target: &Endpoint, policy: Policy, items: &[Item]) -> Job {
-    Job::start(&Handle::current(), world.scheduler(), job(source.clone(), target.clone(), policy, items.to_vec()))
+fn start(fixture: &TransferFixture, source: &Endpoint, target: &Endpoint, policy: Policy, items: &[Item]) -> Job {
+    Job::start(&Handle::current(), fixture.scheduler(), job(source.clone(), target.clone(), policy, items.to_vec()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_uploaded_with_their_time_and_the_same_again_is_skipped() {
-    let (folder, world) = (Folder::new(), service());
+    let (folder, fixture) = (Folder::new(), service());
     let mut items = Vec::new();
     for (id, size) in (0..).zip(SIZES) {
         items.push(folder.file(id, &format!("f{size}"), &bytes(id, size)).await);
     }
-    let run = || start(&world, &folder.connection, &world.connection, upload(&folder, streaming()), &items);
+    let run = || start(&fixture, &folder.connection, &fixture.connection, upload(&folder, streaming()), &items);
 
     let (outcomes, _) = common::drain(run()).await;
     let (again, _) = common::drain(run()).await;
@@ -95,60 +97,67 @@ async fn files_are_uploaded_with_their_time_and_the_same_again_is_skipped() {
     for item in &items {
         let outcome = &outcomes[&item.id];
         assert_eq!((outcome.state, outcome.method), (State::Done, Method::Stream), "{outcome:?}");
-        assert_eq!(outcome.verified, Verified::Checksum, "{outcome:?}");
-        assert_eq!(world.read(TARGET, &item.target_key).await.as_ref(), folder.files().get(&item.source_key));
-        assert!(world.head(&item.target_key).await.attributes.metadata.contains_key("mtime"));
-        assert_eq!((again[&item.id].state, again[&item.id].verified), (State::Skipped, Verified::Time));
+        assert_eq!(outcome.verified, VerificationLevel::Checksum, "{outcome:?}");
+        assert_eq!(fixture.read(TARGET, &item.target_key).await.as_ref(), folder.files().get(&item.source_key));
+        assert!(fixture.head(&item.target_key).await.attributes.metadata.contains_key("mtime"));
+        assert_eq!((again[&item.id].state, again[&item.id].verified), (State::Skipped, VerificationLevel::Time));
     }
-    assert_eq!(world.budget.memory_reserved(), 0);
+    assert_eq!(fixture.budget.memory_reserved(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_downloaded_whole_or_not_at_all_and_the_same_again_is_skipped() {
     // The time of an object that was written in the second of its download may be that of a later version too.
-    for (age, by) in [(10.0, Verified::Time), (0.0, Verified::Checksum)] {
-        let (folder, world) = (Folder::new(), service());
+    for (age, by) in [(10.0, VerificationLevel::Time), (0.0, VerificationLevel::Checksum)] {
+        let (folder, fixture) = (Folder::new(), service());
         let mut items = Vec::new();
         for (id, size) in (0..).zip(SIZES) {
-            let item = world.object(id, &format!("f{size}"), &bytes(id, size)).await;
-            world.memory.age(SOURCE, &item.source_key, age);
+            let item = fixture.object(id, &format!("f{size}"), &bytes(id, size)).await;
+            fixture.memory.age(SOURCE, &item.source_key, age);
             items.push(Item { target_key: item.source_key.clone(), ..item });
         }
-        let run = |policy| start(&world, &world.connection, &folder.connection, download(&folder, policy), &items);
+        let run = |policy| start(&fixture, &fixture.connection, &folder.connection, download(&folder, policy), &items);
 
         let (outcomes, _) = common::drain(run(streaming())).await;
-        let reads = world.store.count("GetObject");
+        let reads = fixture.store.count("GetObject");
         let (again, _) = common::drain(run(streaming())).await;
-        let (checked, _) = common::drain(run(Policy { verify: Verify::Checksum, ..streaming() })).await;
+        let (checked, _) = common::drain(run(Policy { verify: VerificationRule::Checksum, ..streaming() })).await;
 
         for item in &items {
             let outcome = &outcomes[&item.id];
-            assert_eq!((outcome.state, outcome.verified), (State::Done, Verified::Checksum), "{outcome:?}");
-            assert_eq!(folder.files().get(&item.target_key), world.read(SOURCE, &item.source_key).await.as_ref());
+            assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Checksum), "{outcome:?}");
+            assert_eq!(folder.files().get(&item.target_key), fixture.read(SOURCE, &item.source_key).await.as_ref());
             assert_eq!((again[&item.id].state, again[&item.id].verified), (State::Skipped, by));
-            assert_eq!((checked[&item.id].state, checked[&item.id].verified), (State::Skipped, Verified::Checksum));
+            assert_eq!(
+                (checked[&item.id].state, checked[&item.id].verified),
+                (State::Skipped, VerificationLevel::Checksum)
+            );
         }
         assert_eq!(folder.files().len(), items.len(), "nothing unfinished is left: {:?}", folder.files().keys());
-        assert_eq!(world.store.count("GetObject"), reads, "the objects were read once");
+        assert_eq!(fixture.store.count("GetObject"), reads, "the objects were read once");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
     for uploading in [true, false] {
-        let (folder, world) = (Folder::new(), service());
+        let (folder, fixture) = (Folder::new(), service());
         let (body, gate) = (bytes(1, 1000), Gate::default());
         let item = if uploading {
             folder.file(1, "k", &body).await
         } else {
-            Item { target_key: "k".into(), ..world.object(1, "k", &body).await }
+            Item { target_key: "k".into(), ..fixture.object(1, "k", &body).await }
         };
-        let (source, target) = if uploading { (&folder.store, &world.store) } else { (&world.store, &folder.store) };
-        let connections =
-            if uploading { (&folder.connection, &world.connection) } else { (&world.connection, &folder.connection) };
+        let (source, target) =
+            if uploading { (&folder.store, &fixture.store) } else { (&fixture.store, &folder.store) };
+        let connections = if uploading {
+            (&folder.connection, &fixture.connection)
+        } else {
+            (&fixture.connection, &folder.connection)
+        };
         let policy = if uploading { upload(&folder, streaming()) } else { download(&folder, streaming()) };
         target.rule(Rule::always("UploadPart", Fault::Hold(gate.clone())).after(7));
-        let job = start(&world, connections.0, connections.1, policy.clone(), std::slice::from_ref(&item));
+        let job = start(&fixture, connections.0, connections.1, policy.clone(), std::slice::from_ref(&item));
         let job = Arc::new(job);
         let events = {
             let job = Arc::clone(&job);
@@ -171,7 +180,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
 
-        job.stop(Stop::Suspend);
+        job.stop(StopMode::Suspend);
         let recorded = events.await.unwrap();
         let (read, sent) = (source.count("GetObject"), target.count("UploadPart"));
         gate.open();
@@ -179,15 +188,15 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
         assert!(!folder.files().contains_key("k") || uploading, "nothing has the final name yet");
         let item = Item { upload: recorded, ..item };
         let resumed = Policy { resumed: true, ..policy };
-        let (outcomes, _) = common::drain(start(&world, connections.0, connections.1, resumed, &[item])).await;
+        let (outcomes, _) = common::drain(start(&fixture, connections.0, connections.1, resumed, &[item])).await;
 
         assert_eq!(
             (outcomes[&1].state, outcomes[&1].verified),
-            (State::Done, Verified::Checksum),
+            (State::Done, VerificationLevel::Checksum),
             "{:?}",
             outcomes[&1]
         );
-        let kept = if uploading { world.read(TARGET, "k").await } else { folder.files().remove("k") };
+        let kept = if uploading { fixture.read(TARGET, "k").await } else { folder.files().remove("k") };
         assert_eq!(kept, Some(body));
         assert!(source.count("GetObject") - read <= 13, "parts that were there are not read again");
         assert!(target.count("UploadPart") - sent <= 13, "nor sent");
@@ -197,7 +206,7 @@ async fn a_transfer_that_is_stopped_goes_on_with_the_parts_that_are_missing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_changes_while_it_is_read_is_started_over() {
     for size in [80, 300] {
-        let (folder, world) = (Folder::new(), service());
+        let (folder, fixture) = (Folder::new(), service());
         let item = folder.file(1, "k", &bytes(1, size)).await;
         let path = folder.path.join("k");
         let hook = Hook(Arc::new(move || {
@@ -210,26 +219,27 @@ async fn a_file_that_changes_while_it_is_read_is_started_over() {
         folder.store.rule(Rule::once("GetObject", Fault::Hook(hook)).after(u32::from(size > 100) * 3));
 
         let policy = upload(&folder, streaming());
-        let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+        let (outcomes, _) =
+            common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
         assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
-        assert_eq!(world.read(TARGET, "k").await, Some(bytes(9, 280)));
-        assert_eq!(world.open_uploads().await, 0);
+        assert_eq!(fixture.read(TARGET, "k").await, Some(bytes(9, 280)));
+        assert_eq!(fixture.open_uploads().await, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_change_on_the_way_to_a_disk_leave_no_file() {
-    let (folder, world) = (Folder::new(), service());
+    let (folder, fixture) = (Folder::new(), service());
     let mut items = Vec::new();
     for (id, size) in [(1, 80), (2, 300)] {
-        let item = world.object(id, &format!("k{id}"), &bytes(id, size)).await;
+        let item = fixture.object(id, &format!("k{id}"), &bytes(id, size)).await;
         items.push(Item { target_key: item.source_key.clone(), ..item });
     }
-    world.store.rule(Rule::always("GetObject", Fault::Corrupt));
+    fixture.store.rule(Rule::always("GetObject", Fault::Corrupt));
 
     let policy = download(&folder, streaming());
-    let (outcomes, _) = common::drain(start(&world, &world.connection, &folder.connection, policy, &items)).await;
+    let (outcomes, _) = common::drain(start(&fixture, &fixture.connection, &folder.connection, policy, &items)).await;
 
     for outcome in outcomes.values() {
         assert_eq!(outcome.failure.as_ref().unwrap().class, FailureClass::Mismatch, "{outcome:?}");
@@ -241,46 +251,46 @@ fn md5(body: &[u8]) -> String {
     base64(&Digester::of(DigestAlgorithm::Md5, body))
 }
 
-async fn kept_md5(world: &World, key: &str) -> Option<String> {
-    world.head(key).await.attributes.metadata.get("md5chksum").cloned()
+async fn kept_md5(fixture: &TransferFixture, key: &str) -> Option<String> {
+    fixture.head(key).await.attributes.metadata.get("md5chksum").cloned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_md5_of_a_file_is_kept_when_asked_for_and_only_files_in_parts_are_read_once_more() {
     for asked in [false, true] {
         for (size, reads) in [(0, 1), (80, 1), (300, 6 + usize::from(asked))] {
-            let (folder, world) = (Folder::new(), service());
+            let (folder, fixture) = (Folder::new(), service());
             let body = bytes(1, size);
             let item = folder.file(1, "k", &body).await;
 
             let policy = upload(&folder, Policy { md5: asked, ..streaming() });
             let (outcomes, _) =
-                common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+                common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
             assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
-            assert_eq!(kept_md5(&world, "k").await, asked.then(|| md5(&body)), "{size}");
+            assert_eq!(kept_md5(&fixture, "k").await, asked.then(|| md5(&body)), "{size}");
             assert_eq!(folder.store.count("GetObject"), reads, "{size}");
-            assert_eq!(world.read(TARGET, "k").await, Some(body));
-            assert_eq!(world.budget.memory_reserved(), 0);
+            assert_eq!(fixture.read(TARGET, "k").await, Some(body));
+            assert_eq!(fixture.budget.memory_reserved(), 0);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_service_holds_is_not_read_for_an_md5() {
-    let apart = common::Apart::new();
-    let item = apart.from.object(1, "k", &bytes(1, 300)).await;
+    let services = common::ServicePair::new();
+    let item = services.from.object(1, "k", &bytes(1, 300)).await;
 
-    let outcomes = apart.run(Policy { md5: true, ..streaming() }, vec![item.clone()]).await;
+    let outcomes = services.run(Policy { md5: true, ..streaming() }, vec![item.clone()]).await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
-    assert_eq!(apart.from.store.count("GetObject"), 6);
-    assert_eq!(kept_md5(&apart.to, &item.target_key).await, None);
+    assert_eq!(services.from.store.count("GetObject"), 6);
+    assert_eq!(kept_md5(&services.to, &item.target_key).await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
-    let (folder, world) = (Folder::new(), service());
+    let (folder, fixture) = (Folder::new(), service());
     let item = folder.file(1, "k", &bytes(1, 300)).await;
     let create = CreateUpload {
         bucket: TARGET.into(),
@@ -288,11 +298,11 @@ async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
         checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject)),
         ..CreateUpload::default()
     };
-    let upload_id = world.memory.create_upload(&create).await.unwrap();
+    let upload_id = fixture.memory.create_upload(&create).await.unwrap();
     let item = Item { upload: Some((upload_id, 50)), ..item };
 
     let policy = upload(&folder, Policy { md5: true, resumed: true, ..streaming() });
-    let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+    let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{:?}", outcomes[&1]);
     assert_eq!(folder.store.count("GetObject"), 6);
@@ -300,22 +310,22 @@ async fn an_upload_that_goes_on_is_not_read_again_for_its_md5() {
 
 /// A file that is another between the read for its MD5 and that of its parts.
 async fn changed_between_the_reads(change: impl Fn(&Path) + Send + Sync + 'static, now: Vec<u8>) {
-    let (folder, world) = (Folder::new(), service());
+    let (folder, fixture) = (Folder::new(), service());
     let item = folder.file(1, "k", &bytes(1, 300)).await;
     let path = folder.path.join("k");
     let hook = Hook(Arc::new(move || {
         change(&path);
         Box::pin(async {})
     }));
-    world.store.rule(Rule::once("CreateMultipartUpload", Fault::Hook(hook)));
+    fixture.store.rule(Rule::once("CreateMultipartUpload", Fault::Hook(hook)));
 
     let policy = upload(&folder, Policy { md5: true, ..streaming() });
-    let (outcomes, _) = common::drain(start(&world, &folder.connection, &world.connection, policy, &[item])).await;
+    let (outcomes, _) = common::drain(start(&fixture, &folder.connection, &fixture.connection, policy, &[item])).await;
 
     assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{:?}", outcomes[&1]);
-    assert_eq!(kept_md5(&world, "k").await, Some(md5(&now)));
-    assert_eq!(world.read(TARGET, "k").await, Some(now));
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(kept_md5(&fixture, "k").await, Some(md5(&now)));
+    assert_eq!(fixture.read(TARGET, "k").await, Some(now));
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -336,18 +346,18 @@ async fn bytes_that_change_without_a_trace_after_the_md5_are_noticed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_read_for_its_md5_can_be_cancelled() {
-    let (folder, world) = (Folder::new(), service());
+    let (folder, fixture) = (Folder::new(), service());
     let (item, gate) = (folder.file(1, "k", &bytes(1, 300)).await, Gate::default());
     folder.store.rule(Rule::always("GetObject", Fault::Hold(gate.clone())));
     let policy = upload(&folder, Policy { md5: true, ..streaming() });
-    let job = start(&world, &folder.connection, &world.connection, policy, &[item]);
+    let job = start(&fixture, &folder.connection, &fixture.connection, policy, &[item]);
     gate.reached().await;
 
-    job.stop(Stop::Cancel);
+    job.stop(StopMode::Cancel);
     let (outcomes, _) = common::drain(job).await;
 
     assert_eq!(outcomes[&1].state, State::Cancelled);
-    assert_eq!(world.store.count("CreateMultipartUpload"), 0);
-    assert_eq!(world.budget.memory_reserved(), 0);
+    assert_eq!(fixture.store.count("CreateMultipartUpload"), 0);
+    assert_eq!(fixture.budget.memory_reserved(), 0);
     gate.open();
 }

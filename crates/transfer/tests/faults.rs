@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::common::{SOURCE, TARGET, World, bytes, drain, policy, small_limits};
+use crate::common::{SOURCE, TARGET, TransferFixture, bytes, drain, policy, small_limits};
 use bytes::Bytes;
 use seqferry_store::prelude::*;
 use seqferry_store::{
@@ -12,23 +12,25 @@ use seqferry_store::{
 };
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
-use seqferry_transfer::{Event, FailureClass, IfExists, Item, Method, Policy, State, Stop, Verified, Verify};
+use seqferry_transfer::{
+    Event, FailureClass, IfExists, Item, Method, Policy, State, StopMode, VerificationLevel, VerificationRule,
+};
 
 const FLAVOURS: [(&str, usize); 2] = [("small", 80), ("large", 300)];
 
-async fn pair(world: &World) -> Vec<Item> {
+async fn pair(fixture: &TransferFixture) -> Vec<Item> {
     let mut items = Vec::new();
     for (id, (key, size)) in FLAVOURS.into_iter().enumerate() {
-        items.push(world.object(id as u64, key, &bytes(7, size)).await);
+        items.push(fixture.object(id as u64, key, &bytes(7, size)).await);
     }
     items
 }
 
-async fn assert_whole(world: &World) {
+async fn assert_whole(fixture: &TransferFixture) {
     for (key, size) in FLAVOURS {
-        assert_eq!(world.read(TARGET, &format!("copy/{key}")).await, Some(bytes(7, size)), "{key}");
+        assert_eq!(fixture.read(TARGET, &format!("copy/{key}")).await, Some(bytes(7, size)), "{key}");
     }
-    assert_eq!(world.open_uploads().await, 0, "open uploads are left");
+    assert_eq!(fixture.open_uploads().await, 0, "open uploads are left");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,15 +40,15 @@ async fn passing_failures_of_every_request_are_retried() {
         for (code, status) in
             [("InternalError", 500), ("SlowDown", 503), ("RequestTimeout", 400), ("ConnectionFailed", 0)]
         {
-            let world = World::new();
-            let items = pair(&world).await;
-            world.store.rule(Rule::once(operation, Fault::Fail(code, status)).times(3));
+            let fixture = TransferFixture::new();
+            let items = pair(&fixture).await;
+            fixture.store.rule(Rule::once(operation, Fault::Fail(code, status)).times(3));
 
-            let outcomes = world.run(policy(), items).await;
+            let outcomes = fixture.run(policy(), items).await;
 
             assert!(outcomes.values().all(|o| o.state == State::Done), "{operation} {code}: {outcomes:?}");
             assert!(outcomes.values().map(|o| o.retries).sum::<u32>() >= 3);
-            assert_whole(&world).await;
+            assert_whole(&fixture).await;
         }
     }
 }
@@ -54,14 +56,14 @@ async fn passing_failures_of_every_request_are_retried() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_reply_does_no_harm() {
     for operation in ["CopyObject", "CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUpload"] {
-        let world = World::new();
-        let items = pair(&world).await;
-        world.store.rule(Rule::once(operation, Fault::LoseReply));
+        let fixture = TransferFixture::new();
+        let items = pair(&fixture).await;
+        fixture.store.rule(Rule::once(operation, Fault::LoseReply));
 
-        let outcomes = world.run(policy(), items).await;
+        let outcomes = fixture.run(policy(), items).await;
 
         assert!(outcomes.values().all(|o| o.state == State::Done), "{operation}: {outcomes:?}");
-        assert_whole(&world).await;
+        assert_whole(&fixture).await;
     }
 }
 
@@ -78,11 +80,11 @@ async fn what_never_passes_fails_with_its_class_and_leaves_no_upload() {
         ("CopyObject", "KMS.DisabledException", 400, "person"),
         ("CopyObject", "InvalidObjectState", 403, "person"),
     ] {
-        let world = World::new();
-        let items = pair(&world).await;
-        world.store.rule(Rule::always(operation, Fault::Fail(code, status)));
+        let fixture = TransferFixture::new();
+        let items = pair(&fixture).await;
+        fixture.store.rule(Rule::always(operation, Fault::Fail(code, status)));
 
-        let outcomes = world.run(policy(), items).await;
+        let outcomes = fixture.run(policy(), items).await;
 
         let failed: Vec<_> = outcomes.values().filter_map(|o| o.failure.as_ref()).collect();
         assert_eq!(failed.len(), 1, "{operation} {code}: {outcomes:?}");
@@ -92,7 +94,7 @@ async fn what_never_passes_fails_with_its_class_and_leaves_no_upload() {
             "{}",
             failed[0].message
         );
-        assert_eq!(world.open_uploads().await, 0);
+        assert_eq!(fixture.open_uploads().await, 0);
     }
 }
 
@@ -101,38 +103,38 @@ async fn a_job_wide_failure_stops_the_job_and_is_no_objects_fault() {
     for (code, status) in
         [("InvalidAccessKeyId", 403), ("NoSuchBucket", 404), ("SignatureDoesNotMatch", 403), ("ExpiredToken", 400)]
     {
-        let world = World::new();
-        let mut items = pair(&world).await;
+        let fixture = TransferFixture::new();
+        let mut items = pair(&fixture).await;
         for id in 10..200 {
-            items.push(world.object(id, &format!("k{id}"), b"x").await);
+            items.push(fixture.object(id, &format!("k{id}"), b"x").await);
         }
-        world.store.rule(Rule::always("CopyObject", Fault::Fail(code, status)));
+        fixture.store.rule(Rule::always("CopyObject", Fault::Fail(code, status)));
 
-        let job = world.start(policy(), items);
+        let job = fixture.start(policy(), items);
         let (outcomes, job) = drain(job).await;
 
         assert_eq!(job.failure().unwrap().code, code);
         assert!(outcomes.values().all(|o| o.state != State::Failed), "{outcomes:?}");
-        assert_eq!(world.open_uploads().await, 0);
+        assert_eq!(fixture.open_uploads().await, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expired_credentials_are_loaded_anew() {
-    let world = World::new();
-    let items = pair(&world).await;
-    world.store.rule(Rule::once("UploadPartCopy", Fault::Fail("ExpiredToken", 400)));
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
+    fixture.store.rule(Rule::once("UploadPartCopy", Fault::Fail("ExpiredToken", 400)));
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     assert!(outcomes.values().all(|o| o.state == State::Done), "{outcomes:?}");
-    assert_eq!(world.store.count("RefreshCredentials"), 1);
-    assert_whole(&world).await;
+    assert_eq!(fixture.store.count("RefreshCredentials"), 1);
+    assert_whole(&fixture).await;
 }
 
 /// A hook that overwrites the source past the faults, once.
-fn overwrite(world: &World, key: &'static str, body: Vec<u8>) -> Fault {
-    let memory = Arc::clone(&world.memory);
+fn overwrite(fixture: &TransferFixture, key: &'static str, body: Vec<u8>) -> Fault {
+    let memory = Arc::clone(&fixture.memory);
     Fault::Hook(Hook(Arc::new(move || {
         let (memory, body) = (Arc::clone(&memory), Bytes::from(body.clone()));
         Box::pin(async move { _ = memory.put(SOURCE, key, body, &Attributes::default()).await.unwrap() })
@@ -142,59 +144,59 @@ fn overwrite(world: &World, key: &'static str, body: Vec<u8>) -> Fault {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_overwritten_meanwhile_is_started_over_and_versions_are_never_mixed() {
     for (operation, key) in [("CopyObject", "small"), ("UploadPartCopy", "large"), ("CreateMultipartUpload", "large")] {
-        let world = World::new();
-        let items = pair(&world).await;
+        let fixture = TransferFixture::new();
+        let items = pair(&fixture).await;
         let size = FLAVOURS.iter().find(|(k, _)| *k == key).unwrap().1;
         let newer = bytes(8, size + 20);
-        let rule = Rule::once(operation, overwrite(&world, key, newer.clone())).key(&format!("copy/{key}"));
-        world.store.rule(if operation == "UploadPartCopy" { rule.part(4) } else { rule });
+        let rule = Rule::once(operation, overwrite(&fixture, key, newer.clone())).key(&format!("copy/{key}"));
+        fixture.store.rule(if operation == "UploadPartCopy" { rule.part(4) } else { rule });
 
-        let outcomes = world.run(policy(), items).await;
+        let outcomes = fixture.run(policy(), items).await;
 
         assert!(outcomes.values().all(|o| o.state == State::Done), "{operation}: {outcomes:?}");
-        let copied = world.read(TARGET, &format!("copy/{key}")).await.unwrap();
+        let copied = fixture.read(TARGET, &format!("copy/{key}")).await.unwrap();
         assert_eq!(copied, newer, "{operation}");
         assert_eq!(outcomes.values().map(|o| o.attempts).max(), Some(2));
-        assert_eq!(world.open_uploads().await, 0);
+        assert_eq!(fixture.open_uploads().await, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_no_answer_told_of_are_not_left_open() {
-    let world = World::new();
-    let items = pair(&world).await;
-    world.store.rule(Rule::always("CreateMultipartUpload", Fault::LoseReply));
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
+    fixture.store.rule(Rule::always("CreateMultipartUpload", Fault::LoseReply));
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     let failed: Vec<_> = outcomes.values().filter(|o| o.state == State::Failed).collect();
     assert_eq!(failed.len(), 1, "{outcomes:?}");
-    assert!(world.store.count("CreateMultipartUpload") > 1, "it was tried again");
-    assert_eq!(world.open_uploads().await, 0);
+    assert!(fixture.store.count("CreateMultipartUpload") > 1, "it was tried again");
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_may_not_be_aborted_is_told_of() {
-    let world = World::new();
-    let items = pair(&world).await;
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
     for operation in ["UploadPartCopy", "AbortMultipartUpload"] {
-        world.store.rule(Rule::always(operation, Fault::Fail("AccessDenied", 403)));
+        fixture.store.rule(Rule::always(operation, Fault::Fail("AccessDenied", 403)));
     }
 
-    let (outcomes, job) = drain(world.start(policy(), items)).await;
+    let (outcomes, job) = drain(fixture.start(policy(), items)).await;
 
     assert_eq!(outcomes.values().filter(|o| o.state == State::Failed).count(), 1, "{outcomes:?}");
-    assert_eq!(world.open_uploads().await, 1);
+    assert_eq!(fixture.open_uploads().await, 1);
     let notes = job.notes();
     assert!(notes.iter().any(|note| note.contains("s3://target/copy/large stays open")), "{notes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_keeps_changing_fails_as_changed() {
-    let world = World::new();
-    let items = pair(&world).await;
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
     let counter = Arc::new(std::sync::atomic::AtomicU64::new(100));
-    let memory = Arc::clone(&world.memory);
+    let memory = Arc::clone(&fixture.memory);
     let hook = Hook(Arc::new(move || {
         let (memory, counter) = (Arc::clone(&memory), Arc::clone(&counter));
         Box::pin(async move {
@@ -202,26 +204,26 @@ async fn a_source_that_keeps_changing_fails_as_changed() {
             _ = memory.put(SOURCE, "large", Bytes::from(bytes(seed, 300)), &Attributes::default()).await.unwrap();
         })
     }));
-    world.store.rule(Rule::always("UploadPartCopy", Fault::Hook(hook)));
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hook(hook)));
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     let failure = outcomes[&1].failure.as_ref().unwrap();
     assert_eq!(failure.class.word(), "source_changed");
     assert!(failure.message.contains("s3://source/large"), "{failure}");
-    assert_eq!(world.read(TARGET, "copy/large").await, None);
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(fixture.read(TARGET, "copy/large").await, None);
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_deleted_meanwhile_is_told_from_others() {
-    let world = World::new();
-    let items = pair(&world).await;
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
     for key in ["small", "large"] {
-        world.memory.delete(ObjectRef::new(SOURCE, key)).await.unwrap();
+        fixture.memory.delete(ObjectRef::new(SOURCE, key)).await.unwrap();
     }
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     for outcome in outcomes.values() {
         let failure = outcome.failure.as_ref().unwrap();
@@ -232,61 +234,61 @@ async fn a_source_deleted_meanwhile_is_told_from_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_vanishes_is_written_again() {
-    let world = World::new();
-    let item = world.object(1, "k", b"content").await;
-    let memory = Arc::clone(&world.memory);
+    let fixture = TransferFixture::new();
+    let item = fixture.object(1, "k", b"content").await;
+    let memory = Arc::clone(&fixture.memory);
     let remove = Hook(Arc::new(move || {
         let memory = Arc::clone(&memory);
         Box::pin(async move { memory.delete(ObjectRef::new(TARGET, "copy/k")).await.unwrap() })
     }));
     // The first read of what was written.
-    world.store.rule(Rule::once("GetObject", Fault::Hook(remove)).key("copy/k"));
+    fixture.store.rule(Rule::once("GetObject", Fault::Hook(remove)).key("copy/k"));
     let multi = Policy {
         part_options: seqferry_transfer::verification::PartOptions { part_size: None, copy_threshold: Some(0) },
-        verify: Verify::Content,
+        verify: VerificationRule::Content,
         ..policy()
     };
 
-    let outcomes = world.run(multi, vec![Item { target_absent: true, ..item }]).await;
+    let outcomes = fixture.run(multi, vec![Item { target_absent: true, ..item }]).await;
 
     assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 2), "{outcomes:?}");
-    assert_eq!(world.read(TARGET, "copy/k").await.unwrap(), b"content");
+    assert_eq!(fixture.read(TARGET, "copy/k").await.unwrap(), b"content");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn corrupted_content_is_caught_and_the_target_removed() {
-    let world = World::new();
-    let items = pair(&world).await;
-    world.store.rule(Rule::always("GetObject", Fault::Corrupt).key("copy/large"));
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
+    fixture.store.rule(Rule::always("GetObject", Fault::Corrupt).key("copy/large"));
 
-    let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, items).await;
+    let outcomes = fixture.run(Policy { verify: VerificationRule::Content, ..policy() }, items).await;
 
-    assert_eq!(outcomes[&0].verified, Verified::Content);
+    assert_eq!(outcomes[&0].verified, VerificationLevel::Content);
     let failure = outcomes[&1].failure.as_ref().unwrap();
     assert_eq!(failure.class, FailureClass::Mismatch);
     assert!(failure.message.contains("offset 0") && failure.message.contains("removed"), "{failure}");
-    assert_eq!(world.read(TARGET, "copy/large").await, None);
+    assert_eq!(fixture.read(TARGET, "copy/large").await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn truncated_bodies_are_read_again() {
-    let world = World::new();
-    let items = pair(&world).await;
-    world.store.rule(Rule::once("GetObject", Fault::Truncate).times(3));
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
+    fixture.store.rule(Rule::once("GetObject", Fault::Truncate).times(3));
 
-    let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, items).await;
+    let outcomes = fixture.run(Policy { verify: VerificationRule::Content, ..policy() }, items).await;
 
-    assert!(outcomes.values().all(|o| o.verified == Verified::Content), "{outcomes:?}");
+    assert!(outcomes.values().all(|o| o.verified == VerificationLevel::Content), "{outcomes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tags_that_may_not_be_read_are_reported_and_the_bytes_copied() {
-    let world = World::new();
-    let items = pair(&world).await;
-    world.memory.put_tags(ObjectRef::new(SOURCE, "large"), &[("a".into(), "b".into())]).await.unwrap();
-    world.store.rule(Rule::always("GetObjectTagging", Fault::Fail("AccessDenied", 403)));
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
+    fixture.memory.put_tags(ObjectRef::new(SOURCE, "large"), &[("a".into(), "b".into())]).await.unwrap();
+    fixture.store.rule(Rule::always("GetObjectTagging", Fault::Fail("AccessDenied", 403)));
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     assert_eq!(outcomes[&1].state, State::Done);
     assert!(outcomes[&1].not_carried[0].contains("1 tags: AccessDenied"), "{:?}", outcomes[&1].not_carried);
@@ -294,9 +296,9 @@ async fn tags_that_may_not_be_read_are_reported_and_the_bytes_copied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_aborted_by_somebody_else_is_started_over() {
-    let world = World::new();
-    let items = pair(&world).await;
-    let memory = Arc::clone(&world.memory);
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
+    let memory = Arc::clone(&fixture.memory);
     let abort = Hook(Arc::new(move || {
         let memory = Arc::clone(&memory);
         Box::pin(async move {
@@ -305,17 +307,17 @@ async fn an_upload_aborted_by_somebody_else_is_started_over() {
             }
         })
     }));
-    world.store.rule(Rule::once("UploadPartCopy", Fault::Hook(abort)).part(3));
+    fixture.store.rule(Rule::once("UploadPartCopy", Fault::Hook(abort)).part(3));
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     assert!(outcomes.values().all(|o| o.state == State::Done), "{outcomes:?}");
-    assert_whole(&world).await;
+    assert_whole(&fixture).await;
 }
 
-/// Somebody else writes the target.
-fn takes_over(world: &World, key: &'static str) -> Fault {
-    let memory = Arc::clone(&world.memory);
+/// Fault at which another writer puts an object at the target.
+fn takes_over(fixture: &TransferFixture, key: &'static str) -> Fault {
+    let memory = Arc::clone(&fixture.memory);
     Fault::Hook(Hook(Arc::new(move || {
         let memory = Arc::clone(&memory);
         Box::pin(async move {
@@ -327,24 +329,24 @@ fn takes_over(world: &World, key: &'static str) -> Fault {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_somebody_else_replaces_is_neither_judged_nor_removed() {
     for times in [1, 100] {
-        let world = World::new();
-        let item = world.object(1, "large", &bytes(7, 300)).await;
+        let fixture = TransferFixture::new();
+        let item = fixture.object(1, "large", &bytes(7, 300)).await;
         // The first read of what was written.
-        let rule = Rule::always("GetObject", takes_over(&world, "copy/large")).key("copy/large").times(times);
-        world.store.rule(rule);
+        let rule = Rule::always("GetObject", takes_over(&fixture, "copy/large")).key("copy/large").times(times);
+        fixture.store.rule(rule);
 
-        let outcomes = world.run(Policy { verify: Verify::Content, ..policy() }, vec![item]).await;
+        let outcomes = fixture.run(Policy { verify: VerificationRule::Content, ..policy() }, vec![item]).await;
 
         let outcome = &outcomes[&1];
         assert_eq!(outcome.attempts, 2);
         if times == 1 {
-            assert_eq!((outcome.state, outcome.verified), (State::Done, Verified::Content), "{outcome:?}");
-            assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+            assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Content), "{outcome:?}");
+            assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
         } else {
             assert_eq!(outcome.failure.as_ref().unwrap().code, "TargetChanged", "{outcome:?}");
-            assert_eq!(world.read(TARGET, "copy/large").await, Some(b"theirs".to_vec()));
+            assert_eq!(fixture.read(TARGET, "copy/large").await, Some(b"theirs".to_vec()));
         }
-        assert_eq!(world.open_uploads().await, 0);
+        assert_eq!(fixture.open_uploads().await, 0);
     }
 }
 
@@ -353,24 +355,25 @@ async fn a_copy_of_a_source_that_changed_before_it_was_proven_is_not_left_for_wh
     for (if_exists, gone) in
         [(IfExists::Skip, false), (IfExists::Fail, false), (IfExists::Same, false), (IfExists::Skip, true)]
     {
-        let world = World::new();
-        let item = world.object(1, "large", &bytes(7, 300)).await;
+        let fixture = TransferFixture::new();
+        let item = fixture.object(1, "large", &bytes(7, 300)).await;
         let newer = bytes(8, 320);
         let fault = if gone {
-            let memory = Arc::clone(&world.memory);
+            let memory = Arc::clone(&fixture.memory);
             Fault::Hook(Hook(Arc::new(move || {
                 let memory = Arc::clone(&memory);
                 Box::pin(async move { memory.delete(ObjectRef::new(SOURCE, "large")).await.unwrap() })
             })))
         } else {
-            overwrite(&world, "large", newer.clone())
+            overwrite(&fixture, "large", newer.clone())
         };
         // The first read of the source, when the target has been written.
-        world.store.rule(Rule::once("GetObject", fault).key("large"));
+        fixture.store.rule(Rule::once("GetObject", fault).key("large"));
 
-        let outcomes = world.run(Policy { if_exists, verify: Verify::Content, ..policy() }, vec![item]).await;
+        let outcomes =
+            fixture.run(Policy { if_exists, verify: VerificationRule::Content, ..policy() }, vec![item]).await;
 
-        let copied = world.read(TARGET, "copy/large").await;
+        let copied = fixture.read(TARGET, "copy/large").await;
         if gone {
             assert_eq!((outcomes[&1].state, copied), (State::Failed, None), "{outcomes:?}");
         } else {
@@ -381,19 +384,19 @@ async fn a_copy_of_a_source_that_changed_before_it_was_proven_is_not_left_for_wh
 
 /// Creations, copies of parts and abortions that it took to copy 30 objects of 6 parts.
 async fn cost_of_thirty(memory: MemoryStore) -> [usize; 3] {
-    let world = World::of(memory);
+    let fixture = TransferFixture::of(memory);
     let mut items = Vec::new();
     for id in 0..30 {
-        items.push(world.object(id, &format!("object-{id}"), &bytes(id, 300)).await);
+        items.push(fixture.object(id, &format!("object-{id}"), &bytes(id, 300)).await);
     }
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
     for id in 0..30 {
-        assert_eq!(world.read(TARGET, &format!("copy/object-{id}")).await, Some(bytes(id, 300)));
+        assert_eq!(fixture.read(TARGET, &format!("copy/object-{id}")).await, Some(bytes(id, 300)));
     }
-    ["CreateMultipartUpload", "UploadPartCopy", "AbortMultipartUpload"].map(|operation| world.store.count(operation))
+    ["CreateMultipartUpload", "UploadPartCopy", "AbortMultipartUpload"].map(|operation| fixture.store.count(operation))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -413,15 +416,15 @@ async fn a_service_that_refuses_part_copies_for_their_missing_checksums_is_asked
 }
 
 /// A source of six parts of 50 bytes with a checksum, as clients upload it.
-async fn made_of_parts(world: &World, id: u64, kind: ChecksumKind) -> Item {
+async fn made_of_parts(fixture: &TransferFixture, id: u64, kind: ChecksumKind) -> Item {
     let (key, body) = (format!("parts-{id}"), bytes(id, 300));
     let checksum = Some((ChecksumAlgorithm::Crc32, kind));
     let upload = CreateUpload { bucket: SOURCE.into(), key: key.clone(), checksum, ..CreateUpload::default() };
-    let upload_id = world.memory.create_upload(&upload).await.unwrap();
+    let upload_id = fixture.memory.create_upload(&upload).await.unwrap();
     let mut parts = Vec::new();
     for (number, part) in (1..).zip(body.chunks(50)) {
         let body = Bytes::copy_from_slice(part);
-        let sent = world
+        let sent = fixture
             .memory
             .put_part(UploadRef::new(SOURCE, &key, &upload_id), number, body, &Digests::default())
             .await
@@ -429,61 +432,61 @@ async fn made_of_parts(world: &World, id: u64, kind: ChecksumKind) -> Item {
         parts.push(CompletedPart { number, etag: sent.etag, checksum: sent.checksum });
     }
     let upload = CompleteUpload { bucket: SOURCE.into(), key: key.clone(), upload_id, parts, ..Default::default() };
-    let etag = world.memory.complete_upload(&upload).await.unwrap().etag;
+    let etag = fixture.memory.complete_upload(&upload).await.unwrap().etag;
     Item { id, target_key: format!("copy/{key}"), source_key: key, size: 300, etag, ..Item::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_copies_of_parts_keep_no_checksum_the_boundaries_of_the_source_prove_them() {
-    let world = World::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
     let items = [
-        made_of_parts(&world, 1, ChecksumKind::FullObject).await,
-        made_of_parts(&world, 2, ChecksumKind::Composite).await,
+        made_of_parts(&fixture, 1, ChecksumKind::FullObject).await,
+        made_of_parts(&fixture, 2, ChecksumKind::Composite).await,
     ];
 
-    let outcomes = world.run(policy(), items.to_vec()).await;
+    let outcomes = fixture.run(policy(), items.to_vec()).await;
 
     for item in &items {
         let outcome = &outcomes[&item.id];
-        assert_eq!((outcome.state, outcome.verified), (State::Done, Verified::Etag), "{outcome:?}");
+        assert_eq!((outcome.state, outcome.verified), (State::Done, VerificationLevel::Etag), "{outcome:?}");
         assert_eq!(outcome.target_etag.as_ref(), Some(&item.etag));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_without_a_checksum_is_gone_on_with_by_a_process_that_knows_nothing_of_the_service() {
-    let world = World::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
-    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).demanding_part_checksums());
+    let item = fixture.object(1, "large", &bytes(7, 300)).await;
     let upload = CreateUpload { bucket: TARGET.into(), key: "copy/large".into(), ..CreateUpload::default() };
-    let recorded = world.memory.create_upload(&upload).await.unwrap();
+    let recorded = fixture.memory.create_upload(&upload).await.unwrap();
     let source =
         PinnedObject { bucket: SOURCE.into(), key: "large".into(), version_id: None, if_match: None, size: 50 };
     for part in [1, 2] {
         let first = u64::from(part - 1) * 50;
         let range = Range { first, last: first + 49 };
-        world.memory.copy_part(&source, range, UploadRef::new(TARGET, "copy/large", &recorded), part).await.unwrap();
+        fixture.memory.copy_part(&source, range, UploadRef::new(TARGET, "copy/large", &recorded), part).await.unwrap();
     }
 
     let item = Item { upload: Some((recorded, 50)), ..item };
-    let outcomes = world.run(Policy { resumed: true, ..policy() }, vec![item]).await;
+    let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![item]).await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
-    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
-    assert_eq!((world.store.count("CreateMultipartUpload"), world.store.count("UploadPartCopy")), (0, 4));
+    assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!((fixture.store.count("CreateMultipartUpload"), fixture.store.count("UploadPartCopy")), (0, 4));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_service_does_not_offer_is_asked_for_once_and_named() {
-    let world = World::of(MemoryStore::new(small_limits().minimum_part).without_sub_resources());
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).without_sub_resources());
     let resumed = Policy { resumed: true, ..policy() };
-    let first = world.object(0, "object-0", &bytes(0, 300)).await;
-    let (outcomes, job) = drain(world.start(resumed.clone(), vec![first])).await;
+    let first = fixture.object(0, "object-0", &bytes(0, 300)).await;
+    let (outcomes, job) = drain(fixture.start(resumed.clone(), vec![first])).await;
     let mut items = Vec::new();
     for id in 1..10 {
-        items.push(world.object(id, &format!("object-{id}"), &bytes(id, 300)).await);
+        items.push(fixture.object(id, &format!("object-{id}"), &bytes(id, 300)).await);
     }
 
-    let more = world.run(resumed, items).await;
+    let more = fixture.run(resumed, items).await;
 
     assert!(
         outcomes
@@ -494,59 +497,59 @@ async fn what_a_service_does_not_offer_is_asked_for_once_and_named() {
     );
     let notes = job.notes().join(" ");
     for operation in ["GetObjectTagging", "ListMultipartUploads"] {
-        assert_eq!(world.store.count(operation), 1, "{operation}");
+        assert_eq!(fixture.store.count(operation), 1, "{operation}");
         assert!(notes.contains(operation), "{notes}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parts_that_are_taken_for_uploads_pass_through_this_process() {
-    let world = World::new();
-    world.store.rule(Rule::always("UploadPartCopy", Fault::Fail("UnexpectedAnswer", 200)));
-    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let fixture = TransferFixture::new();
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Fail("UnexpectedAnswer", 200)));
+    let item = fixture.object(1, "large", &bytes(7, 300)).await;
 
-    let outcomes = world.run(policy(), vec![item]).await;
+    let outcomes = fixture.run(policy(), vec![item]).await;
 
     let outcome = &outcomes[&1];
     assert_eq!((outcome.state, outcome.method, outcome.retries), (State::Done, Method::Stream, 0), "{outcome:?}");
-    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_upload_from_before_part_checksums_were_known_to_be_useless_is_not_gone_on_with() {
-    let world = World::of(MemoryStore::new(small_limits().minimum_part).with_whole_checksums_of_parts());
-    assert!(world.connection.quirks.learn_useless_part_checksums());
-    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part).with_whole_checksums_of_parts());
+    assert!(fixture.connection.quirks.learn_useless_part_checksums());
+    let item = fixture.object(1, "large", &bytes(7, 300)).await;
     let upload = CreateUpload {
         bucket: TARGET.into(),
         key: "copy/large".into(),
         checksum: Some((ChecksumAlgorithm::Crc64Nvme, ChecksumKind::FullObject)),
         ..CreateUpload::default()
     };
-    let old = world.memory.create_upload(&upload).await.unwrap();
+    let old = fixture.memory.create_upload(&upload).await.unwrap();
 
     let outcomes =
-        world.run(Policy { resumed: true, ..policy() }, vec![Item { upload: Some((old, 50)), ..item }]).await;
+        fixture.run(Policy { resumed: true, ..policy() }, vec![Item { upload: Some((old, 50)), ..item }]).await;
 
     assert_eq!(outcomes[&1].state, State::Done, "{outcomes:?}");
-    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
-    assert_eq!((world.store.count("CreateMultipartUpload"), world.open_uploads().await), (1, 0));
+    assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!((fixture.store.count("CreateMultipartUpload"), fixture.open_uploads().await), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_changed_is_reported_as_it_was_copied() {
-    let world = World::new();
-    let items = pair(&world).await;
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
     let newer = bytes(8, 20);
-    _ = world.memory.put(SOURCE, "large", Bytes::from(newer.clone()), &Attributes::default()).await.unwrap();
-    let now = world.memory.head(ObjectRef::new(SOURCE, "large"), None).await.unwrap();
+    _ = fixture.memory.put(SOURCE, "large", Bytes::from(newer.clone()), &Attributes::default()).await.unwrap();
+    let now = fixture.memory.head(ObjectRef::new(SOURCE, "large"), None).await.unwrap();
 
-    let outcomes = world.run(policy(), items).await;
+    let outcomes = fixture.run(policy(), items).await;
 
     let outcome = outcomes.values().find(|o| o.attempts == 2).unwrap();
     assert_eq!((outcome.state, outcome.size, &outcome.source_etag), (State::Done, 20, &now.etag));
-    assert_eq!(world.read(TARGET, "copy/large").await, Some(newer));
+    assert_eq!(fixture.read(TARGET, "copy/large").await, Some(newer));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -557,15 +560,15 @@ async fn after_a_restart_targets_from_before_the_transfer_are_no_work_of_ours() 
         (IfExists::Fail, f64::MAX, State::Failed),
         (IfExists::Fail, 0.0, State::Done),
     ] {
-        let world = World::new();
-        let items = pair(&world).await;
-        world.run(policy(), items.clone()).await;
-        let written = world.store.count("CopyObject") + world.store.count("CompleteMultipartUpload");
+        let fixture = TransferFixture::new();
+        let items = pair(&fixture).await;
+        fixture.run(policy(), items.clone()).await;
+        let written = fixture.store.count("CopyObject") + fixture.store.count("CompleteMultipartUpload");
 
-        let outcomes = world.run(Policy { if_exists, since, resumed: true, ..policy() }, items).await;
+        let outcomes = fixture.run(Policy { if_exists, since, resumed: true, ..policy() }, items).await;
 
         assert!(outcomes.values().all(|o| o.state == expected), "{if_exists:?} since {since}: {outcomes:?}");
-        let again = world.store.count("CopyObject") + world.store.count("CompleteMultipartUpload") - written;
+        let again = fixture.store.count("CopyObject") + fixture.store.count("CompleteMultipartUpload") - written;
         assert_eq!(again, if expected == State::Done && if_exists == IfExists::Overwrite { 2 } else { 0 });
     }
 }
@@ -573,57 +576,57 @@ async fn after_a_restart_targets_from_before_the_transfer_are_no_work_of_ours() 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_waits_for_an_upload_that_is_being_created_and_drops_it() {
     for hold in [Fault::Hold, Fault::HoldReply] {
-        let world = World::new();
-        let item = world.object(1, "large", &bytes(7, 300)).await;
+        let fixture = TransferFixture::new();
+        let item = fixture.object(1, "large", &bytes(7, 300)).await;
         let gate = Gate::default();
-        world.store.rule(Rule::once("CreateMultipartUpload", hold(gate.clone())));
-        let job = world.start(policy(), vec![item]);
+        fixture.store.rule(Rule::once("CreateMultipartUpload", hold(gate.clone())));
+        let job = fixture.start(policy(), vec![item]);
         gate.reached().await;
 
-        job.stop(Stop::Cancel);
+        job.stop(StopMode::Cancel);
         gate.open();
         let (outcomes, _) = drain(job).await;
 
         assert_eq!(outcomes[&1].state, State::Cancelled);
-        assert_eq!(world.open_uploads().await, 0);
+        assert_eq!(fixture.open_uploads().await, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_was_never_acknowledged_is_not_left_to_anybody() {
-    let world = World::new();
-    let item = world.object(1, "large", &bytes(7, 300)).await;
-    let job = world.start(policy(), vec![item]);
+    let fixture = TransferFixture::new();
+    let item = fixture.object(1, "large", &bytes(7, 300)).await;
+    let job = fixture.start(policy(), vec![item]);
     let job = tokio::task::spawn_blocking(move || {
         while job.wait(Duration::from_secs(5)).is_empty() {}
         job
     })
     .await
     .unwrap();
-    assert_eq!(world.open_uploads().await, 1);
+    assert_eq!(fixture.open_uploads().await, 1);
 
-    job.stop(Stop::Suspend);
+    job.stop(StopMode::Suspend);
     let (outcomes, _) = drain(job).await;
 
     assert!(outcomes.is_empty(), "{outcomes:?}");
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cleaning_aborts_what_is_open_and_copies_nothing() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let items = [
-        world.object(1, "recorded", &bytes(1, 300)).await,
-        world.object(2, "unrecorded", &bytes(2, 300)).await,
-        world.object(3, "plain and at once", &bytes(3, 50)).await,
+        fixture.object(1, "recorded", &bytes(1, 300)).await,
+        fixture.object(2, "unrecorded", &bytes(2, 300)).await,
+        fixture.object(3, "plain and at once", &bytes(3, 50)).await,
     ];
     let create = |key: &'static str| {
         let upload = CreateUpload { bucket: TARGET.into(), key: key.into(), ..CreateUpload::default() };
-        let memory = Arc::clone(&world.memory);
+        let memory = Arc::clone(&fixture.memory);
         async move { memory.create_upload(&upload).await.unwrap() }
     };
     let recorded = create("copy/recorded").await;
-    world
+    fixture
         .memory
         .put_part(
             UploadRef::new(TARGET, "copy/recorded", &recorded),
@@ -637,89 +640,89 @@ async fn cleaning_aborts_what_is_open_and_copies_nothing() {
     let [first, second, third] = items;
     let items = vec![Item { upload: Some((recorded, 50)), ..first }, second, third];
 
-    let outcomes = world.run(Policy { only_clean: true, resumed: true, ..policy() }, items).await;
+    let outcomes = fixture.run(Policy { only_clean: true, resumed: true, ..policy() }, items).await;
 
     assert!(outcomes.len() == 3 && outcomes.values().all(|o| o.state == State::Cancelled), "{outcomes:?}");
-    assert_eq!(world.open_uploads().await, 0);
-    assert_eq!(world.store.count("CopyObject") + world.store.count("UploadPartCopy"), 0);
-    assert_eq!(world.read(TARGET, "copy/plain and at once").await, None);
+    assert_eq!(fixture.open_uploads().await, 0);
+    assert_eq!(fixture.store.count("CopyObject") + fixture.store.count("UploadPartCopy"), 0);
+    assert_eq!(fixture.read(TARGET, "copy/plain and at once").await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_stops_at_once_and_leaves_nothing_open() {
     const WIDTH: usize = 8;
     let budget = Budget::new(BudgetLimits { max_requests: WIDTH, ..BudgetLimits::default() });
-    let world = World { budget, ..World::new() };
-    let mut items = pair(&world).await;
+    let fixture = TransferFixture { budget, ..TransferFixture::new() };
+    let mut items = pair(&fixture).await;
     for id in 10..50 {
-        items.push(world.object(id, &format!("k{id}"), &bytes(id, 300)).await);
+        items.push(fixture.object(id, &format!("k{id}"), &bytes(id, 300)).await);
     }
     let gate = Gate::default();
     // The first part goes through: until it has shown whether part checksums are of use, no other object begins.
-    world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())).after(1));
-    let job = Arc::new(world.start(policy(), items));
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())).after(1));
+    let job = Arc::new(fixture.start(policy(), items));
     // When parts hold every permit, nothing else can begin but by a permit that the cancel gives back.
-    let ended = acknowledge_until(&job, || world.store.count("UploadPartCopy") == WIDTH + 1).await.1;
+    let ended = acknowledge_until(&job, || fixture.store.count("UploadPartCopy") == WIDTH + 1).await.1;
 
     let asked = Instant::now();
-    job.stop(Stop::Cancel);
+    job.stop(StopMode::Cancel);
     gate.open();
     let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
 
     assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
     assert!(outcomes.values().any(|o| o.state == State::Cancelled));
     assert_eq!(outcomes.len() + ended, 42);
-    assert_eq!(world.open_uploads().await, 0);
-    assert_eq!(world.store.count("UploadPartCopy"), WIDTH + 1, "parts were begun after the cancel");
+    assert_eq!(fixture.open_uploads().await, 0);
+    assert_eq!(fixture.store.count("UploadPartCopy"), WIDTH + 1, "parts were begun after the cancel");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn suspend_leaves_uploads_for_a_later_job() {
-    let world = World::new();
-    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let fixture = TransferFixture::new();
+    let item = fixture.object(1, "large", &bytes(7, 300)).await;
     let gate = Gate::default();
-    world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())).after(2));
-    let job = Arc::new(world.start(policy(), vec![item.clone()]));
-    let (upload, _) = acknowledge_until(&job, || world.store.count("UploadPartCopy") == 6).await;
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())).after(2));
+    let job = Arc::new(fixture.start(policy(), vec![item.clone()]));
+    let (upload, _) = acknowledge_until(&job, || fixture.store.count("UploadPartCopy") == 6).await;
 
-    job.stop(Stop::Suspend);
+    job.stop(StopMode::Suspend);
     gate.open();
     let outcomes = drain(Arc::into_inner(job).unwrap()).await.0;
 
     assert!(outcomes.is_empty(), "{outcomes:?}");
-    assert_eq!(world.open_uploads().await, 1);
-    world.store.heal();
-    let outcomes = world.run(Policy { resumed: true, ..policy() }, vec![Item { upload, ..item }]).await;
+    assert_eq!(fixture.open_uploads().await, 1);
+    fixture.store.heal();
+    let outcomes = fixture.run(Policy { resumed: true, ..policy() }, vec![Item { upload, ..item }]).await;
     assert_eq!(outcomes[&1].state, State::Done);
-    assert_eq!(world.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
-    assert_eq!(world.open_uploads().await, 0);
+    assert_eq!(fixture.read(TARGET, "copy/large").await, Some(bytes(7, 300)));
+    assert_eq!(fixture.open_uploads().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_replaced_a_lost_one_and_was_never_recorded_is_dropped() {
-    let world = World::new();
-    let item = world.object(1, "large", &bytes(7, 300)).await;
+    let fixture = TransferFixture::new();
+    let item = fixture.object(1, "large", &bytes(7, 300)).await;
     let create = || {
         let upload = CreateUpload { bucket: TARGET.into(), key: "copy/large".into(), ..CreateUpload::default() };
-        let memory = Arc::clone(&world.memory);
+        let memory = Arc::clone(&fixture.memory);
         async move { memory.create_upload(&upload).await.unwrap() }
     };
     let lost = create().await;
-    world.memory.abort_upload(UploadRef::new(TARGET, "copy/large", &lost)).await.unwrap();
+    fixture.memory.abort_upload(UploadRef::new(TARGET, "copy/large", &lost)).await.unwrap();
     create().await;
-    // Somebody else's upload to the same key, at work: it holds a part.
+    // Another program's upload to the same key, at work: it holds a part.
     let theirs = create().await;
-    world
+    fixture
         .memory
         .put_part(UploadRef::new(TARGET, "copy/large", &theirs), 1, Bytes::from_static(b"part"), &Digests::default())
         .await
         .unwrap();
 
     let resumed = Policy { resumed: true, ..policy() };
-    let outcomes = world.run(resumed, vec![Item { upload: Some((lost, 50)), ..item }]).await;
+    let outcomes = fixture.run(resumed, vec![Item { upload: Some((lost, 50)), ..item }]).await;
 
     assert_eq!(outcomes[&1].state, State::Done);
-    let open = world.memory.list_uploads(TARGET, "").await.unwrap();
+    let open = fixture.memory.list_uploads(TARGET, "").await.unwrap();
     assert_eq!(open.iter().map(|upload| &upload.upload_id).collect::<Vec<_>>(), [&theirs]);
 }
 
@@ -747,9 +750,9 @@ async fn acknowledge_until(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_part_starts_before_its_upload_is_recorded() {
-    let world = World::new();
-    let items = pair(&world).await;
-    let job = world.start(policy(), items);
+    let fixture = TransferFixture::new();
+    let items = pair(&fixture).await;
+    let job = fixture.start(policy(), items);
     let (job, id) = tokio::task::spawn_blocking(move || {
         loop {
             for event in job.wait(Duration::from_secs(5)) {
@@ -762,21 +765,21 @@ async fn no_part_starts_before_its_upload_is_recorded() {
     .await
     .unwrap();
 
-    assert_eq!(world.store.count("UploadPartCopy"), 0);
+    assert_eq!(fixture.store.count("UploadPartCopy"), 0);
     job.acknowledge(&[id]);
     drain(job).await;
 
-    assert_eq!(world.store.count("UploadPartCopy"), 6);
+    assert_eq!(fixture.store.count("UploadPartCopy"), 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_faults_end_every_object_verified_or_failed() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let mut items = Vec::new();
     for id in 0..200 {
-        items.push(world.object(id, &format!("k{id}"), &bytes(id, usize::try_from(id * 7 % 450).unwrap())).await);
+        items.push(fixture.object(id, &format!("k{id}"), &bytes(id, usize::try_from(id * 7 % 450).unwrap())).await);
     }
     // No SlowDown among them: a service that refuses one request in 25 whatever the pace is asked for little.
     let faults = vec![
@@ -785,16 +788,16 @@ async fn random_faults_end_every_object_verified_or_failed() {
         Fault::LoseReply,
         Fault::Delay(Duration::from_millis(1)),
     ];
-    world.store.at_random(seed, 0.2, faults);
+    fixture.store.at_random(seed, 0.2, faults);
 
-    let outcomes = world.run(policy(), items.clone()).await;
+    let outcomes = fixture.run(policy(), items.clone()).await;
 
     assert_eq!(outcomes.len(), 200);
     for item in items {
         let outcome = &outcomes[&item.id];
-        let copied = world.read(TARGET, &item.target_key).await;
+        let copied = fixture.read(TARGET, &item.target_key).await;
         match outcome.state {
-            State::Done => assert_eq!(copied, world.read(SOURCE, &item.source_key).await),
+            State::Done => assert_eq!(copied, fixture.read(SOURCE, &item.source_key).await),
             State::Failed => {
                 assert!(matches!(outcome.failure.as_ref().unwrap().class.word(), "retry" | "throttle"), "{outcome:?}");
             }
@@ -807,15 +810,15 @@ async fn random_faults_end_every_object_verified_or_failed() {
 async fn few_objects_are_begun_before_their_first_request_may_start() {
     const WIDTH: usize = 8;
     let budget = Budget::new(BudgetLimits { max_requests: WIDTH, ..BudgetLimits::default() });
-    let world = World { budget, ..World::new() };
+    let fixture = TransferFixture { budget, ..TransferFixture::new() };
     let mut items = Vec::new();
     for id in 0..1000 {
-        items.push(Item { target_absent: true, ..world.object(id, &format!("k{id}"), b"small").await });
+        items.push(Item { target_absent: true, ..fixture.object(id, &format!("k{id}"), b"small").await });
     }
     let gate = Gate::default();
-    world.store.rule(Rule::always("CopyObject", Fault::Hold(gate.clone())));
-    let job = Arc::new(world.start(policy(), items));
-    acknowledge_until(&job, || world.store.count("CopyObject") == WIDTH).await;
+    fixture.store.rule(Rule::always("CopyObject", Fault::Hold(gate.clone())));
+    let job = Arc::new(fixture.start(policy(), items));
+    acknowledge_until(&job, || fixture.store.count("CopyObject") == WIDTH).await;
 
     let begun = job.progress().objects_active;
     gate.open();
@@ -827,20 +830,20 @@ async fn few_objects_are_begun_before_their_first_request_may_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_objects_wait_for_those_of_other_jobs_begins_none_and_stops_at_once() {
-    let world = World::new();
+    let fixture = TransferFixture::new();
     let mut items = Vec::new();
     for id in 0..50 {
-        items.push(world.object(id, &format!("k{id}"), b"small").await);
+        items.push(fixture.object(id, &format!("k{id}"), b"small").await);
     }
     let mut others = Vec::new();
-    while let Ok(place) = tokio::time::timeout(Duration::from_millis(50), world.scheduler().object()).await {
+    while let Ok(place) = tokio::time::timeout(Duration::from_millis(50), fixture.scheduler().object()).await {
         others.push(place);
     }
-    let job = world.start(policy(), items);
+    let job = fixture.start(policy(), items);
     assert!(job.wait(Duration::from_millis(20)).is_empty());
     assert_eq!((others.len(), job.progress().requests), (1536, 0));
 
-    job.stop(Stop::Cancel);
+    job.stop(StopMode::Cancel);
     let (outcomes, _) = drain(job).await;
 
     assert!(outcomes.len() == 50 && outcomes.values().all(|o| o.state == State::Cancelled));

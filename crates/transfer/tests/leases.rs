@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Apart, SOURCE, TARGET, World, bytes, drain, job, policy, quick, streaming};
+use crate::common::{SOURCE, ServicePair, TARGET, TransferFixture, bytes, drain, job, policy, quick, streaming};
 use bytes::Bytes;
 use seqferry_client::lease::now;
 use seqferry_client::{Lease, LeaseHolder, RetryingClient};
@@ -11,7 +11,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{Attributes, ObjectRef};
 use seqferry_store_testing::fault::{Fault, Gate, Hook, Rule};
 use seqferry_transfer::remove::remove;
-use seqferry_transfer::{IfExists, Item, Job, JobSpec, Policy, State, Stop};
+use seqferry_transfer::{IfExists, Item, Job, JobSpec, Policy, State, StopMode};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -27,49 +27,49 @@ const WRITES: [&str; 8] = [
     "DeleteObject",
 ];
 
-fn writes(world: &World) -> usize {
-    WRITES.iter().map(|operation| world.store.count(operation)).sum()
+fn writes(fixture: &TransferFixture) -> usize {
+    WRITES.iter().map(|operation| fixture.store.count(operation)).sum()
 }
 
-fn start(world: &World, lease: &Arc<Lease>, policy: Policy, items: Vec<Item>) -> Job {
-    let (source, target) = (world.connection.clone(), world.connection.clone());
+fn start(fixture: &TransferFixture, lease: &Arc<Lease>, policy: Policy, items: Vec<Item>) -> Job {
+    let (source, target) = (fixture.connection.clone(), fixture.connection.clone());
     let holder = Some(Arc::new(LeaseHolder::new(Arc::clone(lease), 1)));
     let spec = JobSpec { lease: holder, ..job(source, target, policy, items) };
-    Job::start(&Handle::current(), world.scheduler(), spec)
+    Job::start(&Handle::current(), fixture.scheduler(), spec)
 }
 
-async fn sources(world: &World) -> Vec<Item> {
-    vec![world.object(1, "small", &bytes(1, 50)).await, world.object(2, "big", &bytes(2, 700)).await]
+async fn sources(fixture: &TransferFixture) -> Vec<Item> {
+    vec![fixture.object(1, "small", &bytes(1, 50)).await, fixture.object(2, "big", &bytes(2, 700)).await]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_without_the_lease_and_all_is_when_it_is_back() {
     for policy in [policy(), streaming()] {
-        let (world, lease) = (World::new(), Arc::new(Lease::default()));
-        let items = sources(&world).await;
+        let (fixture, lease) = (TransferFixture::new(), Arc::new(Lease::default()));
+        let items = sources(&fixture).await;
 
-        let job = start(&world, &lease, policy, items);
+        let job = start(&fixture, &lease, policy, items);
         // Back, but in another epoch: the job may have been taken over meanwhile.
         lease.set(now() + MINUTE, 2);
         assert!(job.wait(Duration::from_millis(200)).is_empty());
-        assert_eq!(writes(&world), 0);
+        assert_eq!(writes(&fixture), 0);
 
         job.admit(2);
         let (outcomes, _job) = drain(job).await;
         assert!(outcomes.values().all(|outcome| outcome.state == State::Done), "{outcomes:?}");
         assert_eq!(outcomes.len(), 2);
-        assert_eq!(world.open_uploads().await, 0);
+        assert_eq!(fixture.open_uploads().await, 0);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_was_taken_over_aborts_and_removes_nothing() {
-    let (world, lease) = (World::new(), Arc::new(Lease::default()));
+    let (fixture, lease) = (TransferFixture::new(), Arc::new(Lease::default()));
     lease.set(now() + MINUTE, 1);
     let gate = Gate::default();
-    world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
-    let item = world.object(1, "big", &bytes(2, 700)).await;
-    let job = start(&world, &lease, policy(), vec![item]);
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
+    let item = fixture.object(1, "big", &bytes(2, 700)).await;
+    let job = start(&fixture, &lease, policy(), vec![item]);
     for event in job.wait(Duration::from_secs(30)) {
         if let seqferry_transfer::Event::MultipartBegun { id, .. } = event {
             job.acknowledge(&[id]);
@@ -78,22 +78,22 @@ async fn a_job_that_was_taken_over_aborts_and_removes_nothing() {
     gate.reached().await;
 
     job.disown();
-    job.stop(Stop::Cancel);
+    job.stop(StopMode::Cancel);
     gate.open();
     let (outcomes, _job) = drain(job).await;
 
     assert!(outcomes.is_empty(), "what may have an open upload has no outcome: {outcomes:?}");
-    assert_eq!(world.store.count("AbortMultipartUpload"), 0);
-    assert_eq!(world.open_uploads().await, 1);
+    assert_eq!(fixture.store.count("AbortMultipartUpload"), 0);
+    assert_eq!(fixture.open_uploads().await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_without_the_lease_fails_at_once_and_removes_nothing() {
-    let (world, lease) = (World::new(), Arc::new(Lease::default()));
-    world.memory.put(TARGET, "k", Bytes::from_static(b"x"), &Attributes::default()).await.unwrap();
+    let (fixture, lease) = (TransferFixture::new(), Arc::new(Lease::default()));
+    fixture.memory.put(TARGET, "k", Bytes::from_static(b"x"), &Attributes::default()).await.unwrap();
     let requests = RetryingClient::new(
-        world.connection.clone(),
-        Arc::clone(&world.budget),
+        fixture.connection.clone(),
+        Arc::clone(&fixture.budget),
         quick(),
         CancellationToken::new(),
         Arc::default(),
@@ -102,27 +102,27 @@ async fn a_removal_without_the_lease_fails_at_once_and_removes_nothing() {
 
     remove(&requests, TARGET, vec![("k".to_owned(), None)]).await.expect_err("lapsed");
 
-    assert!(world.read(TARGET, "k").await.is_some());
+    assert!(fixture.read(TARGET, "k").await.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_was_listed_is_removed() {
     for refuses in [false, true] {
-        let world = World::new();
+        let fixture = TransferFixture::new();
         if refuses {
-            world.store.rule(Rule::once("DeleteObject", Fault::Fail("NotImplemented", 501)));
+            fixture.store.rule(Rule::once("DeleteObject", Fault::Fail("NotImplemented", 501)));
         }
         let mut objects = Vec::new();
         for key in ["same", "changed", "gone"] {
             let written =
-                world.memory.put(TARGET, key, Bytes::from_static(b"x"), &Attributes::default()).await.unwrap();
+                fixture.memory.put(TARGET, key, Bytes::from_static(b"x"), &Attributes::default()).await.unwrap();
             objects.push((key.to_owned(), Some(written.etag)));
         }
-        world.memory.put(TARGET, "changed", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
-        world.memory.delete(ObjectRef::new(TARGET, "gone")).await.unwrap();
+        fixture.memory.put(TARGET, "changed", Bytes::from_static(b"new"), &Attributes::default()).await.unwrap();
+        fixture.memory.delete(ObjectRef::new(TARGET, "gone")).await.unwrap();
         let requests = RetryingClient::new(
-            world.connection.clone(),
-            Arc::clone(&world.budget),
+            fixture.connection.clone(),
+            Arc::clone(&fixture.budget),
             quick(),
             CancellationToken::new(),
             Arc::default(),
@@ -131,8 +131,8 @@ async fn only_what_was_listed_is_removed() {
         let kept = remove(&requests, TARGET, objects).await.expect("removed");
 
         assert_eq!(kept, ["changed"]);
-        assert!(world.read(TARGET, "same").await.is_none());
-        assert_eq!(world.read(TARGET, "changed").await, Some(b"new".to_vec()));
+        assert!(fixture.read(TARGET, "same").await.is_none());
+        assert_eq!(fixture.read(TARGET, "changed").await, Some(b"new".to_vec()));
     }
 }
 
@@ -141,15 +141,15 @@ async fn a_write_whose_answer_was_lost_is_known_by_its_bytes_when_its_condition_
     for (size, operation) in [(50, "PutObject"), (300, "CompleteMultipartUpload")] {
         for (if_exists, target_absent) in [(IfExists::Same, true), (IfExists::Same, false), (IfExists::Overwrite, true)]
         {
-            let apart = Apart::new();
-            let item = Item { target_absent, ..apart.from.object(1, "k", &bytes(1, size)).await };
-            apart.to.store.rule(Rule::once(operation, Fault::LoseReply));
+            let services = ServicePair::new();
+            let item = Item { target_absent, ..services.from.object(1, "k", &bytes(1, size)).await };
+            services.to.store.rule(Rule::once(operation, Fault::LoseReply));
 
-            let outcomes = apart.run(Policy { if_exists, ..streaming() }, vec![item.clone()]).await;
+            let outcomes = services.run(Policy { if_exists, ..streaming() }, vec![item.clone()]).await;
 
             assert_eq!((outcomes[&1].state, outcomes[&1].attempts), (State::Done, 1), "{outcomes:?}");
-            assert!(apart.is_copied(&item).await);
-            assert_eq!(apart.to.open_uploads().await, 0);
+            assert!(services.is_copied(&item).await);
+            assert_eq!(services.to.open_uploads().await, 0);
         }
     }
 }
@@ -157,12 +157,12 @@ async fn a_write_whose_answer_was_lost_is_known_by_its_bytes_when_its_condition_
 #[tokio::test(flavor = "multi_thread")]
 async fn what_came_to_the_target_after_it_was_looked_at_is_looked_at_before_it_is_replaced() {
     for (size, there) in [(50, false), (50, true), (300, false), (300, true)] {
-        let apart = Apart::new();
-        let item = apart.from.object(1, "k", &bytes(1, size)).await;
+        let services = ServicePair::new();
+        let item = services.from.object(1, "k", &bytes(1, size)).await;
         if there {
-            apart.to.memory.put(TARGET, "copy/k", Bytes::from_static(b"old"), &Attributes::default()).await.unwrap();
+            services.to.memory.put(TARGET, "copy/k", Bytes::from_static(b"old"), &Attributes::default()).await.unwrap();
         }
-        let (from, to) = (Arc::clone(&apart.from.memory), Arc::clone(&apart.to.memory));
+        let (from, to) = (Arc::clone(&services.from.memory), Arc::clone(&services.to.memory));
         // Another worker has this item as well, and is done first.
         let other = Fault::Hook(Hook(Arc::new(move || {
             let (from, to) = (Arc::clone(&from), Arc::clone(&to));
@@ -178,13 +178,13 @@ async fn what_came_to_the_target_after_it_was_looked_at_is_looked_at_before_it_i
                 to.put(TARGET, "copy/k", body, &Attributes::default()).await.unwrap();
             })
         })));
-        apart.from.store.rule(Rule::once("GetObject", other));
+        services.from.store.rule(Rule::once("GetObject", other));
 
-        let outcomes = apart.run(streaming(), vec![item.clone()]).await;
+        let outcomes = services.run(streaming(), vec![item.clone()]).await;
 
         assert_eq!(outcomes[&1].state, State::Skipped, "found equal at the second look: {outcomes:?}");
         assert_eq!(outcomes[&1].attempts, 2);
-        assert!(apart.is_copied(&item).await);
-        assert_eq!(apart.to.open_uploads().await, 0);
+        assert!(services.is_copied(&item).await);
+        assert_eq!(services.to.open_uploads().await, 0);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{self, SOURCE, TARGET, World, bytes, drain, job, policy};
+use crate::common::{self, SOURCE, TARGET, TransferFixture, bytes, drain, job, policy};
 use bytes::Bytes;
 use proptest::prelude::*;
 use seqferry_archive::index::{Index, IndexLimits, TarIdentity};
@@ -15,7 +15,9 @@ use seqferry_store::{Attributes, ChecksumAlgorithm, DigestAlgorithm, Digester, O
 use seqferry_store_testing::fault::{Fault, FaultStore, Gate, Hook, Rule};
 use seqferry_transfer::pack::LARGEST_MEMBER;
 use seqferry_transfer::verification::PartOptions;
-use seqferry_transfer::{DataPath, Event, IfExists, Item, Job, Limits, Outcome, PackOptions, Policy, State, Verified};
+use seqferry_transfer::{
+    DataPath, Event, IfExists, Item, Job, Limits, Outcome, PackOptions, Policy, State, VerificationLevel,
+};
 use tokio::runtime::Handle;
 
 const ARCHIVE: &str = "out/run.tar";
@@ -43,40 +45,40 @@ fn options() -> PackOptions {
     PackOptions { strip: "run/".into(), index: true }
 }
 
-async fn member(world: &World, id: u64, name: &str, contents: &[u8]) -> Item {
-    let item = world.object(id, &format!("run/{name}"), contents).await;
+async fn member(fixture: &TransferFixture, id: u64, name: &str, contents: &[u8]) -> Item {
+    let item = fixture.object(id, &format!("run/{name}"), contents).await;
     Item { target_key: ARCHIVE.into(), ..item }
 }
 
-async fn members(world: &World, sizes: &[usize]) -> Vec<Item> {
+async fn members(fixture: &TransferFixture, sizes: &[usize]) -> Vec<Item> {
     let mut items = Vec::new();
     for (id, size) in sizes.iter().enumerate() {
-        items.push(member(world, id as u64, &format!("{id:03}.bin"), &bytes(id as u64, *size)).await);
+        items.push(member(fixture, id as u64, &format!("{id:03}.bin"), &bytes(id as u64, *size)).await);
     }
     // A listing has no order.
     items.reverse();
     items
 }
 
-fn start(world: &World, policy: Policy, items: Vec<Item>) -> Job {
-    let (from, to) = (world.connection.clone(), world.connection.clone());
-    Job::start_pack(&Handle::current(), world.scheduler(), job(from, to, policy, items), options())
+fn start(fixture: &TransferFixture, policy: Policy, items: Vec<Item>) -> Job {
+    let (from, to) = (fixture.connection.clone(), fixture.connection.clone());
+    Job::start_pack(&Handle::current(), fixture.scheduler(), job(from, to, policy, items), options())
 }
 
-async fn pack(world: &World, policy: Policy, items: &[Item]) -> HashMap<u64, Outcome> {
-    let outcomes = drain(start(world, policy, items.to_vec())).await.0;
-    assert_eq!(world.budget.stats().in_flight, 0, "a request permit leaked");
-    assert_eq!(world.budget.memory_reserved(), 0, "buffer bytes leaked");
-    assert_eq!(world.open_uploads().await, 0, "an upload was left open");
+async fn pack(fixture: &TransferFixture, policy: Policy, items: &[Item]) -> HashMap<u64, Outcome> {
+    let outcomes = drain(start(fixture, policy, items.to_vec())).await.0;
+    assert_eq!(fixture.budget.stats().in_flight, 0, "a request permit leaked");
+    assert_eq!(fixture.budget.memory_reserved(), 0, "buffer bytes leaked");
+    assert_eq!(fixture.open_uploads().await, 0, "an upload was left open");
     outcomes
 }
 
-async fn expected(world: &World, items: &[Item]) -> Vec<u8> {
+async fn expected(fixture: &TransferFixture, items: &[Item]) -> Vec<u8> {
     let mut items = items.to_vec();
     items.sort_by(|a, b| a.source_key.cmp(&b.source_key));
     let mut contents = Vec::new();
     for item in &items {
-        contents.push(world.read(SOURCE, &item.source_key).await.unwrap());
+        contents.push(fixture.read(SOURCE, &item.source_key).await.unwrap());
     }
     let entries: Vec<Entry> = items
         .iter()
@@ -86,8 +88,8 @@ async fn expected(world: &World, items: &[Item]) -> Vec<u8> {
     Layout::plan(&entries).unwrap().assemble(|member| contents[member].clone())
 }
 
-async fn index(world: &World) -> Index {
-    Index::read(&world.read(TARGET, INDEX).await.unwrap(), &IndexLimits::default()).unwrap()
+async fn index(fixture: &TransferFixture) -> Index {
+    Index::read(&fixture.read(TARGET, INDEX).await.unwrap(), &IndexLimits::default()).unwrap()
 }
 
 fn identity(meta: &ObjectMeta) -> TarIdentity {
@@ -102,16 +104,16 @@ fn states(outcomes: &HashMap<u64, Outcome>) -> Vec<State> {
 
 #[tokio::test]
 async fn small_and_big_members_make_one_archive_with_an_index() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-    let items = members(&world, &[10, 0, 30_000, 513, 9000, 1, 2000, 100]).await;
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let items = members(&fixture, &[10, 0, 30_000, 513, 9000, 1, 2000, 100]).await;
 
-    let outcomes = pack(&world, packing(), &items).await;
+    let outcomes = pack(&fixture, packing(), &items).await;
 
     assert_eq!(states(&outcomes), [State::Done; 8]);
-    let tar = world.read(TARGET, ARCHIVE).await.unwrap();
-    assert_eq!(tar, expected(&world, &items).await);
-    let index = index(&world).await;
-    assert!(index.matches(&identity(&world.head(ARCHIVE).await)).is_certain());
+    let tar = fixture.read(TARGET, ARCHIVE).await.unwrap();
+    assert_eq!(tar, expected(&fixture, &items).await);
+    let index = index(&fixture).await;
+    assert!(index.matches(&identity(&fixture.head(ARCHIVE).await)).is_certain());
     assert_eq!(index.members.len(), 8);
     for entry in &index.members {
         let (start, size) = (entry.member.data_offset, entry.member.stored_size);
@@ -121,54 +123,57 @@ async fn small_and_big_members_make_one_archive_with_an_index() {
         assert_eq!(entry.crc32c.map(u32::to_be_bytes).map(|crc| crc.to_vec()), (!is_copied).then_some(crc));
         assert_eq!(entry.source.as_ref().unwrap().key, format!("run/{}", String::from_utf8_lossy(&entry.member.name)));
     }
-    let copied: u64 = world.store.count("UploadPartCopy") as u64;
+    let copied: u64 = fixture.store.count("UploadPartCopy") as u64;
     assert!(copied > 1, "big members are copied inside the storage");
-    let target = world.head(ARCHIVE).await;
+    let target = fixture.head(ARCHIVE).await;
     assert!(outcomes.values().all(|outcome| outcome.target_etag.as_ref() == Some(&target.etag)));
-    assert_eq!(outcomes[&0].verified, Verified::Etag);
+    assert_eq!(outcomes[&0].verified, VerificationLevel::Etag);
 }
 
 #[tokio::test]
 async fn bytes_do_not_depend_on_part_sizes_nor_on_the_data_path() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-    let items = members(&world, &[10, 30_000, 513, 9000, 1, 4000, 100]).await;
-    let wanted = expected(&world, &items).await;
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let items = members(&fixture, &[10, 30_000, 513, 9000, 1, 4000, 100]).await;
+    let wanted = expected(&fixture, &items).await;
 
     for (part_size, way) in
         [(1400, DataPath::Copy), (5000, DataPath::Copy), (20_000, DataPath::Stream), (1400, DataPath::Stream)]
     {
         let part_options = PartOptions { part_size: Some(part_size), ..PartOptions::default() };
         let policy = Policy { part_options, way, if_exists: IfExists::Overwrite, ..packing() };
-        let outcomes = pack(&world, policy, &items).await;
+        let outcomes = pack(&fixture, policy, &items).await;
         assert_eq!(states(&outcomes), [State::Done; 7]);
-        assert_eq!(world.read(TARGET, ARCHIVE).await.unwrap(), wanted, "{part_size} {way:?}");
+        assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), wanted, "{part_size} {way:?}");
     }
 }
 
 #[tokio::test]
 async fn the_same_archive_is_not_made_twice() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-    let items = members(&world, &[10, 30_000]).await;
-    pack(&world, packing(), &items).await;
-    let before = world.store.count("CompleteMultipartUpload");
-    world.memory.delete(seqferry_store::ObjectRef::new(TARGET, INDEX)).await.unwrap();
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let items = members(&fixture, &[10, 30_000]).await;
+    pack(&fixture, packing(), &items).await;
+    let before = fixture.store.count("CompleteMultipartUpload");
+    fixture.memory.delete(seqferry_store::ObjectRef::new(TARGET, INDEX)).await.unwrap();
 
-    let outcomes = pack(&world, packing(), &items).await;
+    let outcomes = pack(&fixture, packing(), &items).await;
 
     assert_eq!(states(&outcomes), [State::Skipped; 2]);
-    assert_eq!(world.store.count("CompleteMultipartUpload"), before);
-    assert!(index(&world).await.matches(&identity(&world.head(ARCHIVE).await)).is_certain(), "a lost index is written");
+    assert_eq!(fixture.store.count("CompleteMultipartUpload"), before);
+    assert!(
+        index(&fixture).await.matches(&identity(&fixture.head(ARCHIVE).await)).is_certain(),
+        "a lost index is written"
+    );
 
-    let changed = member(&world, 0, "000.bin", b"other").await;
-    let outcomes = pack(&world, packing(), &[changed, items[0].clone()]).await;
+    let changed = member(&fixture, 0, "000.bin", b"other").await;
+    let outcomes = pack(&fixture, packing(), &[changed, items[0].clone()]).await;
     assert_eq!(states(&outcomes), [State::Done; 2]);
-    let outcomes = pack(&world, Policy { if_exists: IfExists::Fail, ..packing() }, &items).await;
+    let outcomes = pack(&fixture, Policy { if_exists: IfExists::Fail, ..packing() }, &items).await;
     assert_eq!(outcomes[&0].failure.as_ref().unwrap().code, "TargetExists");
 }
 
 /// Overwrites a member when it is read, for so many reads.
-fn overwriting(world: &World, operation: &'static str, key: &str, times: u32) {
-    let (memory, name) = (Arc::clone(&world.memory), key.to_owned());
+fn overwriting(fixture: &TransferFixture, operation: &'static str, key: &str, times: u32) {
+    let (memory, name) = (Arc::clone(&fixture.memory), key.to_owned());
     let hook = Hook(Arc::new(move || {
         let (memory, name) = (Arc::clone(&memory), name.clone());
         Box::pin(async move {
@@ -176,29 +181,29 @@ fn overwriting(world: &World, operation: &'static str, key: &str, times: u32) {
             memory.put(SOURCE, &name, body, &Attributes::default()).await.unwrap();
         })
     }));
-    world.store.rule(Rule::once(operation, Fault::Hook(hook)).key(key).times(times));
+    fixture.store.rule(Rule::once(operation, Fault::Hook(hook)).key(key).times(times));
 }
 
 #[tokio::test]
 async fn an_archive_starts_over_once_when_a_member_changes() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-    let items = members(&world, &[10, 30_000, 500]).await;
-    overwriting(&world, "GetObject", "run/002.bin", 1);
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let items = members(&fixture, &[10, 30_000, 500]).await;
+    overwriting(&fixture, "GetObject", "run/002.bin", 1);
 
-    let outcomes = pack(&world, packing(), &items).await;
+    let outcomes = pack(&fixture, packing(), &items).await;
 
     assert_eq!(states(&outcomes), [State::Done; 3]);
     assert_eq!(outcomes[&2].size, 777, "the outcome tells what was packed");
-    assert_eq!(world.read(TARGET, ARCHIVE).await.unwrap(), expected(&world, &items).await);
+    assert_eq!(fixture.read(TARGET, ARCHIVE).await.unwrap(), expected(&fixture, &items).await);
 }
 
 #[tokio::test]
 async fn a_member_that_keeps_changing_is_named_and_no_archive_is_made() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-    let items = members(&world, &[10, 30_000, 500]).await;
-    overwriting(&world, "GetObject", "run/002.bin", 100);
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let items = members(&fixture, &[10, 30_000, 500]).await;
+    overwriting(&fixture, "GetObject", "run/002.bin", 100);
 
-    let outcomes = pack(&world, packing(), &items).await;
+    let outcomes = pack(&fixture, packing(), &items).await;
 
     assert_eq!(states(&outcomes), [State::Failed; 3]);
     let culprit = outcomes[&2].failure.as_ref().unwrap();
@@ -206,24 +211,24 @@ async fn a_member_that_keeps_changing_is_named_and_no_archive_is_made() {
     assert!(culprit.message.contains("run/002.bin") && culprit.message.contains("while it was packed"), "{culprit}");
     let other = outcomes[&0].failure.as_ref().unwrap();
     assert!(other.message.contains("run/002.bin could not be packed"), "{other}");
-    assert_eq!(world.read(TARGET, ARCHIVE).await, None);
+    assert_eq!(fixture.read(TARGET, ARCHIVE).await, None);
 }
 
 #[tokio::test]
 async fn a_member_that_is_removed_fails_the_archive() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-    let items = members(&world, &[10, 500]).await;
-    world.memory.delete(seqferry_store::ObjectRef::new(SOURCE, "run/001.bin")).await.unwrap();
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let items = members(&fixture, &[10, 500]).await;
+    fixture.memory.delete(seqferry_store::ObjectRef::new(SOURCE, "run/001.bin")).await.unwrap();
 
-    let outcomes = pack(&world, packing(), &items).await;
+    let outcomes = pack(&fixture, packing(), &items).await;
 
     assert!(outcomes[&1].failure.as_ref().unwrap().message.contains("it is gone"));
-    assert_eq!(world.read(TARGET, ARCHIVE).await, None);
+    assert_eq!(fixture.read(TARGET, ARCHIVE).await, None);
 }
 
 #[tokio::test]
 async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
     let huge = |id: u64, key: &str, size| Item {
         id,
         source_key: format!("run/{key}"),
@@ -246,22 +251,22 @@ async fn archives_that_the_service_cannot_take_are_refused_before_a_byte() {
             "the service takes 1000; split the archive into shards",
         ),
     ] {
-        let outcomes = pack(&world, policy, &items).await;
+        let outcomes = pack(&fixture, policy, &items).await;
         assert!(outcomes.values().all(|outcome| outcome.state == State::Failed));
         let failures: Vec<_> = outcomes.values().filter_map(|outcome| outcome.failure.as_ref()).collect();
         let found = failures.iter().find(|failure| failure.code == code).expect(code);
         assert!(found.message.contains(text) && found.message.contains("Nothing was written"), "{found}");
     }
-    assert!(world.store.calls().is_empty(), "no request was made");
+    assert!(fixture.store.calls().is_empty(), "no request was made");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_archive_leaves_no_upload() {
-    let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-    let items = members(&world, &[10, 30_000, 500]).await;
+    let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+    let items = members(&fixture, &[10, 30_000, 500]).await;
     let gate = Gate::default();
-    world.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
-    let job = start(&world, packing(), items);
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Hold(gate.clone())));
+    let job = start(&fixture, packing(), items);
     let events = tokio::task::block_in_place(|| {
         loop {
             let events = job.wait(Duration::from_secs(5));
@@ -274,24 +279,24 @@ async fn a_cancelled_archive_leaves_no_upload() {
     job.acknowledge(&[id]);
     gate.reached().await;
 
-    job.stop(seqferry_transfer::Stop::Cancel);
+    job.stop(seqferry_transfer::StopMode::Cancel);
     gate.open();
     let outcomes = drain(job).await.0;
 
     assert_eq!(states(&outcomes), [State::Cancelled; 3]);
-    assert_eq!(world.open_uploads().await, 0);
-    assert_eq!(world.read(TARGET, ARCHIVE).await, None);
+    assert_eq!(fixture.open_uploads().await, 0);
+    assert_eq!(fixture.read(TARGET, ARCHIVE).await, None);
 }
 
-/// One life of the process: where it is killed.
+/// Request at which the process is killed.
 #[derive(Debug, Clone)]
-struct Life {
+struct KillPoint {
     operation: &'static str,
     after: u32,
     done: bool,
 }
 
-fn life() -> impl Strategy<Value = Life> {
+fn kill_point() -> impl Strategy<Value = KillPoint> {
     let operations = [
         "HeadObject",
         "CreateMultipartUpload",
@@ -302,34 +307,31 @@ fn life() -> impl Strategy<Value = Life> {
         "PutObject",
         "UploadPart",
     ];
-    (proptest::sample::select(operations.to_vec()), 0..8_u32, any::<bool>()).prop_map(|(operation, after, done)| Life {
-        operation,
-        after,
-        done,
-    })
+    (proptest::sample::select(operations.to_vec()), 0..8_u32, any::<bool>())
+        .prop_map(|(operation, after, done)| KillPoint { operation, after, done })
 }
 
 /// Run one process until it is killed or done. Its outcomes when it came to the end.
 fn live(
-    world: &World,
+    fixture: &TransferFixture,
     performed: &Arc<FaultStore>,
     recorded: &mut Option<(String, u64)>,
     items: &[Item],
     policy: Policy,
-    fate: Option<&Life>,
+    kill: Option<&KillPoint>,
 ) -> Option<Vec<Outcome>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
     let gate = Gate::default();
-    if let Some(fate) = fate {
-        let fault = if fate.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
-        store.rule(Rule::always(fate.operation, fault).after(fate.after));
+    if let Some(kill) = kill {
+        let fault = if kill.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+        store.rule(Rule::always(kill.operation, fault).after(kill.after));
     }
     let endpoint = Endpoint::new(store as Arc<dyn ObjectStore>);
     let mut items = items.to_vec();
     items[0].upload.clone_from(recorded);
     let spec = job(endpoint.clone(), endpoint, policy, items);
-    let job = Job::start_pack(runtime.handle(), world.scheduler(), spec, options());
+    let job = Job::start_pack(runtime.handle(), fixture.scheduler(), spec, options());
     let killed = runtime.spawn(async move { gate.reached().await });
     let mut outcomes = Vec::new();
     let survived = loop {
@@ -349,7 +351,7 @@ fn live(
             break false;
         }
     };
-    // Until its threads are gone: what a dead process had sent must not be done in the next life.
+    // Until its threads are gone: what a dead process had sent must not be done in the next run.
     runtime.shutdown_timeout(Duration::from_secs(10));
     survived.then_some(outcomes)
 }
@@ -360,20 +362,20 @@ proptest! {
     #[test]
     fn killed_at_any_moment_an_archive_is_made_once(
         sizes in proptest::collection::vec(prop_oneof![0..2000_usize, 4000..30_000_usize], 1..8),
-        lives in proptest::collection::vec(life(), 0..4),
+        kills in proptest::collection::vec(kill_point(), 0..4),
         stream in any::<bool>(),
     ) {
         let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let world = World::of(seqferry_store_testing::MemoryStore::new(700));
-        let performed = Arc::new(FaultStore::new(Arc::clone(&world.memory) as Arc<dyn ObjectStore>));
-        let items = setup.block_on(members(&world, &sizes));
+        let fixture = TransferFixture::of(seqferry_store_testing::MemoryStore::new(700));
+        let performed = Arc::new(FaultStore::new(Arc::clone(&fixture.memory) as Arc<dyn ObjectStore>));
+        let items = setup.block_on(members(&fixture, &sizes));
         let mut recorded = None;
         let mut ends = None;
 
-        for (number, fate) in lives.iter().map(Some).chain([None]).enumerate() {
+        for (number, kill) in kills.iter().map(Some).chain([None]).enumerate() {
             let way = if stream { DataPath::Stream } else { DataPath::Copy };
             let policy = Policy { resumed: number > 0, way, ..packing() };
-            ends = live(&world, &performed, &mut recorded, &items, policy, fate);
+            ends = live(&fixture, &performed, &mut recorded, &items, policy, kill);
             if ends.is_some() {
                 break;
             }
@@ -383,12 +385,12 @@ proptest! {
         prop_assert_eq!(ends.len(), items.len());
         prop_assert!(ends.iter().all(|end| end.state == State::Done), "{:?}", ends);
         let (tar, wanted) = setup.block_on(async {
-            (world.read(TARGET, ARCHIVE).await.unwrap(), expected(&world, &items).await)
+            (fixture.read(TARGET, ARCHIVE).await.unwrap(), expected(&fixture, &items).await)
         });
         prop_assert!(tar == wanted);
-        let (index, head) = setup.block_on(async { (index(&world).await, world.head(ARCHIVE).await) });
+        let (index, head) = setup.block_on(async { (index(&fixture).await, fixture.head(ARCHIVE).await) });
         prop_assert!(index.matches(&identity(&head)).is_certain());
-        prop_assert_eq!(setup.block_on(world.open_uploads()), 0);
+        prop_assert_eq!(setup.block_on(fixture.open_uploads()), 0);
         let mut times: HashMap<(&str, String, Option<u32>), u32> = HashMap::new();
         for call in performed.calls() {
             *times.entry((call.operation, call.key, call.part)).or_default() += 1;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{SOURCE, TARGET, World, bytes, job, policy};
+use crate::common::{SOURCE, TARGET, TransferFixture, bytes, job, policy};
 use proptest::prelude::*;
 use seqferry_client::Endpoint;
 use seqferry_store::prelude::*;
@@ -27,9 +27,9 @@ const OPERATIONS: [&str; 9] = [
     "UploadPart",
 ];
 
-/// One life of the process: where it is killed.
+/// Request at which the process is killed.
 #[derive(Debug, Clone)]
-struct Life {
+struct KillPoint {
     operation: &'static str,
     /// Matching requests before the fatal one.
     after: u32,
@@ -39,9 +39,9 @@ struct Life {
     recorded: usize,
 }
 
-fn life() -> impl Strategy<Value = Life> {
+fn kill_point() -> impl Strategy<Value = KillPoint> {
     (proptest::sample::select(&OPERATIONS[..]), 0..12_u32, any::<bool>(), 0..30_usize)
-        .prop_map(|(operation, after, done, recorded)| Life { operation, after, done, recorded })
+        .prop_map(|(operation, after, done, recorded)| KillPoint { operation, after, done, recorded })
 }
 
 /// What the database holds.
@@ -76,29 +76,29 @@ impl Model {
 
 /// Run one process until it is killed or done. True when it came to the end.
 fn live(
-    world: &World,
+    fixture: &TransferFixture,
     performed: &Arc<FaultStore>,
     model: &mut Model,
     items: &[Item],
     policy: Policy,
-    fate: Option<&Life>,
+    kill: Option<&KillPoint>,
 ) -> bool {
     // Its own runtime: a kill ends everything that it was doing.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let store = Arc::new(FaultStore::new(Arc::clone(performed) as Arc<dyn ObjectStore>));
     let gate = Gate::default();
-    if let Some(fate) = fate {
-        let fault = if fate.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
-        store.rule(Rule::always(fate.operation, fault).after(fate.after));
+    if let Some(kill) = kill {
+        let fault = if kill.done { Fault::HoldReply(gate.clone()) } else { Fault::Hold(gate.clone()) };
+        store.rule(Rule::always(kill.operation, fault).after(kill.after));
     }
     let connection = Endpoint::new(store as Arc<dyn ObjectStore>);
     let job = Job::start(
         runtime.handle(),
-        world.scheduler(),
+        fixture.scheduler(),
         job(connection.clone(), connection, policy, model.open_items(items)),
     );
     let killed = runtime.spawn(async move { gate.reached().await });
-    let mut left = fate.map_or(usize::MAX, |fate| fate.recorded);
+    let mut left = kill.map_or(usize::MAX, |kill| kill.recorded);
     let survived = loop {
         if job.finished() {
             break true;
@@ -113,7 +113,7 @@ fn live(
             break false;
         }
     };
-    // Until its threads are gone: what a dead process had sent must not be done in the next life.
+    // Until its threads are gone: what a dead process had sent must not be done in the next run.
     runtime.shutdown_timeout(Duration::from_secs(10));
     survived
 }
@@ -124,26 +124,26 @@ proptest! {
     #[test]
     fn killed_at_any_moment_nothing_is_lost_leaked_or_repeated(
         sizes in proptest::collection::vec(prop_oneof![0..100_usize, 101..900_usize], 1..6),
-        lives in proptest::collection::vec(life(), 0..5),
+        kills in proptest::collection::vec(kill_point(), 0..5),
         overwrite in any::<bool>(),
         stream in any::<bool>(),
     ) {
         let setup = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let world = World::new();
-        let performed = Arc::new(FaultStore::new(Arc::clone(&world.memory) as Arc<dyn ObjectStore>));
+        let fixture = TransferFixture::new();
+        let performed = Arc::new(FaultStore::new(Arc::clone(&fixture.memory) as Arc<dyn ObjectStore>));
         let items: Vec<Item> = sizes
             .iter()
             .enumerate()
-            .map(|(id, size)| setup.block_on(world.object(id as u64, &format!("k{id}"), &bytes(id as u64, *size))))
+            .map(|(id, size)| setup.block_on(fixture.object(id as u64, &format!("k{id}"), &bytes(id as u64, *size))))
             .collect();
         let if_exists = if overwrite { IfExists::Overwrite } else { IfExists::Same };
         let mut model = Model::default();
 
         let mut first = true;
-        for fate in lives.iter().map(Some).chain([None]) {
+        for kill in kills.iter().map(Some).chain([None]) {
             let way = if stream { DataPath::Stream } else { DataPath::Copy };
             let policy = Policy { resumed: !first, if_exists, way, ..policy() };
-            let survived = live(&world, &performed, &mut model, &items, policy, fate);
+            let survived = live(&fixture, &performed, &mut model, &items, policy, kill);
             first = false;
             if survived {
                 break;
@@ -153,10 +153,12 @@ proptest! {
         prop_assert_eq!(model.ended.len(), items.len());
         prop_assert!(model.ended.values().all(|state| matches!(state, State::Done | State::Skipped)));
         for item in &items {
-            let (source, target) = setup.block_on(async { (world.read(SOURCE, &item.source_key).await, world.read(TARGET, &item.target_key).await) });
+            let (source, target) = setup.block_on(async {
+                (fixture.read(SOURCE, &item.source_key).await, fixture.read(TARGET, &item.target_key).await)
+            });
             prop_assert_eq!(source, target);
         }
-        prop_assert_eq!(setup.block_on(world.open_uploads()), 0);
+        prop_assert_eq!(setup.block_on(fixture.open_uploads()), 0);
         let mut times: HashMap<(&str, String, Option<u32>), u32> = HashMap::new();
         for call in performed.calls() {
             *times.entry((call.operation, call.key, call.part)).or_default() += 1;

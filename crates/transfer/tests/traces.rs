@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
-use common::{World, bytes, drain, small_limits};
+use common::{TransferFixture, bytes, drain, small_limits};
 use seqferry_client::trace;
 use seqferry_store_testing::MemoryStore;
 use seqferry_store_testing::fault::{Fault, Rule};
@@ -46,11 +46,11 @@ fn policy(transfer: &str) -> Policy {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_its_objects_parts_and_requests_are_lines_that_name_the_transfer() {
     lines();
-    let world = World::of(MemoryStore::new(small_limits().minimum_part));
+    let fixture = TransferFixture::of(MemoryStore::new(small_limits().minimum_part));
     let items =
-        vec![world.object(1, "small\n\"key\"", &bytes(1, 50)).await, world.object(2, "big", &bytes(2, 700)).await];
+        vec![fixture.object(1, "small\n\"key\"", &bytes(1, 50)).await, fixture.object(2, "big", &bytes(2, 700)).await];
 
-    let outcomes = drain(world.start(policy("transfer-of-lines"), items)).await.0;
+    let outcomes = drain(fixture.start(policy("transfer-of-lines"), items)).await.0;
 
     assert!(outcomes.values().all(|outcome| outcome.state == State::Done));
     let lines = of_transfer("transfer-of-lines").await;
@@ -71,11 +71,11 @@ async fn a_job_its_objects_parts_and_requests_are_lines_that_name_the_transfer()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_made_again_has_a_line_for_each_attempt_and_one_for_the_retry() {
     lines();
-    let world = World::new();
-    let items = vec![world.object(1, "small", &bytes(1, 50)).await];
-    world.store.rule(Rule::once("CopyObject", Fault::Fail("SlowDown", 503)));
+    let fixture = TransferFixture::new();
+    let items = vec![fixture.object(1, "small", &bytes(1, 50)).await];
+    fixture.store.rule(Rule::once("CopyObject", Fault::Fail("SlowDown", 503)));
 
-    let outcomes = drain(world.start(policy("transfer-with-retry"), items)).await.0;
+    let outcomes = drain(fixture.start(policy("transfer-with-retry"), items)).await.0;
 
     assert_eq!(outcomes[&1].state, State::Done);
     let lines = of_transfer("transfer-with-retry").await;

@@ -1,29 +1,29 @@
-//! Whose requests go first where not all can be in flight.
+//! Order of the requests of several transfers where not all can be in flight.
 
 use std::time::Duration;
 
-use crate::common::{World, bytes, drain, policy};
+use crate::common::{TransferFixture, bytes, drain, policy};
 use seqferry_store::{Budget, BudgetLimits};
 use seqferry_store_testing::fault::{Fault, Rule};
 use seqferry_transfer::{Item, Policy};
 
 const PARTS: usize = 40;
 
-/// A world with four requests in flight, and objects of many parts in it that take their time.
-async fn world(objects: u64) -> (World, Vec<Item>) {
-    let mut world = World::new();
-    world.budget = Budget::new(BudgetLimits { max_requests: 4, ..BudgetLimits::default() });
-    world.store.rule(Rule::always("UploadPartCopy", Fault::Delay(Duration::from_millis(5))));
+/// A fixture with four requests in flight, and objects of many slow parts.
+async fn fixture(objects: u64) -> (TransferFixture, Vec<Item>) {
+    let mut fixture = TransferFixture::new();
+    fixture.budget = Budget::new(BudgetLimits { max_requests: 4, ..BudgetLimits::default() });
+    fixture.store.rule(Rule::always("UploadPartCopy", Fault::Delay(Duration::from_millis(5))));
     let mut items = Vec::new();
     for id in 0..objects {
-        items.push(world.object(id, &format!("k{id}"), &bytes(id, PARTS * 50)).await);
+        items.push(fixture.object(id, &format!("k{id}"), &bytes(id, PARTS * 50)).await);
     }
-    (world, items)
+    (fixture, items)
 }
 
 /// For each item, which share of all part copies had begun when its last one did.
-fn ends(world: &World, items: &[Item]) -> Vec<f64> {
-    let calls = world.store.calls();
+fn ends(fixture: &TransferFixture, items: &[Item]) -> Vec<f64> {
+    let calls = fixture.store.calls();
     let copied: Vec<&str> =
         calls.iter().filter(|call| call.operation == "UploadPartCopy").map(|call| call.key.as_str()).collect();
     assert_eq!(copied.len(), items.len() * PARTS);
@@ -33,12 +33,12 @@ fn ends(world: &World, items: &[Item]) -> Vec<f64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_of_a_job_end_one_after_another() {
-    let (world, items) = world(4).await;
+    let (fixture, items) = fixture(4).await;
 
-    let outcomes = world.run(policy(), items.clone()).await;
+    let outcomes = fixture.run(policy(), items.clone()).await;
 
     assert!(outcomes.values().all(|outcome| outcome.failure.is_none()), "{outcomes:?}");
-    let mut ends = ends(&world, &items);
+    let mut ends = ends(&fixture, &items);
     // Which of them tries the service out with its first part is not said.
     ends.sort_by(f64::total_cmp);
     assert!(ends[0] < 0.5 && ends[1] < 0.75, "{ends:?}");
@@ -46,15 +46,15 @@ async fn objects_of_a_job_end_one_after_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_one_transfer_go_one_after_another_and_take_turns_with_another_transfer() {
-    let (world, items) = world(3).await;
+    let (fixture, items) = fixture(3).await;
     let of = |transfer: &str| Policy { transfer: transfer.to_owned(), ..policy() };
 
-    let jobs = [("one", 0), ("one", 1), ("other", 2)].map(|(name, n)| world.start(of(name), vec![items[n].clone()]));
+    let jobs = [("one", 0), ("one", 1), ("other", 2)].map(|(name, n)| fixture.start(of(name), vec![items[n].clone()]));
     for (outcomes, _) in futures::future::join_all(jobs.map(drain)).await {
         assert!(outcomes.values().all(|outcome| outcome.failure.is_none()), "{outcomes:?}");
     }
 
     // Half of what is under way is the other's; of the half that is theirs the first two take one after another.
-    let ends = ends(&world, &items);
+    let ends = ends(&fixture, &items);
     assert!(ends[0].min(ends[1]) < 0.8 && ends[2] < 0.85, "{ends:?}");
 }

@@ -149,12 +149,13 @@ pub struct CacheStats {
 /// ```
 #[derive(Debug)]
 pub struct DiskCache {
-    shared: Arc<Shared>,
+    shared: Arc<CacheState>,
     evictor: Option<JoinHandle<()>>,
 }
 
+/// State that the handle of the cache shares with its evictor thread.
 #[derive(Debug)]
-struct Shared {
+struct CacheState {
     folder: Folder,
     limits: Limits,
     files: OpenFiles,
@@ -222,7 +223,7 @@ impl DiskCache {
     pub fn open_passive(path: &Path, limits: Limits) -> Result<Self, OpenError> {
         let folder = Folder::open(path)?;
         let error = |cause| OpenError::Io { path: path.to_owned(), cause };
-        let shared = Shared {
+        let shared = CacheState {
             usage: Usage::open(&folder).map_err(error)?,
             ghosts: Ghosts::open(&folder).map_err(error)?,
             pins: Pins::new(&folder),
@@ -371,7 +372,7 @@ impl Drop for DiskCache {
     }
 }
 
-impl Shared {
+impl CacheState {
     fn is_paused(&self) -> bool {
         let mut until = lock(&self.paused_until);
         if until.is_some_and(|until| until <= Instant::now()) {
@@ -418,7 +419,7 @@ fn is_full(cause: &io::Error) -> bool {
 }
 
 /// The thread that makes room. Its first pass counts what is there.
-fn evictor(shared: &Shared) {
+fn evictor(shared: &CacheState) {
     loop {
         let mut wanted = lock(&shared.wanted);
         while !*wanted {

@@ -1,8 +1,7 @@
 //! Fetches: blocks on their way, from the tier below or from the service, shared by all reads that need them.
 //!
-//! A block is fetched by at most one fetch at a time. A fetch whose last interested party has gone is cancelled. A body that
-//! breaks is asked for again from the first block that is missing. Bytes of another version than the wanted one are never
-//! taken for it.
+//! A block is fetched by at most one fetch at a time. A fetch is cancelled when its last `FetchGuard` is dropped. A
+//! body that breaks is requested again from the first missing block. Bytes of another version are rejected.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -108,7 +107,7 @@ pub(crate) struct FetchCounters {
 
 /// Reason why a fetch has ended without all its blocks.
 #[derive(Debug, Clone)]
-pub(crate) enum Broken {
+pub(crate) enum FetchError {
     /// No read needs it any longer.
     Cancelled,
     Failed(StoreError),
@@ -119,8 +118,8 @@ pub(crate) enum Broken {
 pub(crate) struct Fetch {
     first: u64,
     blocks: Vec<OnceLock<Arc<Block>>>,
-    /// Changes with each block; holds how it ended where that was before its last block.
-    progress: watch::Sender<Option<Broken>>,
+    /// Changes with each block; holds the error of a fetch that ended before its last block.
+    progress: watch::Sender<Option<FetchError>>,
     control: Arc<Control>,
 }
 
@@ -130,18 +129,18 @@ struct Control {
     cancel: CancellationToken,
 }
 
-/// The wish that a fetch goes on. It holds no blocks.
+/// Keeps a fetch going; the fetch is cancelled when its last guard is dropped. It holds no blocks.
 #[derive(Debug)]
-pub(crate) struct Stake(Arc<Control>);
+pub(crate) struct FetchGuard(Arc<Control>);
 
-impl Stake {
+impl FetchGuard {
     fn new(control: &Arc<Control>) -> Self {
         control.interested.fetch_add(1, Ordering::AcqRel);
         Self(Arc::clone(control))
     }
 }
 
-impl Drop for Stake {
+impl Drop for FetchGuard {
     fn drop(&mut self) {
         if self.0.interested.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.cancel.cancel();
@@ -149,24 +148,24 @@ impl Drop for Stake {
     }
 }
 
-/// The wish to have blocks of a fetch.
+/// Interest of a read in the blocks of a fetch, which it keeps going.
 #[derive(Debug)]
-pub(crate) struct Interest(Arc<Fetch>, Stake);
+pub(crate) struct Interest(Arc<Fetch>, FetchGuard);
 
 impl Interest {
     pub(crate) fn new(fetch: &Arc<Fetch>) -> Self {
-        Self(Arc::clone(fetch), Stake::new(&fetch.control))
+        Self(Arc::clone(fetch), FetchGuard::new(&fetch.control))
     }
 
-    /// The wish that it goes on, without its blocks.
-    pub(crate) fn into_stake(self) -> Stake {
+    /// The guard of the fetch, without its blocks.
+    pub(crate) fn into_guard(self) -> FetchGuard {
         self.1
     }
 
     /// Wait for a block.
-    pub(crate) async fn block(&self, block: u64) -> Result<Arc<Block>, Broken> {
+    pub(crate) async fn block(&self, block: u64) -> Result<Arc<Block>, FetchError> {
         let index = usize::try_from(block - self.0.first).unwrap_or(usize::MAX);
-        let Some(place) = self.0.blocks.get(index) else { return Err(Broken::Cancelled) };
+        let Some(place) = self.0.blocks.get(index) else { return Err(FetchError::Cancelled) };
         let mut progress = self.0.progress.subscribe();
         loop {
             if let Some(block) = place.get() {
@@ -244,14 +243,14 @@ impl Run {
     async fn run(self) {
         let broken = tokio::select! {
             biased;
-            () = self.fetch.control.cancel.cancelled() => Some(Broken::Cancelled),
-            outcome = self.fetch_all() => outcome.err().map(Broken::Failed),
+            () = self.fetch.control.cancel.cancelled() => Some(FetchError::Cancelled),
+            outcome = self.fetch_all() => outcome.err().map(FetchError::Failed),
         };
         self.end(broken);
     }
 
     /// Take what has not come out of the table, and wake the waiting reads.
-    fn end(&self, broken: Option<Broken>) {
+    fn end(&self, broken: Option<FetchError>) {
         {
             let mut blocks = self.origin.pool.lock();
             for index in 0..self.fetch.blocks.len() {
@@ -264,7 +263,7 @@ impl Run {
             }
         }
         if !self.fetch.is_complete() {
-            let broken = broken.unwrap_or(Broken::Cancelled);
+            let broken = broken.unwrap_or(FetchError::Cancelled);
             self.fetch.progress.send_if_modified(|state| {
                 let is_first = state.is_none();
                 state.get_or_insert(broken);

@@ -222,7 +222,7 @@ impl FileSystem {
     /// The target of a link.
     ///
     /// # Errors
-    /// `Invalid` for what is no link, or one whose target is too long or not one line of text.
+    /// `Invalid` for an object that is not a link, and for a target that is empty, too long or holds a NUL.
     pub async fn read_link(&self, inode: u64) -> Result<Bytes> {
         if let Some((folder, node)) = self.member(inode) {
             return Self::member_target(&folder, node).map(Bytes::from);
@@ -246,7 +246,7 @@ impl FileSystem {
         Ok(target)
     }
 
-    /// The object of an inode, the same one for all who use it at a time.
+    /// The object of an inode; concurrent users share one value.
     fn object(&self, inode: u64) -> Result<Arc<OpenObject>> {
         if let Some(object) = lock(&self.objects).by_inode.get(&inode).and_then(Weak::upgrade) {
             return Ok(object);

@@ -110,7 +110,7 @@ impl Default for Time {
 
 /// Facts about an object that the manifest names.
 #[derive(Debug)]
-struct Named {
+struct ManifestEntry {
     size: u64,
     etag: Box<str>,
     modified: f64,
@@ -119,7 +119,7 @@ struct Named {
 
 /// The objects of a manifest, by key.
 #[derive(Debug)]
-pub struct Manifest(BTreeMap<Box<str>, Named>);
+pub struct Manifest(BTreeMap<Box<str>, ManifestEntry>);
 
 impl Manifest {
     /// Read the objects whose key starts with `prefix`. Costs some 150 bytes of memory for each.
@@ -154,7 +154,7 @@ impl Manifest {
                 Time::None(()) => 0.0,
             };
             let (etag, class) = (line.etag.into(), line.storage_class.map(Into::into));
-            objects.insert(line.key.into(), Named { size: line.size, etag, modified, class });
+            objects.insert(line.key.into(), ManifestEntry { size: line.size, etag, modified, class });
         }
         if objects.is_empty() {
             return Err(ManifestError::Empty { path: path.to_owned(), prefix: prefix.to_owned() });

@@ -102,10 +102,10 @@ pub struct Pool {
     blocks: Mutex<Blocks>,
 }
 
-/// Counts bytes that are waited for, also when the wait is given up.
-struct Waiting<'a>(&'a AtomicU64, u64);
+/// Subtracts the bytes of a wait from the count when it is dropped, also when the wait is given up.
+struct WaitGuard<'a>(&'a AtomicU64, u64);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(self.1, Ordering::Relaxed);
     }
@@ -155,7 +155,7 @@ impl Pool {
     pub(crate) async fn reserve(&self, bytes: u64) -> Reservation {
         let wanted = grains(bytes.min(self.capacity));
         self.waiting.fetch_add(wanted * GRAIN, Ordering::Relaxed);
-        let _waiting = Waiting(&self.waiting, wanted * GRAIN);
+        let _waiting = WaitGuard(&self.waiting, wanted * GRAIN);
         self.serve_waiting();
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         let permit = Arc::clone(&self.memory).acquire_many_owned(wanted).await;

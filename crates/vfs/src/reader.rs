@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use crate::error::{Result, VfsError};
-use crate::fetch::{self, Broken, FetchCounters, FetchPlan, GAP, Interest, OpenObject, Origin, Stake};
+use crate::fetch::{self, FetchCounters, FetchError, FetchGuard, FetchPlan, GAP, Interest, OpenObject, Origin};
 use crate::pool::{Block, Blocks, Pool, PoolUse, Slot};
 use crate::source::{BlockTier, Priority, Source, TierUse};
 use crate::version::{BLOCK_SIZE, ObjectVersion};
@@ -156,7 +156,7 @@ impl Slices {
 }
 
 /// A block that a read needs.
-enum Need {
+enum NeededBlock {
     Ready(Arc<Block>),
     Coming(Interest, u64),
 }
@@ -206,13 +206,13 @@ impl Reader {
         for _ in 0..ROUNDS {
             let needs = self.plan(object, &wanted).await;
             let count = |counter: &AtomicU64, blocks: usize| counter.fetch_add(blocks as u64, Ordering::Relaxed);
-            let ready = needs.iter().filter(|need| matches!(need, Need::Ready(_))).count();
+            let ready = needs.iter().filter(|need| matches!(need, NeededBlock::Ready(_))).count();
             count(&self.hits, ready);
             count(&self.misses, needs.len() - ready);
             match collect(needs).await {
                 Ok(blocks) => return Ok(slices(blocks, &wanted, offset, end)),
-                Err(Broken::Cancelled) => {}
-                Err(Broken::Failed(error)) => return Err(gone_is_stale(error)),
+                Err(FetchError::Cancelled) => {}
+                Err(FetchError::Failed(error)) => return Err(gone_is_stale(error)),
             }
         }
         let message = "the read started over too often";
@@ -229,7 +229,7 @@ impl Reader {
     }
 
     /// Have the blocks of a read, or have them on their way.
-    async fn plan(&self, object: &Arc<OpenObject>, wanted: &Range<u64>) -> Vec<Need> {
+    async fn plan(&self, object: &Arc<OpenObject>, wanted: &Range<u64>) -> Vec<NeededBlock> {
         let pool = &self.origin.pool;
         let mut memory = None;
         let mut reserved = 0;
@@ -257,8 +257,8 @@ impl Reader {
                         begun.push(fetch::begin(&self.origin, &mut blocks, plan));
                     }
                     let needs = wanted.clone().filter_map(|block| match blocks.slots.get(&object.key(block)) {
-                        Some(Slot::Ready(block)) => Some(Need::Ready(Arc::clone(block))),
-                        Some(Slot::Fetching(fetch)) => Some(Need::Coming(Interest::new(fetch), block)),
+                        Some(Slot::Ready(block)) => Some(NeededBlock::Ready(Arc::clone(block))),
+                        Some(Slot::Fetching(fetch)) => Some(NeededBlock::Coming(Interest::new(fetch), block)),
                         None => None,
                     });
                     let needs = needs.collect();
@@ -294,7 +294,7 @@ impl Reader {
             let stop = (begin + LONGEST_RANGE / BLOCK_SIZE).min(ahead.blocks.end);
             let priority = if begin < wanted.end { Priority::Demand } else { Priority::ReadAhead };
             match self.fetch_ahead(object, begin..stop, priority, &unused) {
-                Ok(stakes) => cursors.hold(ahead.cursor, stakes),
+                Ok(guards) => cursors.hold(ahead.cursor, guards),
                 Err(()) => return cursors.cut_short(ahead.cursor, begin),
             }
             begin = stop;
@@ -314,7 +314,7 @@ impl Reader {
         blocks: Range<u64>,
         priority: Priority,
         wasted: &Arc<AtomicU32>,
-    ) -> std::result::Result<Vec<Stake>, ()> {
+    ) -> std::result::Result<Vec<FetchGuard>, ()> {
         let runs = missing_runs(&self.origin.pool.lock(), object, &blocks);
         let needed: u64 = runs.iter().map(|run| object.shares(run.clone())).sum();
         if needed == 0 {
@@ -322,7 +322,7 @@ impl Reader {
         }
         let mut memory = self.origin.pool.try_reserve(needed).ok_or(())?;
         let mut slots = self.origin.pool.lock();
-        let mut stakes = Vec::new();
+        let mut guards = Vec::new();
         for run in missing_runs(&slots, object, &blocks) {
             let Some(memory) = memory.split(object.shares(run.clone())) else { break };
             let plan = FetchPlan {
@@ -332,17 +332,17 @@ impl Reader {
                 priority,
                 wasted: Some(Arc::clone(wasted)),
             };
-            stakes.push(fetch::begin(&self.origin, &mut slots, plan).into_stake());
+            guards.push(fetch::begin(&self.origin, &mut slots, plan).into_guard());
         }
-        Ok(stakes)
+        Ok(guards)
     }
 
     /// Fetch a small object that will probably be read next. The fetch goes on while the returned value is kept. None where
     /// there is no memory for it, or nothing to fetch.
     pub fn prefetch(&self, object: &Arc<OpenObject>) -> Option<Prefetch> {
         let blocks = 0..object.version.blocks();
-        let stakes = self.fetch_ahead(object, blocks, Priority::ReadAhead, &Arc::default()).ok()?;
-        Some(Prefetch { _stakes: stakes })
+        let guards = self.fetch_ahead(object, blocks, Priority::ReadAhead, &Arc::default()).ok()?;
+        Some(Prefetch { _guards: guards })
     }
 
     /// Fetch all of an object of which much was read, in ranges side by side; what there is no memory for is left out. None
@@ -351,13 +351,13 @@ impl Reader {
         if object.version.size > self.origin.pool.capacity() / WHOLE_SHARE {
             return None;
         }
-        let mut stakes = Vec::new();
+        let mut guards = Vec::new();
         for first in (0..object.version.blocks()).step_by(WHOLE_RANGE) {
             let range = first..object.version.blocks().min(first + WHOLE_RANGE as u64);
             let Ok(more) = self.fetch_ahead(object, range, Priority::ReadAhead, &Arc::default()) else { break };
-            stakes.extend(more);
+            guards.extend(more);
         }
-        Some(Prefetch { _stakes: stakes })
+        Some(Prefetch { _guards: guards })
     }
 
     /// Returns true when every block of an object is in memory or on its way.
@@ -370,7 +370,7 @@ impl Reader {
 /// A read-ahead fetch; it ends with this value.
 #[derive(Debug)]
 pub struct Prefetch {
-    _stakes: Vec<Stake>,
+    _guards: Vec<FetchGuard>,
 }
 
 /// To a reader, an object that is gone is one that was replaced: only a lookup can tell the difference.
@@ -402,12 +402,12 @@ fn missing_runs(blocks: &Blocks, object: &OpenObject, wanted: &Range<u64>) -> Ve
 }
 
 /// The blocks in order. The interests in later ones are kept while earlier ones are waited for.
-async fn collect(needs: Vec<Need>) -> std::result::Result<Vec<Arc<Block>>, Broken> {
+async fn collect(needs: Vec<NeededBlock>) -> std::result::Result<Vec<Arc<Block>>, FetchError> {
     let mut blocks = Vec::with_capacity(needs.len());
     for need in &needs {
         blocks.push(match need {
-            Need::Ready(block) => Arc::clone(block),
-            Need::Coming(interest, block) => interest.block(*block).await?,
+            NeededBlock::Ready(block) => Arc::clone(block),
+            NeededBlock::Coming(interest, block) => interest.block(*block).await?,
         });
     }
     Ok(blocks)

@@ -46,7 +46,7 @@ pub const MEMBER_BIT: u64 = 1 << 63;
 /// bytes per member.
 const KNOWN: usize = 256;
 
-/// Share of an archive after whose reading the rest is fetched as well.
+/// A quarter: after this share of an archive was read, the rest is fetched as well.
 const FETCH_ALL: u64 = 4;
 
 /// Bounds of archives.
@@ -71,11 +71,12 @@ pub struct TarFolders {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) cache: Option<Arc<DiskCache>>,
     pub(crate) options: TarOptions,
-    known: Mutex<Known>,
+    known: Mutex<FolderTable>,
 }
 
+/// The folders of archives by number, each with its last use.
 #[derive(Debug, Default)]
-struct Known {
+struct FolderTable {
     by_number: HashMap<u32, (u64, Arc<TarFolder>)>,
     uses: u64,
 }
@@ -218,7 +219,7 @@ impl TarFolder {
     }
 }
 
-/// The name of the archive whose folder has this name.
+/// The name of the archive with this folder name.
 pub fn archive_name(folder: &str) -> Option<&str> {
     folder
         .strip_suffix(FOLDER_SUFFIX)

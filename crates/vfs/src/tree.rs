@@ -147,7 +147,7 @@ struct State {
     /// Uses of directories so far: orders them by their last use.
     clock: u64,
     /// Flat listings under way.
-    flats: Vec<walk::Flat>,
+    flats: Vec<walk::FlatListing>,
 }
 
 /// Place of an inode in the state.

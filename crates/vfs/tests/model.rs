@@ -11,11 +11,11 @@ use seqferry_store_testing::MemoryStore;
 use seqferry_vfs::testing::StoreSource;
 use seqferry_vfs::{FileKind, FileSystem, Freshness, Pool, ROOT, Reader, Source, Tree, TreeOptions, VfsError};
 
-/// What a walk finds: bytes of files, None for directories; inodes of files beside them.
-type Found = BTreeMap<String, Option<Bytes>>;
+/// Result of a walk by path: bytes of files, None for directories.
+type WalkResult = BTreeMap<String, Option<Bytes>>;
 
 /// The rules of the mount, written as a loop over all keys.
-fn expected(objects: &BTreeMap<String, Bytes>) -> Found {
+fn expected(objects: &BTreeMap<String, Bytes>) -> WalkResult {
     let is_name = |segment: &str| {
         !segment.is_empty() && segment != "." && segment != ".." && segment.len() <= 255 && !segment.contains('\0')
     };
@@ -31,13 +31,13 @@ fn expected(objects: &BTreeMap<String, Bytes>) -> Found {
             files.push((key.clone(), Some(bytes.clone())));
         }
     }
-    let mut found: Found = files.into_iter().collect();
+    let mut found: WalkResult = files.into_iter().collect();
     found.extend(directories.into_iter().map(|directory| (directory, None)));
     found
 }
 
-async fn walk(files: &Arc<FileSystem>, inodes: &mut BTreeMap<String, u64>) -> Found {
-    let mut found = Found::new();
+async fn walk(files: &Arc<FileSystem>, inodes: &mut BTreeMap<String, u64>) -> WalkResult {
+    let mut found = WalkResult::new();
     let mut todo = vec![(String::new(), ROOT)];
     inodes.clear();
     while let Some((path, inode)) = todo.pop() {

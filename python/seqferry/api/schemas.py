@@ -6,46 +6,39 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from seqferry import carrying
-from seqferry.api.carried import CarriedFields
+from seqferry.api.fields import WHOLE, body_of
 from seqferry.api.problems import shortened
 from seqferry.db.samples import Counts, Point
 from seqferry.errors import UsageError
 from seqferry.models import (
-    MOST_ATTEMPTS,
     MOST_PRIORITY,
-    MOST_STARTS,
     DataPath,
     FailureGroup,
-    IfExists,
     ObjectRecord,
     ObjectState,
     S3Location,
     Status,
     TransferSpec,
     TransferState,
-    Verify,
+)
+from seqferry.option_groups import (
+    Attributes,
+    Endpoints,
+    Filters,
+    Names,
+    Parts,
+    Protection,
+    Selection,
+    Speed,
+    Storage,
+    Versions,
 )
 from seqferry.paging import Cursor
-from seqferry.renaming import MAX_RULES
-from seqferry.spec import MAX_RESTORE_DAYS, data_path
+from seqferry.spec import data_path
 
-
-def _is_number(value: object) -> object:
-    if isinstance(value, bool | str):
-        raise ValueError("Input should be a valid integer")  # noqa: TRY004 - what pydantic reports
-    return value
-
-
-WHOLE: Final = BeforeValidator(_is_number)
-"""Integers as JSON Schema has them: also 9.0, but no boolean and no text.
-
-Stands after the bounds of a field: before them it would keep them out of the schema.
-"""
-
-Whole = Annotated[int, WHOLE]
 Priority = Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
 
 MAX_LISTED: Final = 1000
@@ -65,31 +58,16 @@ class ListedKey(BaseModel):
     """Below the target. Empty: the name stays."""
 
 
-class TransferRequest(CarriedFields):
+class TransferRequest(
+    body_of(Selection, Filters, Versions, Names, Speed, Parts, Storage, Endpoints, Protection, Attributes)
+):
     """Objects to copy, and options; as the options of ``seqferry cp``."""
-
-    model_config = ConfigDict(extra="forbid")
 
     source: Annotated[
         str | Annotated[list[str], Field(min_length=1, max_length=MAX_LISTED)], Field(examples=["s3://vendor/run42/"])
     ]
     """Several sources, all in one bucket, go below one target."""
     target: Annotated[str, Field(examples=["s3://ours/run42/"])]
-    endpoint_url: str | None = None
-    source_endpoint_url: str | None = None
-    target_endpoint_url: str | None = None
-    region: str | None = None
-    source_region: str | None = None
-    target_region: str | None = None
-    profile: str | None = None
-    source_profile: str | None = None
-    target_profile: str | None = None
-    no_sign_request: bool = False
-    if_exists: IfExists = "same"
-    verify: Verify = "auto"
-    part_size: Whole | None = None
-    copy_threshold: Whole | None = None
-    storage_class: str | None = None
     operation: Literal["transfer", "pack", "unpack"] = "transfer"
     """``pack``: all below the source becomes one tar, whose key is the target.
 
@@ -100,37 +78,14 @@ class TransferRequest(CarriedFields):
 
     For ``pack``: ``split`` (bytes of a shard) and ``no_index``.
     """
-    rules: list[str] | None = Field(default=None, max_length=1000, examples=[["- *", "+ *.fastq.gz"]])
-    """``- PATTERN`` leaves out, ``+ PATTERN`` takes in again; the last one that matches decides."""
     keys: list[str] | None = None
     """Only these objects, named below the source; for ``unpack`` members or folders of the archive."""
     objects: Annotated[list[ListedKey] | None, Field(max_length=MAX_LISTED)] = None
     """The same with versions and names at the target, as the rows of a CSV list; in place of ``keys``."""
-    version_id: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
-    """This version of the object that ``source`` names."""
-    all_versions: bool = False
-    """All versions of each object are copied, oldest first. The target's bucket has to keep versions."""
-    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS), WHOLE] | None = None
-    """Tries of each request, unless the worker has a number of its own."""
-    rename: list[str] | None = Field(default=None, max_length=MAX_RULES, examples=[["s/_R([12])_001/_\\1/"]])
-    """Rules for the names below the target, as sed has them."""
     inventory: str | None = Field(
         default=None, examples=["s3://inventories/vendor/daily/2026-11-23T01-00Z/manifest.json"]
     )
     """The manifest of an S3 Inventory (CSV or Parquet) that lists the source."""
-    min_size: Whole | None = None
-    max_size: Whole | None = None
-    newer_than: str | None = None
-    older_than: str | None = None
-    restore: bool = False
-    """Archived objects are restored first, and waited for."""
-    restore_days: Annotated[int, Field(ge=1, le=MAX_RESTORE_DAYS), WHOLE] | None = None
-    restore_tier: Literal["Standard", "Bulk", "Expedited"] | None = None
-    settle: str | None = Field(default=None, examples=["60s"])
-    """Objects that were changed within this age are left alone, as they may still grow."""
-    raw: bool = False
-    tpslimit: Annotated[int, Field(ge=1, le=MOST_STARTS), WHOLE] | None = None
-    """Requests started per second at most by each process that works at it."""
     preflight: bool = True
     """The first objects are looked at before one is moved."""
     new: bool = False

@@ -97,7 +97,7 @@ def serve(
                 hub = Hub(service)
                 app: ASGIApp = create_app(settings, service, store, allow_crash=allow_crash, checks=checks, hub=hub)
                 if no_token:
-                    app = _OnlyLocal(app)
+                    app = _LocalOriginGuard(app)
                 server = connections.server(app, trusted_proxies=settings.trusted_proxies, tls=context)
                 _run(server, hub, listener, ready)
             finally:
@@ -129,7 +129,7 @@ def _say_exposure(host: str, *, no_token: bool, encrypted: bool) -> None:
         )
 
 
-class _OnlyLocal:
+class _LocalOriginGuard:
     """Without a token, keeps out the web pages that a browser on this machine shows.
 
     Answers only to local names: else a page could point its own name at this server and be taken for part of it. And

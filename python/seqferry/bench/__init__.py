@@ -1,7 +1,7 @@
 """``seqferry bench``: measurements on the user's own storage. Needs the extra packages of ``seqferry[bench]``.
 
 ``compare`` is the command, ``transfer`` the whole run; below them, each by itself: ``workload`` (what is moved),
-``methods`` (by whom, and how each is called), ``client`` (the process that boto3 and the CRT are measured in),
+``methods`` (the programs, and how each is called), ``client`` (the process that boto3 and the CRT are measured in),
 ``measure`` (what a process costs), ``storage`` (an independent client that prepares, reads back and removes),
 ``verify``, ``spread`` and ``recommend`` (what the figures say), ``prices`` and ``datasync`` (what AWS would ask),
 ``report``, ``table``, ``plots`` and ``page`` (how it is told). Nothing else imports this package, so no other command

@@ -13,7 +13,7 @@ from seqferry.bench import methods, plots, prices, transfer, workload
 from seqferry.bench.page import page
 from seqferry.bench.report import document
 from seqferry.bench.storage import Acceleration, Storage, connect
-from seqferry.bench.transfer import Asked, Outcome, Plan, Tell
+from seqferry.bench.transfer import ComparisonParameters, Outcome, Plan, ProgressListener
 from seqferry.config import parse_size
 from seqferry.errors import ConfigError, UsageError
 from seqferry.formatting import count, size
@@ -35,13 +35,13 @@ def ask(
     warm_up: int,
     repetitions: int,
     seed: int | None,
-) -> Asked:
+) -> ComparisonParameters:
     """Parses the options of the command. Lists may be divided by commas as well.
 
     Raises:
         UsageError: it makes no sense.
     """
-    return Asked(
+    return ComparisonParameters(
         workloads=tuple(dict.fromkeys(workload.parse(each) for each in _items(workloads) or DEFAULT_WORKLOADS)),
         directions=transfer.DIRECTIONS if direction == "both" else (_direction(direction),),
         methods=tuple(dict.fromkeys(_items(names))) or methods.NAMES,
@@ -78,8 +78,8 @@ def _part_size(written: str) -> int:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A comparison that may begin: the bucket is there, and so are the methods."""
+class PreparedComparison:
+    """A comparison that can start: bucket and methods exist."""
 
     plan: Plan
     storage: Storage
@@ -117,7 +117,7 @@ class Prepared:
             told.append(self.acceleration.why)
         return [*told, *self.left_out]
 
-    def run(self, *, work_folder: Path | None, keep: bool, tell: Tell) -> tuple[Outcome, dict[str, Any]]:
+    def run(self, *, work_folder: Path | None, keep: bool, tell: ProgressListener) -> tuple[Outcome, dict[str, Any]]:
         """Does it; returns what came of it, and the document of it.
 
         Raises:
@@ -136,13 +136,13 @@ class Prepared:
 
 def prepare(
     target: str,
-    asked: Asked,
+    asked: ComparisonParameters,
     *,
     endpoint_url: str | None,
     profile: str | None,
     region: str | None,
     tools: Mapping[str, str] | None = None,
-) -> Prepared:
+) -> PreparedComparison:
     """Finds the bucket and the methods.
 
     Raises:
@@ -162,7 +162,7 @@ def prepare(
     if not found:
         reasons = [*missing, *([acceleration.why] if acceleration and not acceleration.available else [])]
         raise ConfigError(f"There is no method to measure. {'; '.join(reasons)}")
-    return Prepared(transfer.make_plan(asked, found), storage, acceleration, tuple(missing))
+    return PreparedComparison(transfer.make_plan(asked, found), storage, acceleration, tuple(missing))
 
 
 def make_output_folder(folder: Path) -> None:

@@ -41,7 +41,7 @@ MODES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Modelled:
+class DataSyncEstimate:
     """Modelled price and best rate of moving a workload once by DataSync."""
 
     mode: str
@@ -52,9 +52,9 @@ class Modelled:
     label: str = LABEL
 
 
-def model(workload: Workload) -> list[Modelled]:
+def model(workload: Workload) -> list[DataSyncEstimate]:
     return [
-        Modelled(
+        DataSyncEstimate(
             mode=mode.name,
             workload=workload.name,
             dollars=workload.total / GB * mode.per_gb + mode.per_task,

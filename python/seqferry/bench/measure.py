@@ -101,7 +101,8 @@ def run(command: Sequence[str], *, environment: Mapping[str, str], folder: Path,
 def sync(folder: Path) -> float:
     """Has the system write to the disk what it still holds back of a folder's file system; the seconds that it took.
 
-    All at once, as the system does when it is left to it: file by file would count against who leaves it to the system.
+    One call flushes the whole file system, as the system does by itself. Flushing file by file would put methods at a
+    disadvantage that leave the flushing to the system.
 
     Raises:
         OSError: it cannot be written.

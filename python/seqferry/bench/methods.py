@@ -123,7 +123,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Found:
+class InstalledMethod:
     """A method that is installed."""
 
     method: Method
@@ -333,7 +333,7 @@ NAMES: Final = tuple(method.name for method in METHODS)
 
 def available(
     wanted: Sequence[str], *, accelerated: bool, tools: Mapping[str, str] | None = None
-) -> tuple[list[Found], list[str]]:
+) -> tuple[list[InstalledMethod], list[str]]:
     """The methods that can run, and a line for each that cannot.
 
     Args:
@@ -341,7 +341,7 @@ def available(
         accelerated: whether the bucket has Transfer Acceleration; methods that need it are left out silently if not.
         tools: commands to use instead of those on the path, by name.
     """
-    found: list[Found] = []
+    found: list[InstalledMethod] = []
     missing: list[str] = []
     for method in METHODS:
         if method.name not in wanted or (method.accelerated and not accelerated):
@@ -350,7 +350,7 @@ def available(
         if command is None or any(importlib.util.find_spec(name) is None for name in method.packages):
             missing.append(f"{method.name} is left out, since it is not installed: {method.install}")
         else:
-            found.append(Found(method, command, _version(method, command)))
+            found.append(InstalledMethod(method, command, _version(method, command)))
     return found, missing
 
 
@@ -394,7 +394,7 @@ def base_environment() -> dict[str, str]:
     }
 
 
-def environment(found: Found, job: Job, credentials: Mapping[str, str]) -> dict[str, str]:
+def environment(found: InstalledMethod, job: Job, credentials: Mapping[str, str]) -> dict[str, str]:
     """All that one run of a method gets to know: the same for all, then its own."""
     home = str(job.home)
     return {

@@ -17,7 +17,7 @@ from seqferry.bench.machine import machine
 from seqferry.bench.recommend import Series
 from seqferry.bench.spread import Spread
 from seqferry.bench.storage import Acceleration, Place
-from seqferry.bench.transfer import Measured, Outcome, Plan
+from seqferry.bench.transfer import MeasuredRun, Outcome, Plan
 
 SCHEMA: Final = 1
 """Raised when a field changes its meaning or goes; new fields do not raise it."""
@@ -69,7 +69,7 @@ def document(
     }
 
 
-def make_series(plan: Plan, runs: Sequence[Measured]) -> list[Series]:
+def make_series(plan: Plan, runs: Sequence[MeasuredRun]) -> list[Series]:
     """Runs of the same work by the same variant put together, in the order of the plan."""
     found: list[Series] = []
     for workload in plan.asked.workloads:
@@ -101,12 +101,12 @@ def make_series(plan: Plan, runs: Sequence[Measured]) -> list[Series]:
     return found
 
 
-def run_facts(run: Measured) -> dict[str, Any]:
+def run_facts(run: MeasuredRun) -> dict[str, Any]:
     """One run, as the document and the event ``run`` tell it."""
     return _run(run)
 
 
-def _run(run: Measured) -> dict[str, Any]:
+def _run(run: MeasuredRun) -> dict[str, Any]:
     cost = run.cost
     return {
         "workload": run.workload.name,

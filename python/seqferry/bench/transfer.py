@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from seqferry.bench import measure, prices, verify
 from seqferry.bench.machine import load
-from seqferry.bench.methods import MIB, NAMES, Direction, Found, Job, Variant, environment
+from seqferry.bench.methods import MIB, NAMES, Direction, InstalledMethod, Job, Variant, environment
 from seqferry.bench.storage import Storage
 from seqferry.bench.workload import Digests, PieceMaker, Workload, write
 from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
@@ -40,7 +40,7 @@ _SAID_LINES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ComparisonParameters:
     """Parameters of a comparison; invalid ones are refused."""
 
     workloads: tuple[Workload, ...]
@@ -83,9 +83,9 @@ class Asked:
 class Plan:
     """Runs of a comparison: its parameters, the methods found, and the variants that are run."""
 
-    asked: Asked
-    methods: tuple[Found, ...]
-    variants: tuple[tuple[Found, Variant], ...]
+    asked: ComparisonParameters
+    methods: tuple[InstalledMethod, ...]
+    variants: tuple[tuple[InstalledMethod, Variant], ...]
 
     @property
     def runs(self) -> int:
@@ -122,7 +122,7 @@ class Plan:
         return biggest * (2 if "download" in self.asked.directions else 1) + _ROOM
 
 
-def make_plan(asked: Asked, methods: Sequence[Found]) -> Plan:
+def make_plan(asked: ComparisonParameters, methods: Sequence[InstalledMethod]) -> Plan:
     """Every method with every setting that it takes.
 
     Raises:
@@ -130,7 +130,7 @@ def make_plan(asked: Asked, methods: Sequence[Found]) -> Plan:
     """
     if not methods:
         raise ConfigError("None of the methods that were asked for is installed.")
-    variants: list[tuple[Found, Variant]] = []
+    variants: list[tuple[InstalledMethod, Variant]] = []
     for found in methods:
         numbers = asked.threads if found.method.threads else ()
         own = (None,) if found.method.tunes_itself or not numbers else ()
@@ -141,7 +141,7 @@ def make_plan(asked: Asked, methods: Sequence[Found]) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRun:
     """One run. Its cost counts only when ``error`` is None."""
 
     workload: Workload
@@ -180,18 +180,18 @@ class Measured:
         return self.cost.cpu_s * 2**30 / self.workload.total
 
 
-class Tell(Protocol):
-    """Hears how it goes."""
+class ProgressListener(Protocol):
+    """Receives the progress of a comparison."""
 
     def say(self, line: str) -> None: ...
-    def ran(self, run: Measured) -> None: ...
+    def ran(self, run: MeasuredRun) -> None: ...
 
 
 @dataclass
 class Outcome:
     """Result of a comparison, also of one that was stopped half-way."""
 
-    runs: list[Measured] = field(default_factory=list[Measured])
+    runs: list[MeasuredRun] = field(default_factory=list[MeasuredRun])
     interrupted: bool = False
     error: SeqferryError | None = None
     """Error that stopped the comparison."""
@@ -201,7 +201,7 @@ class Outcome:
     load_after: float = 0.0
 
     @property
-    def failed(self) -> list[Measured]:
+    def failed(self) -> list[MeasuredRun]:
         return [run for run in self.runs if run.error is not None]
 
 
@@ -215,7 +215,7 @@ def run(
     *,
     work_folder: Path | None,
     keep: bool,
-    tell: Tell,
+    tell: ProgressListener,
     piece: PieceMaker,
 ) -> Outcome:
     """Does it all. Whatever happens, what was made is removed, or the outcome tells what is left.
@@ -280,7 +280,7 @@ def _ended_as_by_ctrl_c() -> Generator[None]:
             signal.signal(number, handler)
 
 
-def _tidy(storage: Storage, folder: Path, tell: Tell, *, stopped: Outcome, keep: bool) -> str | None:
+def _tidy(storage: Storage, folder: Path, tell: ProgressListener, *, stopped: Outcome, keep: bool) -> str | None:
     if keep:
         tell.say(f"kept, as asked for: {storage.place.uri}")
     elif stopped.interrupted:
@@ -308,9 +308,9 @@ class _Runner:
         plan: Plan,
         storage: Storage,
         folder: Path,
-        tell: Tell,
+        tell: ProgressListener,
         piece: PieceMaker,
-        runs: list[Measured],
+        runs: list[MeasuredRun],
         *,
         keep: bool,
     ) -> None:
@@ -353,13 +353,13 @@ class _Runner:
             for place, (found, variant) in enumerate([*variants[turn:], *variants[:turn]]):
                 self._record(self._once(found, variant, workload, direction, round_, place, below, source, made))
 
-    def _record(self, run: Measured) -> None:
+    def _record(self, run: MeasuredRun) -> None:
         self._runs.append(run)
         self._tell.ran(run)
 
     def _once(
         self,
-        found: Found,
+        found: InstalledMethod,
         variant: Variant,
         workload: Workload,
         direction: Direction,
@@ -368,7 +368,7 @@ class _Runner:
         below: str,
         source: Path,
         made: Digests,
-    ) -> Measured:
+    ) -> MeasuredRun:
         """One run; an upload below a prefix of its own, a download into a folder of its own, both removed after it."""
         upload = direction == "upload"
         into = f"{below}{round_ + 1}-{place}/" if upload else below
@@ -403,9 +403,9 @@ class _Runner:
         if error is not None:
             # Records of a run that failed are no start for the next one: it might go on with that one's work.
             shutil.rmtree(self._homes.pop(variant), ignore_errors=True)
-        return Measured(workload, direction, variant, round_, place, load_before, cost, error, mismatch, sync_s)
+        return MeasuredRun(workload, direction, variant, round_, place, load_before, cost, error, mismatch, sync_s)
 
-    def _measure(self, found: Found, job: Job, credentials: Mapping[str, str]) -> measure.Cost:
+    def _measure(self, found: InstalledMethod, job: Job, credentials: Mapping[str, str]) -> measure.Cost:
         scratch = self._new_folder("scratch")
         try:
             return measure.run(

@@ -137,7 +137,7 @@ def _of_groups(function: Callable[..., Any], kinds: dict[str, type[Any]]) -> typ
 
     class Command(_Command):
         def __init__(self, name: str | None, **settings: Any) -> None:
-            self._expanded = groups.Expanded(function, kinds)
+            self._expanded = groups.ExpandedParameters(function, kinds)
             settings |= {"params": self._expanded.params, "callback": self._expanded.call}
             super().__init__(name, **settings)
 

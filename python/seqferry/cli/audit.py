@@ -13,8 +13,8 @@ from seqferry.cli.session import open_session
 from seqferry.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from seqferry.anchors import Outside
-    from seqferry.auditing import Checked
+    from seqferry.anchors import StoredAnchors
+    from seqferry.auditing import AuditCounts
 
 audit = typer.Typer(
     help="Check the record of transfers against its hashes, and keep heads of it elsewhere (docs/audit.md).",
@@ -49,7 +49,7 @@ def verify(
         if service.settings.audit_anchor is not None:
             outside = anchors.read(service.database, service.engine, service.settings)
         full_id = None if transfer is None else session.service.status(transfer).id
-        checked = auditing.Checked()
+        checked = auditing.AuditCounts()
         found = 0
         of_anchors = [] if outside is None else outside.findings
         known += [] if outside is None else outside.known
@@ -110,7 +110,7 @@ def head(as_json: options.Json = False, state_dir: options.StateDir = None) -> i
         return exits.OK
 
 
-def _anchor_lines(checked: Checked, outside: Outside | None) -> list[str]:
+def _anchor_lines(checked: AuditCounts, outside: StoredAnchors | None) -> list[str]:
     if outside is None:
         return []
     lines = [f"  anchors    {text.count(len(outside.known), 'anchor')} at {text.printable(outside.uri)}"]
@@ -121,7 +121,7 @@ def _anchor_lines(checked: Checked, outside: Outside | None) -> list[str]:
     return lines
 
 
-def _lines(checked: Checked, found: int, *, outside: int) -> list[str]:
+def _lines(checked: AuditCounts, found: int, *, outside: int) -> list[str]:
     what = ", ".join(
         text.count(number, noun)
         for number, noun in (

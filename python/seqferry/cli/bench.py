@@ -13,7 +13,7 @@ import typer
 from seqferry.cli import display, exits, options, text
 
 if TYPE_CHECKING:
-    from seqferry.bench.transfer import Measured, Outcome
+    from seqferry.bench.transfer import MeasuredRun, Outcome
 
 bench = typer.Typer(help="Measure on your own storage.", rich_markup_mode=None)
 
@@ -144,7 +144,7 @@ def transfer(
         seed=seed,
     )
     prepared = compare.prepare(target, asked, endpoint_url=endpoint_url, profile=profile, region=region)
-    show = _Show(as_json=as_json, quiet=quiet)
+    show = _BenchProgress(as_json=as_json, quiet=quiet)
     for line in prepared.lines(keep=keep):
         show.say(line)
     if as_json:
@@ -189,7 +189,7 @@ def _exit_code(outcome: Outcome) -> int:
     return exits.FAILED if outcome.failed or not outcome.runs or outcome.left else exits.OK
 
 
-class _Show:
+class _BenchProgress:
     """Progress, on stderr; with ``--json`` each run as an event on stdout."""
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
@@ -200,7 +200,7 @@ class _Show:
         if not self._quiet:
             display.say(text.printable(line))
 
-    def ran(self, run: Measured) -> None:
+    def ran(self, run: MeasuredRun) -> None:
         if self._as_json:
             from seqferry.bench.report import run_facts
 

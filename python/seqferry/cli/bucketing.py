@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from seqferry.cli import display, exits, text
-from seqferry.cli.groups import OneEndpoint, bucket_of
+from seqferry.cli.groups import bucket_of
 from seqferry.config import Settings
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
+from seqferry.option_groups import OneEndpoint
 from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class AnswerFormat:
     """Option for the format of the answer."""
 
     PANEL: ClassVar = "Output"
@@ -97,7 +98,7 @@ class Printed:
     )
 
 
-def mb(bucket: Bucket, endpoint: OneEndpoint, printed: Printed) -> int:
+def mb(bucket: Bucket, endpoint: OneEndpoint, printed: AnswerFormat) -> int:
     """Make a bucket, in the region of --region or of the AWS settings."""
     place = bucket_of(bucket.bucket, endpoint)
     from seqferry import buckets
@@ -110,7 +111,9 @@ def mb(bucket: Bucket, endpoint: OneEndpoint, printed: Printed) -> int:
     return exits.OK
 
 
-def presign(object_: Object, signature: Signature, version: Version, endpoint: OneEndpoint, printed: Printed) -> int:
+def presign(
+    object_: Object, signature: Signature, version: Version, endpoint: OneEndpoint, printed: AnswerFormat
+) -> int:
     """Print an address that lets whoever has it read one object for a while. Nothing is asked of the storage.
 
     It holds as long as the credentials that sign it do: those of a role may end earlier.
@@ -127,7 +130,7 @@ def presign(object_: Object, signature: Signature, version: Version, endpoint: O
     return exits.OK
 
 
-def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: Printed) -> int:
+def head(objects: Objects, version: Version, endpoint: OneEndpoint, printed: AnswerFormat) -> int:
     """Print what is known of objects without reading them: size, time, ETag, checksum, type and metadata.
 
     For its first bytes: seqferry cat --range 0-1023 URI.

@@ -9,19 +9,20 @@ import typer
 
 from seqferry import access
 from seqferry.cli import display, exits, text
-from seqferry.cli.groups import Endpoints, Output, merged
+from seqferry.cli.groups import Output, merged
 from seqferry.cli.session import session_of
 from seqferry.config import Settings
 from seqferry.errors import UsageError
 from seqferry.models import LocalFolder, Location, S3Location
+from seqferry.option_groups import Endpoints
 from seqferry.spec import build_spec, parse_uri
 
 _MARKS: Final = {"ok": "ok", "warning": "look", "problem": "BAD"}
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """Places that are looked at."""
+class InspectedPlaces:
+    """Source and target of the inspection."""
 
     PANEL: ClassVar = "Arguments"
 
@@ -34,7 +35,7 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RefreshOption:
     """Option to ask the storage again instead of using results on record."""
 
     PANEL: ClassVar = "Options"
@@ -49,7 +50,7 @@ class Again:
     ] = False
 
 
-def doctor(looked: Looked, again: Again, endpoints: Endpoints, output: Output) -> int:
+def doctor(looked: InspectedPlaces, again: RefreshOption, endpoints: Endpoints, output: Output) -> int:
     """Look at this machine, the database and the places, and say what to do about each trouble. Writes no object."""
     from seqferry.doctor import examine
 
@@ -66,7 +67,7 @@ def doctor(looked: Looked, again: Again, endpoints: Endpoints, output: Output) -
     return exits.FAILED if worst == "problem" else exits.OK
 
 
-def _places(looked: Looked, endpoints: Endpoints) -> list[tuple[str, Location]]:
+def _places(looked: InspectedPlaces, endpoints: Endpoints) -> list[tuple[str, Location]]:
     found: list[tuple[str, Location]] = []
     for name, given in (("source", looked.source), ("target", looked.target)):
         if given is None:
@@ -85,7 +86,7 @@ def _places(looked: Looked, endpoints: Endpoints) -> list[tuple[str, Location]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class InspectionScope:
     """Option to look at all objects instead of the first 10,000."""
 
     PANEL: ClassVar = "Options"
@@ -95,7 +96,7 @@ class Every:
     )
 
 
-def preflight(looked: Looked, every: Every, endpoints: Endpoints, output: Output) -> int:
+def preflight(looked: InspectedPlaces, every: InspectionScope, endpoints: Endpoints, output: Output) -> int:
     """Look at each object before a byte moves: permission, archives, names. One report by cause, for who owns them."""
     from seqferry import inspection
 

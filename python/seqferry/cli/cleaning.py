@@ -10,10 +10,11 @@ import typer
 from seqferry import access
 from seqferry.cli import display, exits, text
 from seqferry.cli.copying import detached
-from seqferry.cli.groups import OneEndpoint, Output, Start, merged
+from seqferry.cli.groups import Output, Start, merged
 from seqferry.cli.removing import Consent
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.models import TransferSpec
+from seqferry.option_groups import OneEndpoint
 
 _USD_PER_GIB_MONTH: Final = 0.023
 """S3 Standard in us-east-1, the first 50 TB of a month: parts of open uploads are billed as objects are."""

@@ -10,9 +10,10 @@ import typer
 from seqferry import access
 from seqferry.cli import pipes, selecting, text
 from seqferry.cli.copying import detached
-from seqferry.cli.groups import Endpoints, Names, Output, Places, Selection, Speed, merged
+from seqferry.cli.groups import Output, Places, merged
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.models import Verify
+from seqferry.option_groups import Endpoints, Names, Selection, Speed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Detach:
+class DetachOption:
     """Option to leave the check to a worker."""
 
     PANEL: ClassVar = "Output"
@@ -58,7 +59,7 @@ def check(
     names: Names,
     speed: Speed,
     endpoints: Endpoints,
-    detach: Detach,
+    detach: DetachOption,
     output: Output,
 ) -> int:
     """Compare SRC with DST and change nothing: what differs is printed, and the exit code is 3.

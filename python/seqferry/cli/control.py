@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import display, exits, text
-from seqferry.cli.groups import Background, Change, End, Output, Speed, Which
+from seqferry.cli.groups import Background, Change, End, Output, TransferSelection
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.cli.status import status_facts
 from seqferry.errors import UsageError
 from seqferry.models import ENDED_TRANSFER_STATES
+from seqferry.option_groups import Speed
 
 if TYPE_CHECKING:
     from seqferry.control import Result, Verb
 
 
-def pause(which: Which, output: Output) -> int:
+def pause(which: TransferSelection, output: Output) -> int:
     """Pause transfers. Workers leave them within a second; open uploads stay, so that no part is copied twice."""
     with session_of(output) as session:
         results = _each(session, "pause", which)
@@ -24,7 +25,7 @@ def pause(which: Which, output: Output) -> int:
         return _code(results)
 
 
-def resume(which: Which, background: Background, speed: Speed, output: Output) -> int:
+def resume(which: TransferSelection, background: Background, speed: Speed, output: Output) -> int:
     """Go on with a transfer and show it until it ends. Finished objects and parts are not copied again."""
     from seqferry import control
 
@@ -62,7 +63,7 @@ def _resume_one(session: Session, wanted: str, speed: Speed, *, detach: bool) ->
     return code
 
 
-def retry(which: Which, background: Background, speed: Speed, output: Output) -> int:
+def retry(which: TransferSelection, background: Background, speed: Speed, output: Output) -> int:
     """Copy what has failed of an ended transfer, and nothing else, as a transfer of its own."""
     with session_of(output, speed) as session:
         results = _each(session, "retry", which)
@@ -73,7 +74,7 @@ def retry(which: Which, background: Background, speed: Speed, output: Output) ->
         return _see_all(session, results)
 
 
-def cancel(which: Which, end: End, background: Background, output: Output) -> int:
+def cancel(which: TransferSelection, end: End, background: Background, output: Output) -> int:
     """Cancel transfers. Finished objects stay; uploads that are open are aborted."""
     with session_of(output) as session:
         if (wanted := _one(which)) is not None:
@@ -99,7 +100,7 @@ def _cancel_one(session: Session, wanted: str, *, abandon: bool, detach: bool) -
     return session.see_through(found.id, wanted="cancelled")
 
 
-def adjust(which: Which, change: Change, output: Output) -> int:
+def adjust(which: TransferSelection, change: Change, output: Output) -> int:
     """Change the priority or the limits of transfers under way, as `seqferry set ID --max-bandwidth 50MB`.
 
     Limits hold for each process that works at the transfer, and for all that it does meanwhile.
@@ -118,13 +119,13 @@ def adjust(which: Which, change: Change, output: Output) -> int:
         return _code(results)
 
 
-def _one(which: Which) -> str | None:
+def _one(which: TransferSelection) -> str | None:
     """The only transfer that is named, if so."""
     named = which.transfers or []
     return named[0] if len(named) == 1 and not (which.everything or which.state or which.prefix) else None
 
 
-def _each(session: Session, verb: Verb, which: Which, **change: Any) -> list[Result]:
+def _each(session: Session, verb: Verb, which: TransferSelection, **change: Any) -> list[Result]:
     """Do it to all that are named, or that the filter selects.
 
     Raises:

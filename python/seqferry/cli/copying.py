@@ -7,25 +7,23 @@ from typing import Final
 
 from seqferry import access
 from seqferry.cli import display, exits, pipes, preview, selecting, text
-from seqferry.cli.carried import Attributes, Protection
-from seqferry.cli.groups import (
-    Endpoints,
-    Filters,
-    Names,
-    Output,
-    Parts,
-    Places,
-    Removal,
-    Selection,
-    Speed,
-    Start,
-    Storage,
-    Streams,
-    Versions,
-)
+from seqferry.cli.groups import Output, Places, Start, Streams
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.errors import UsageError
 from seqferry.models import Submission, TransferSpec
+from seqferry.option_groups import (
+    Attributes,
+    Endpoints,
+    Filters,
+    Names,
+    Parts,
+    Protection,
+    Removal,
+    Selection,
+    Speed,
+    Storage,
+    Versions,
+)
 from seqferry.spec import build_spec, with_attempts
 
 _KEYS_PER_CAUSE: Final = 20

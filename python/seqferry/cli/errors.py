@@ -19,7 +19,7 @@ _DEBUG: Final = "SEQFERRY_DEBUG"
 _DOUBLED: Final = re.compile(r"([?!)'\"\w])([.?!])\.(?=\s|$)")
 """A full stop after the end of a sentence, as of a cause that brings its own. Not an ellipsis."""
 _HIDDEN: Final = frozenset({"--rule"})
-"""Options that nobody types."""
+"""Options that the program adds by itself: no user types them."""
 
 _VERB_GUESS: Final = re.compile(r"No such command '(?P<typed>[^']*)'\. Did you mean (?P<guesses>.*)\?$")
 
@@ -34,7 +34,7 @@ def report(error: BaseException, *, as_json: bool) -> int:
     elif isinstance(error, SeqferryError):
         code, message, exit_code = error.code, error.message, error.exit_code
     elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        # A line that was printed, since all that is written to files is told by whoever writes it.
+        # Standard output is full. The code that writes a file reports a full disk itself.
         full = display.full_stdout(error)
         code, message, exit_code = full.code, full.message, full.exit_code
     elif isinstance(error, KeyboardInterrupt):

@@ -36,7 +36,7 @@ _TAKE_OVER: Final = 1.0
 """Seconds between tries to become the worker when another process was it."""
 
 
-class Interrupted(Exception):  # noqa: N818 - a request of the user, no error
+class Interruption(Exception):  # noqa: N818 - a request of the user, no error
     """Ctrl-C or SIGTERM: stop, leaving the work resumable.
 
     Attributes:
@@ -77,7 +77,7 @@ def interruptible() -> Generator[Watch]:
         watch.asked_to_stop = True
         watch.ring()
 
-    # Whoever wants a closed terminal to be ignored (nohup) has said so before.
+    # nohup ignores SIGHUP before it starts the command; that stays so.
     closed = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, *closed)}
     try:
@@ -173,7 +173,7 @@ def follow(
     """Show the transfer until it has ended; with a ``supervisor`` also do the work whenever no other worker does.
 
     Raises:
-        Interrupted: the user wants to stop; the transfer is resumable.
+        Interruption: the user wants to stop; the transfer is resumable.
     """
     began = time.monotonic()
     shortest, longest = _POLL
@@ -200,7 +200,7 @@ def follow(
                 watch.wait(min(max((time.monotonic() - began) / 8, shortest), longest))
             if watch.asked_to_stop:
                 show.note("Stopping (a second Ctrl-C ends at once) ...")
-                raise Interrupted(
+                raise Interruption(
                     going_on=status.live.workers > 0 if supervisor is None else supervisor.goes_on_without(status)
                 )
     finally:

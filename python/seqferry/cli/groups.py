@@ -1,10 +1,10 @@
-"""Groups of options: frozen dataclasses that commands share, each shown as a panel of ``--help``.
+"""Groups of options of the command line alone, and commands made of groups.
 
-A command is a function whose parameters are all groups. Its options are those of its groups; what was given comes back
+A group is a frozen dataclass, shown as a panel of ``--help``. Groups that HTTP shares are in ``option_groups``. A
+command is a function whose parameters are all groups. Its options are those of its groups; what was given comes back
 as values of the groups, so that no command lists an option twice.
 
-What must stay true: names of fields are unique among the groups of a command, and are the names that ``build_spec`` and
-the HTTP API have for the same thing.
+What must stay true: names of fields are unique among the groups of a command.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
-from seqferry import key_lists
 from seqferry.cli import options
 from seqferry.config import MOST_REQUESTS
 from seqferry.errors import UsageError
-from seqferry.models import MOST_PRIORITY, MOST_STARTS, IfExists, S3Location, Symlinks, Verify
+from seqferry.models import MOST_PRIORITY, MOST_STARTS, S3Location
+from seqferry.option_fields import OptionField, option_fields
+from seqferry.option_groups import OneEndpoint
 from seqferry.spec import check_place, parse_uri
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """A transfer that is on record."""
+class RecordedTransfer:
+    """Argument that names a transfer on record."""
 
     PANEL: ClassVar = "Arguments"
 
@@ -72,10 +73,10 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """Transfers that are on record: by their ids, or many by what they are.
+class TransferSelection:
+    """Options that select transfers on record: by id, or by properties.
 
-    No twins in the environment, so that nothing is given up by accident.
+    They have no environment variables, so that no command changes transfers by accident.
     """
 
     PANEL: ClassVar = "Arguments"
@@ -163,310 +164,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Options on existing, archived and unsettled objects, symlinks, wildcards and empty folders."""
-
-    PANEL: ClassVar = "Selection"
-
-    if_exists: Annotated[
-        IfExists,
-        typer.Option(
-            "--if-exists",
-            envvar="SEQFERRY_IF_EXISTS",
-            help="An object that exists at the target: same = skip when identical, else copy; skip = leave it; "
-            "overwrite = copy always; fail = report it as failed.",
-        ),
-    ] = "same"
-    symlinks: Annotated[
-        Symlinks,
-        typer.Option(
-            "--symlinks",
-            envvar="SEQFERRY_SYMLINKS",
-            help="Links in a local folder: follow = copy what they lead to; skip = leave them out; keep = copy the "
-            "links themselves, which a download with it makes again.",
-        ),
-    ] = "follow"
-    restore: Annotated[
-        bool,
-        typer.Option(
-            "--restore",
-            envvar="SEQFERRY_RESTORE",
-            help="Ask for readable copies of archived objects (Glacier), wait for them (hours), and copy.",
-        ),
-    ] = False
-    restore_days: Annotated[
-        int | None,
-        typer.Option(
-            "--restore-days",
-            "--days",
-            envvar="SEQFERRY_RESTORE_DAYS",
-            metavar="N",
-            min=1,
-            help="How long restored copies are kept. Default: 7.",
-        ),
-    ] = None
-    restore_tier: Annotated[
-        Literal["Standard", "Bulk", "Expedited"] | None,
-        typer.Option(
-            "--restore-tier",
-            "--tier",
-            envvar="SEQFERRY_RESTORE_TIER",
-            help="How quickly they are restored. Default: Standard.",
-        ),
-    ] = None
-    settle: Annotated[
-        str | None,
-        typer.Option(
-            "--settle",
-            envvar="SEQFERRY_SETTLE",
-            metavar="AGE",
-            help="Leave alone what was changed within this age, as 60s: it may still grow.",
-        ),
-    ] = None
-    raw: Annotated[
-        bool, typer.Option("--raw", envvar="SEQFERRY_RAW", help="Take * and ? in SRC as they are, not as wildcards.")
-    ] = False
-    empty_directories: Annotated[
-        bool,
-        typer.Option(
-            "--empty-directories",
-            envvar="SEQFERRY_EMPTY_DIRECTORIES",
-            help="Keep the empty folders of a local folder as empty objects with a last slash.",
-        ),
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """Options that filter objects by size and time of change."""
-
-    PANEL: ClassVar = "Selection"
-
-    min_size: Annotated[
-        int | None,
-        typer.Option(
-            "--min-size",
-            envvar="SEQFERRY_MIN_SIZE",
-            metavar="SIZE",
-            parser=options.size,
-            help="Only objects of this size or larger.",
-        ),
-    ] = None
-    max_size: Annotated[
-        int | None,
-        typer.Option(
-            "--max-size",
-            envvar="SEQFERRY_MAX_SIZE",
-            metavar="SIZE",
-            parser=options.size,
-            help="Only objects of this size or smaller.",
-        ),
-    ] = None
-    newer_than: Annotated[
-        str | None,
-        typer.Option(
-            "--newer-than",
-            envvar="SEQFERRY_NEWER_THAN",
-            metavar="AGE",
-            help="Only objects changed since: an age as 7d or 12h, or a time as 2026-11-01.",
-        ),
-    ] = None
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than",
-            envvar="SEQFERRY_OLDER_THAN",
-            metavar="AGE",
-            help="Only objects not changed since: an age or a time, as for --newer-than.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Versions:
-    """Options that select the versions of an object to copy."""
-
-    PANEL: ClassVar = "Selection"
-
-    version_id: Annotated[
-        str | None,
-        typer.Option(
-            "--version-id",
-            envvar="SEQFERRY_VERSION_ID",
-            metavar="ID",
-            help="Copy this version of the object SRC; of several objects see --files-from FILE.csv.",
-        ),
-    ] = None
-    all_versions: Annotated[
-        bool,
-        typer.Option(
-            "--all-versions",
-            envvar="SEQFERRY_ALL_VERSIONS",
-            help="Copy all versions of each object, oldest first, to a bucket that keeps versions.",
-        ),
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Options that select and rename objects by their keys. ``selecting`` makes rules and lists of keys of them."""
-
-    PANEL: ClassVar = "Selection"
-
-    include: options.Include = None
-    exclude: options.Exclude = None
-    rules: options.Rules = None
-    files_from: Annotated[
-        str | None,
-        typer.Option(
-            "--files-from",
-            envvar="SEQFERRY_FILES_FROM",
-            metavar="FILE",
-            help="Only what FILE names, one key below SRC (or member of an archive) on a line; in FILE.csv "
-            "key[,version_id[,target_key]]; in s3://.../manifest.json an S3 Inventory; - for standard input.",
-        ),
-    ] = None
-    files_format: Annotated[
-        key_lists.Format,
-        typer.Option(
-            "--files-format",
-            envvar="SEQFERRY_FILES_FORMAT",
-            help="What FILE holds; auto goes by its name.",
-        ),
-    ] = "auto"
-    rename: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rename",
-            envvar="SEQFERRY_RENAME",
-            metavar="RULE",
-            help="Change names below DST as sed does: 's/PATTERN/REPLACEMENT/', with g for every match and i for upper "
-            "and lower case alike. Can be repeated. Nothing is copied if two objects would get one name.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """Options that remove objects at the target."""
-
-    PANEL: ClassVar = "Selection"
-
-    delete: Annotated[
-        bool,
-        typer.Option(
-            "--delete",
-            envvar="SEQFERRY_DELETE",
-            help="Once all has arrived, remove what is at DST and not at SRC.",
-        ),
-    ] = False
-    max_delete: Annotated[
-        int | None,
-        typer.Option(
-            "--max-delete",
-            envvar="SEQFERRY_MAX_DELETE",
-            metavar="N",
-            min=0,
-            help="Remove nothing if more than N objects would be.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Limits of this process. Only those hold that are given."""
-
-    PANEL: ClassVar = "Speed"
-
-    max_requests: options.MaxRequests = None
-    max_bandwidth: options.MaxBandwidth = None
-    tpslimit: options.TpsLimit = None
-    attempts: options.Attempts = None
-    memory: options.Memory = None
-    cache: options.Cache = None
-    max_cache_size: options.MaxCacheSize = None
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Options for the part size, the copy threshold and the page cache."""
-
-    PANEL: ClassVar = "Speed"
-
-    part_size: Annotated[
-        int | None,
-        typer.Option(
-            "--part-size",
-            envvar="SEQFERRY_PART_SIZE",
-            metavar="SIZE",
-            parser=options.size,
-            help="Part size of big objects, as 64MiB. Default: chosen per object.",
-        ),
-    ] = None
-    copy_threshold: Annotated[
-        int | None,
-        typer.Option(
-            "--copy-threshold",
-            envvar="SEQFERRY_COPY_THRESHOLD",
-            metavar="SIZE",
-            parser=options.size,
-            help="Objects up to this size are copied in one request. Default: 128MiB or what proves more; 16MiB for "
-            "what passes through this machine.",
-        ),
-    ] = None
-    page_cache: Annotated[
-        bool,
-        typer.Option(
-            "--page-cache",
-            envvar="SEQFERRY_PAGE_CACHE",
-            help="Leave downloads in the system's page cache, for a program that reads them next. Otherwise large ones "
-            "pass it, which takes less CPU and leaves it to others.",
-        ),
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """Options for verification, storage class, MD5 and permissions of the copies."""
-
-    PANEL: ClassVar = "Storage"
-
-    verify: Annotated[
-        Verify,
-        typer.Option(
-            "--verify",
-            envvar="SEQFERRY_VERIFY",
-            help="auto = the strongest evidence that needs no second read; checksum = a checksum or digest, "
-            "where there is none both sides are read; content = both sides are always read.",
-        ),
-    ] = "auto"
-    storage_class: Annotated[
-        str | None,
-        typer.Option(
-            "--storage-class", envvar="SEQFERRY_STORAGE_CLASS", metavar="NAME", help="Storage class of the copies."
-        ),
-    ] = None
-    md5: Annotated[
-        bool,
-        typer.Option(
-            "--md5",
-            envvar="SEQFERRY_MD5",
-            help="Keep the MD5 of each local file with its object (metadata md5chksum), as rclone does and checks it. "
-            "Files that go in parts are read once more for it, before.",
-        ),
-    ] = False
-    preserve_permissions: Annotated[
-        bool,
-        typer.Option(
-            "--preserve-permissions",
-            envvar="SEQFERRY_PRESERVE_PERMISSIONS",
-            help="Give downloads the permissions that are kept with their objects, whatever the umask says. Otherwise "
-            "those only narrow what a new file gets. Setuid, setgid and sticky bits are never set.",
-        ),
-    ] = False
-
-
-@dataclass(frozen=True, slots=True)
 class Streams:
     """Option to spool standard input and output."""
 
@@ -481,35 +178,6 @@ class Streams:
             "only after all of it was proven.",
         ),
     ] = False
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    """Options for endpoint, credentials and region: for both sides, or for one of them."""
-
-    PANEL: ClassVar = "Storage"
-
-    endpoint_url: options.EndpointUrl = None
-    source_endpoint_url: options.SourceEndpointUrl = None
-    target_endpoint_url: options.TargetEndpointUrl = None
-    profile: options.Profile = None
-    source_profile: options.SourceProfile = None
-    target_profile: options.TargetProfile = None
-    region: options.Region = None
-    source_region: options.SourceRegion = None
-    target_region: options.TargetRegion = None
-    no_sign_request: options.NoSignRequest = False
-
-
-@dataclass(frozen=True, slots=True)
-class OneEndpoint:
-    """Options for endpoint, credentials and region of a command with one side."""
-
-    PANEL: ClassVar = "Storage"
-
-    endpoint_url: options.EndpointUrl = None
-    profile: options.Profile = None
-    region: options.Region = None
 
 
 def bucket_of(written: str, endpoint: OneEndpoint) -> S3Location:
@@ -613,8 +281,34 @@ def of_command(function: Callable[..., Any]) -> dict[str, type[Any]]:
     return kinds if all(hasattr(kind, "PANEL") for kind in kinds.values()) else {}
 
 
-class Expanded:
-    """The parameters of a command that takes groups, and the call with what was given for them."""
+class _Constructor:
+    """The constructor of a group as Typer reads it: with Typer's options in place of those for all doors.
+
+    Typer looks at the name, the annotations and the signature of what it calls, and finds them here.
+    """
+
+    def __init__(self, group: type[Any], found: list[OptionField]) -> None:
+        self._group = group
+        self.__name__ = group.__name__
+        self.__annotations__ = {one.name: Annotated[one.type, options.typer_option(one)] for one in found}
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(
+                    one.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=one.default,
+                    annotation=self.__annotations__[one.name],
+                )
+                for one in found
+            ]
+        )
+
+    def __call__(self, **given: Any) -> Any:
+        return self._group(**given)
+
+
+class ExpandedParameters:
+    """The parameters of a command whose arguments are groups, and the call with the given values."""
 
     def __init__(self, function: Callable[..., Any], groups: dict[str, type[Any]]) -> None:
         self._function = function
@@ -624,7 +318,9 @@ class Expanded:
         for name, kind in groups.items():
             # Typer makes a command of anything that can be called: of a group, one that returns a value of it.
             builder = typer.Typer(add_completion=False, rich_markup_mode=None)
-            builder.command()(kind)
+            found = list(option_fields(kind))
+            assert len(found) in (0, len(fields(kind))), f"{kind.__name__} mixes Typer's options with those for all"
+            builder.command()(_Constructor(kind, found) if found else kind)
             command: Any = typer.main.get_command(builder)
             names = [str(parameter.name) for parameter in command.params]
             self._builders[name] = command.callback, names

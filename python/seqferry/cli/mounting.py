@@ -19,7 +19,7 @@ from seqferry.models import S3Location
 from seqferry.mounts import (
     FRESHNESS,
     Freshness,
-    Mounted,
+    MountEntry,
     MountSpec,
     check_platform,
     check_sizes,
@@ -262,7 +262,7 @@ def _resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _facts(found: Mounted) -> dict[str, Any]:
+def _facts(found: MountEntry) -> dict[str, Any]:
     if found.stats is None:
         return {"alive": False}
     # A cache without a limit has the largest number there is, which readers of JSON in other languages cannot hold.
@@ -270,7 +270,7 @@ def _facts(found: Mounted) -> dict[str, Any]:
     return {"alive": True, "hit_rate": found.hit_rate, **found.stats, "cache": None if limit == _NO_LIMIT else limit}
 
 
-def _line(found: Mounted) -> str:
+def _line(found: MountEntry) -> str:
     stats = found.stats
     if stats is None:
         return f"does not answer: its process has ended, or it is another user's (seqferry umount {found.directory})"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from seqferry.cli import copying, pipes, selecting
-from seqferry.cli.groups import Endpoints, Names, Output, Parts, Places, Selection, Speed, Start, Storage
+from seqferry.cli.groups import Output, Places, Start
 from seqferry.errors import UsageError
 from seqferry.models import OPERATION_MOVE, LocalFolder, S3Location, TransferSpec
+from seqferry.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
 from seqferry.spec import build_spec, checked
 
 

@@ -34,9 +34,9 @@ def install_cli(
 @nextflow.command("helper")
 def helper() -> int:
     """The helper of the plugin nf-seqferry: requests as lines of JSON on standard input, answers on standard output."""
-    from seqferry.nextflow import helper as process
+    from seqferry.nextflow.helper import run
 
-    return process.run()
+    return run()
 
 
 def aws(context: typer.Context) -> int:

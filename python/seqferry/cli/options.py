@@ -1,4 +1,6 @@
-"""The options that several commands share, each with its environment twin ``SEQFERRY_*``.
+"""Typer's options: those made of ``option_groups``, and others that several commands share.
+
+Each has its environment twin ``SEQFERRY_*``.
 
 There is deliberately none for keys or secrets: those come from the AWS environment, profiles and roles, and so never
 show in the process list or the shell history.
@@ -6,12 +8,14 @@ show in the process list or the shell history.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 import typer
 
-from seqferry.config import MOST_REQUESTS, Bandwidth, parse_size
-from seqferry.models import MOST_ATTEMPTS, MOST_STARTS
+from seqferry.config import Bandwidth, parse_size
+from seqferry.option_fields import Notation, OptionField, option_fields
+from seqferry.option_groups import Endpoints, Filters, Speed
 
 
 def size(written: str) -> int:
@@ -36,6 +40,31 @@ def written_bandwidth(written: str) -> str:
     return written
 
 
+_PARSERS: Final[dict[Notation, Callable[[str], Any]]] = {"size": size, "bandwidth": bandwidth}
+"""Of the notations that one text is read by; pairs are read by ``carrying``, beside each other."""
+
+
+def typer_option(field: OptionField) -> Any:
+    """Typer's option for a field of a group: what stands in its ``Annotated``."""
+    option = field.option
+    words = option.words or ("--" + field.name.replace("_", "-"),)
+    return typer.Option(
+        *words,
+        envvar="SEQFERRY_" + words[0].removeprefix("--").replace("-", "_").upper(),
+        metavar=option.metavar,
+        min=option.least,
+        max=option.most,
+        parser=None if option.notation is None else _PARSERS.get(option.notation),
+        help=option.help,
+        hidden=option.hidden,
+    )
+
+
+def shared(group: type[Any], name: str) -> Any:
+    """Typer's option for one field of a group, for a command that takes that field alone."""
+    return next(typer_option(field) for field in option_fields(group) if field.name == name)
+
+
 Json = Annotated[bool, typer.Option("--json", envvar="SEQFERRY_JSON", help="Print NDJSON events on stdout.")]
 Quiet = Annotated[
     bool,
@@ -46,139 +75,20 @@ NoProgress = Annotated[
     typer.Option("--no-progress", envvar="SEQFERRY_NO_PROGRESS", help="No progress, only the summary."),
 ]
 
-Include = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--include",
-        envvar="SEQFERRY_INCLUDE",
-        metavar="PATTERN",
-        help="Copy what matches after all. The last of --include and --exclude that matches decides.",
-    ),
-]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude",
-        envvar="SEQFERRY_EXCLUDE",
-        metavar="PATTERN",
-        help="Leave out what matches: *, ? and [...] against the name below SRC; * crosses slashes.",
-    ),
-]
-# On the command line --include and --exclude become values of this option, which keeps their order.
-Rules = Annotated[list[str] | None, typer.Option("--rule", envvar="SEQFERRY_RULE", metavar="RULE", hidden=True)]
+EndpointUrl = Annotated[str | None, shared(Endpoints, "endpoint_url")]
+Profile = Annotated[str | None, shared(Endpoints, "profile")]
+Region = Annotated[str | None, shared(Endpoints, "region")]
+NoSignRequest = Annotated[bool, shared(Endpoints, "no_sign_request")]
 
-EndpointUrl = Annotated[
-    str | None,
-    typer.Option("--endpoint-url", envvar="SEQFERRY_ENDPOINT_URL", metavar="URL", help="S3 endpoint other than AWS."),
-]
-Profile = Annotated[
-    str | None,
-    typer.Option("--profile", envvar="SEQFERRY_PROFILE", metavar="NAME", help="AWS profile to use."),
-]
-Region = Annotated[
-    str | None,
-    typer.Option("--region", envvar="SEQFERRY_REGION", metavar="NAME", help="AWS region."),
-]
-NoSignRequest = Annotated[
-    bool,
-    typer.Option(
-        "--no-sign-request", envvar="SEQFERRY_NO_SIGN_REQUEST", help="Read the source anonymously (public buckets)."
-    ),
-]
+MaxRequests = Annotated[int | None, shared(Speed, "max_requests")]
+MaxBandwidth = Annotated[Bandwidth | None, shared(Speed, "max_bandwidth")]
+TpsLimit = Annotated[int | None, shared(Speed, "tpslimit")]
+Memory = Annotated[int | None, shared(Speed, "memory")]
+Cache = Annotated[str | None, shared(Speed, "cache")]
+MaxCacheSize = Annotated[int | None, shared(Speed, "max_cache_size")]
 
-
-def _of_side(side: str, option: str, metavar: str) -> object:
-    return typer.Option(
-        f"--{side}-{option}",
-        envvar=f"SEQFERRY_{side}_{option}".upper().replace("-", "_"),
-        metavar=metavar,
-        help=f"--{option} for the {side} only.",
-    )
-
-
-SourceEndpointUrl = Annotated[str | None, _of_side("source", "endpoint-url", "URL")]
-TargetEndpointUrl = Annotated[str | None, _of_side("target", "endpoint-url", "URL")]
-SourceProfile = Annotated[str | None, _of_side("source", "profile", "NAME")]
-TargetProfile = Annotated[str | None, _of_side("target", "profile", "NAME")]
-SourceRegion = Annotated[str | None, _of_side("source", "region", "NAME")]
-TargetRegion = Annotated[str | None, _of_side("target", "region", "NAME")]
-
-MaxRequests = Annotated[
-    int | None,
-    typer.Option(
-        "--max-requests",
-        envvar="SEQFERRY_MAX_REQUESTS",
-        metavar="N",
-        min=1,
-        max=MOST_REQUESTS,
-        help="Requests in flight at most, when this process does the work.",
-    ),
-]
-MaxBandwidth = Annotated[
-    Bandwidth | None,
-    typer.Option(
-        "--max-bandwidth",
-        envvar="SEQFERRY_MAX_BANDWIDTH",
-        metavar="RATE",
-        parser=bandwidth,
-        help="Bytes per second that pass through this process at most, as 200MiB; or a timetable, as "
-        "'08:00,50MB/s 18:00,off'. Copies inside the storage do not count.",
-    ),
-]
-TpsLimit = Annotated[
-    int | None,
-    typer.Option(
-        "--tpslimit",
-        envvar="SEQFERRY_TPSLIMIT",
-        metavar="N",
-        min=1,
-        max=MOST_STARTS,
-        help="Requests started per second at most; on record with the transfer, for each process that works at it.",
-    ),
-]
-Attempts = Annotated[
-    int | None,
-    typer.Option(
-        "--attempts",
-        envvar="SEQFERRY_ATTEMPTS",
-        metavar="N",
-        min=1,
-        max=MOST_ATTEMPTS,
-        help="Tries of each request at most, on record with the transfer. Default: AWS_MAX_ATTEMPTS, or 11.",
-    ),
-]
-Memory = Annotated[
-    int | None,
-    typer.Option(
-        "--memory",
-        envvar="SEQFERRY_MEMORY",
-        metavar="SIZE",
-        parser=size,
-        help="Bytes of buffers at most, when this process does the work. Default: 48MiB for each core, "
-        "at least 96MiB and at most 256MiB.",
-    ),
-]
-
-Cache = Annotated[
-    str | None,
-    typer.Option(
-        "--cache",
-        envvar="SEQFERRY_CACHE",
-        metavar="DIR",
-        help="Read downloads through the disk cache of mounts in this folder: what is there is not fetched again, the "
-        "rest is kept.",
-    ),
-]
-MaxCacheSize = Annotated[
-    int | None,
-    typer.Option(
-        "--max-cache-size",
-        envvar="SEQFERRY_MAX_CACHE_SIZE",
-        metavar="SIZE",
-        parser=size,
-        help="Bytes of the cache at most. Default: all but 1GiB of the disk.",
-    ),
-]
+MinSize = Annotated[int | None, shared(Filters, "min_size")]
+MaxSize = Annotated[int | None, shared(Filters, "max_size")]
 
 PlainBandwidth = Annotated[
     int | None,

@@ -10,15 +10,16 @@ import typer
 from seqferry import access
 from seqferry.cli import display, exits, options, selecting, text
 from seqferry.cli.copying import detached
-from seqferry.cli.groups import Endpoints, Filters, Names, Output, Places, Selection, Speed, Start
+from seqferry.cli.groups import Output, Places, Start
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.models import TransferSpec
+from seqferry.option_groups import Endpoints, Filters, Names, Selection, Speed
 from seqferry.packing import build_pack_spec
 from seqferry.spec import why_streamed
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackingPlaces:
     """Source and archive."""
 
     PANEL: ClassVar = "Arguments"
@@ -77,7 +78,7 @@ class Archive:
 
 
 def pack(
-    packed: Packed,
+    packed: PackingPlaces,
     selection: Selection,
     filters: Filters,
     names: Names,

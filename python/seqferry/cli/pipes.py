@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import access, paths, stored_spec
 from seqferry.cli import display, exits, follow, text
-from seqferry.cli.groups import Output, Places, Start, Storage, Streams
+from seqferry.cli.groups import Output, Places, Start, Streams
 from seqferry.cli.session import Session
 from seqferry.errors import ConfigError, SeqferryError, StorageError, UsageError
 from seqferry.models import S3Location, TransferSpec
+from seqferry.option_groups import Storage
 from seqferry.selection import has_wildcard
 from seqferry.spec import build_spec, parse_uri
 
@@ -196,7 +197,7 @@ def _spool(session: Session, given: dict[str, Any]) -> int:
             _fill(source)
             code = _see_through(session, {**given, "source": str(source)})
             if code == exits.INTERRUPTED:
-                # Whoever resumes the transfer reads it, and removes it in the end.
+                # Without the lock file the input stays. The process that resumes the transfer reads and removes it.
                 (folder / _LOCK).unlink()
             return code
         target = folder / _OUTPUT

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import typer
 
 from seqferry.cli import display, exits
-from seqferry.cli.groups import OneEndpoint
 from seqferry.config import Settings
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
+from seqferry.option_groups import OneEndpoint
 from seqferry.selection import has_wildcard
 from seqferry.spec import build_spec, check_place, parse_uri
 

@@ -13,13 +13,14 @@ import typer
 from seqferry import access
 from seqferry.cli import display, exits, groups, options, selecting, text
 from seqferry.cli.copying import detached
-from seqferry.cli.groups import Names, OneEndpoint, Output, Start, merged
+from seqferry.cli.groups import Output, Start, merged
 from seqferry.cli.session import Session, actor, session_of
 from seqferry.errors import UsageError
 from seqferry.models import TransferSpec
+from seqferry.option_groups import Names, OneEndpoint
 
 if TYPE_CHECKING:
-    from seqferry.removals import Doomed
+    from seqferry.removals import RemovalCandidate
 
 _COUNTED_AT_MOST: Final = 100_000
 """Objects that are counted for a question; of more it says so."""
@@ -38,7 +39,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class RemovalSelection:
     """Options that select the objects to remove."""
 
     PANEL: ClassVar = "Selection"
@@ -61,26 +62,8 @@ class Which:
             "--version-id", envvar="SEQFERRY_VERSION_ID", metavar="ID", help="This version of one object, for good."
         ),
     ] = None
-    min_size: Annotated[
-        int | None,
-        typer.Option(
-            "--min-size",
-            envvar="SEQFERRY_MIN_SIZE",
-            metavar="SIZE",
-            parser=options.size,
-            help="Only objects of this size or larger.",
-        ),
-    ] = None
-    max_size: Annotated[
-        int | None,
-        typer.Option(
-            "--max-size",
-            envvar="SEQFERRY_MAX_SIZE",
-            metavar="SIZE",
-            parser=options.size,
-            help="Only objects of this size or smaller.",
-        ),
-    ] = None
+    min_size: options.MinSize = None
+    max_size: options.MaxSize = None
     newer_than: Annotated[
         str | None,
         typer.Option(
@@ -112,7 +95,7 @@ class Consent:
 
 def rm(
     doomed: Sources,
-    which: Which,
+    which: RemovalSelection,
     names: Names,
     consent: Consent,
     endpoint: OneEndpoint,
@@ -139,7 +122,7 @@ def rm(
         return session.copy(spec, new=start.new, priority=start.priority)
 
 
-def asked(sources: list[str], which: Which, names: Names) -> dict[str, Any]:
+def asked(sources: list[str], which: RemovalSelection, names: Names) -> dict[str, Any]:
     """The arguments of ``build_remove_spec``, but for the endpoint."""
     listed = names.files_from
     if listed is not None and len(sources) != 1:
@@ -169,7 +152,7 @@ def preview(session: Session, spec: TransferSpec) -> int:
     return exits.OK if objects else exits.NOTHING
 
 
-def _each(session: Session, spec: TransferSpec) -> Iterator[Doomed]:
+def _each(session: Session, spec: TransferSpec) -> Iterator[RemovalCandidate]:
     return itertools.chain.from_iterable(session.service.preview_remove(spec))
 
 

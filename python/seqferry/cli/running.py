@@ -11,11 +11,12 @@ import typer
 from typer.exceptions import TyperException
 
 from seqferry.cli import copying, fingers, moving, pipes, preview, removing, selecting
-from seqferry.cli.groups import Endpoints, Names, Output, Parts, Places, Selection, Speed, Start, Storage
-from seqferry.cli.removing import Consent, Sources, Which
+from seqferry.cli.groups import Output, Places, Start
+from seqferry.cli.removing import Consent, RemovalSelection, Sources
 from seqferry.cli.session import session_of
 from seqferry.errors import UsageError
 from seqferry.models import TransferSpec
+from seqferry.option_groups import Endpoints, Names, Parts, Selection, Speed, Storage
 from seqferry.spec import build_spec
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
@@ -29,7 +30,7 @@ _VERBS: Final = ("cp", "mv", "rm")
 
 
 @dataclass(frozen=True, slots=True)
-class List:
+class CommandList:
     """The commands."""
 
     PANEL: ClassVar = "Arguments"
@@ -39,7 +40,9 @@ class List:
     ] = "-"
 
 
-def run(commands: List, consent: Consent, speed: Speed, endpoints: Endpoints, start: Start, output: Output) -> int:
+def run(
+    commands: CommandList, consent: Consent, speed: Speed, endpoints: Endpoints, start: Start, output: Output
+) -> int:
     """Do the commands of a list as one durable transfer, side by side and in no order.
 
     Empty lines and those that begin with # are passed over. Storage, speed and output are given here, not on the lines.
@@ -138,7 +141,7 @@ class _Parser:
     def mv(self, places: Places, selection: Selection, names: Names, parts: Parts, storage: Storage) -> TransferSpec:
         return moving.of(self.cp(places, selection, names, parts, storage))
 
-    def rm(self, doomed: Sources, which: Which, names: Names) -> TransferSpec:
+    def rm(self, doomed: Sources, which: RemovalSelection, names: Names) -> TransferSpec:
         from seqferry import removals
 
         endpoint = self._endpoints

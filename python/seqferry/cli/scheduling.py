@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from seqferry.cli import display, exits, fingers, options, pipes, selecting, text
-from seqferry.cli.carried import Attributes, Protection
-from seqferry.cli.groups import Endpoints, Filters, Names, Parts, Places, Removal, Selection, Storage
+from seqferry.cli.groups import Places
 from seqferry.cli.session import Session, actor, open_session
 from seqferry.errors import UsageError
 from seqferry.models import MOST_PRIORITY, TransferSpec
+from seqferry.option_groups import Attributes, Endpoints, Filters, Names, Parts, Protection, Removal, Selection, Storage
 from seqferry.spec import build_spec
 
 if TYPE_CHECKING:

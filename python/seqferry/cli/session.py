@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from seqferry.cli import display, exits, follow, summary
 from seqferry.cli.display import Display
-from seqferry.cli.groups import Output, Speed, merged
+from seqferry.cli.groups import Output, merged
 from seqferry.config import Settings
 from seqferry.models import OPERATION_MOVE, OPERATION_RUN, ObjectRecord, Status, Submission, TransferSpec
+from seqferry.option_groups import Speed
 
 if TYPE_CHECKING:
     from seqferry.listing import KnownObjects
@@ -117,7 +118,7 @@ class Session:
     ) -> int:
         try:
             end = follow.follow(self.service, transfer_id, show, watch, supervisor)
-        except follow.Interrupted as interruption:
+        except follow.Interruption as interruption:
             return self._interrupted(transfer_id, going_on=interruption.going_on)
         return self.report_end(end, wanted)
 

@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar, Literal
 import typer
 
 from seqferry.cli import copying, selecting
-from seqferry.cli.groups import Endpoints, Filters, Names, Output, Parts, Speed, Start, Storage, merged
+from seqferry.cli.groups import Output, Start, merged
 from seqferry.models import IfExists
+from seqferry.option_groups import Endpoints, Filters, Names, Parts, Speed, Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def verify(
     with open_session(as_json=as_json, state_dir=state_dir) as session:
         service = session.service
         status = service.status(transfer)
-        looked = verification.Looked()
+        looked = verification.VerificationCounts()
         for one in verification.verify(service.database, service.engine, status, looked, content=content):
             if as_json:
                 display.emit("difference", id=status.id, **asdict(one))

@@ -1,7 +1,7 @@
 """Checks what is on record against its hashes: the ledger, the events and the objects of transfers.
 
-What is found without the key: accidental changes. With it: all that someone does who may write to the database and has
-not the key, but for a cut at the end of the ledger; heads that were kept elsewhere show that.
+Without the key, the checks find accidental changes. With it, they find all changes by a writer of the database that
+lacks the key, except a cut at the end of the ledger; heads that were kept elsewhere show that.
 Never covered: batches that have not ended, and what was written wrongly in the first place.
 """
 
@@ -47,7 +47,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Checked:
+class AuditCounts:
     """Counts of the records that an audit looked at."""
 
     transfers: int = 0
@@ -82,7 +82,7 @@ class KnownHead:
 # --- the ledger -------------------------------------------------------------------------------------------------------
 
 
-def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked: Checked) -> Iterator[Finding]:
+def check_ledger(connection: sa.Connection, known: Iterable[KnownHead], checked: AuditCounts) -> Iterator[Finding]:
     """The chain by itself, against heads that were kept outside, and the transfers that it names."""
     ring = signing.ring(connection)
     outside: dict[int, list[KnownHead]] = {}
@@ -170,7 +170,7 @@ class _Record:
     keyed: bool = False
 
 
-def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: Checked) -> Iterator[Finding]:
+def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: AuditCounts) -> Iterator[Finding]:
     """Everything on record of a transfer. ``row`` is that of the transfer."""
     checked.transfers += 1
     record = _Record()
@@ -186,7 +186,7 @@ def check_transfer(connection: sa.Connection, row: sa.Row[Any], checked: Checked
         yield from _check_receipt(connection, row, record, ends)
 
 
-def _check_events(connection: sa.Connection, of: str, record: _Record, checked: Checked) -> Iterator[Finding]:
+def _check_events(connection: sa.Connection, of: str, record: _Record, checked: AuditCounts) -> Iterator[Finding]:
     ring = signing.ring(connection)
     expected, previous, broken = 1, events.FIRST, False
     rows = connection.execute(sa.select(event).where(event.c.transfer_id == of).order_by(event.c.number))
@@ -236,7 +236,9 @@ def _data(row: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _check_entries(connection: sa.Connection, row: sa.Row[Any], record: _Record, checked: Checked) -> Iterator[Finding]:
+def _check_entries(
+    connection: sa.Connection, row: sa.Row[Any], record: _Record, checked: AuditCounts
+) -> Iterator[Finding]:
     """The transfer as the ledger has it."""
     entries = connection.execute(
         sa.select(ledger_table).where(ledger_table.c.transfer_id == row.id).order_by(ledger_table.c.number)
@@ -319,7 +321,7 @@ def _same_spec(stored: str, recorded: Any) -> bool:
 
 
 def _check_seal(
-    connection: sa.Connection, of: str, each: Any, record: _Record, ends: Counter[str], checked: Checked
+    connection: sa.Connection, of: str, each: Any, record: _Record, ends: Counter[str], checked: AuditCounts
 ) -> Iterator[Finding]:
     where = f"batch {each.number}"
     try:
@@ -389,7 +391,7 @@ def _plain(key: str) -> str:
 
 
 def _check_batches(
-    connection: sa.Connection, row: sa.Row[Any], seals: list[Any], checked: Checked
+    connection: sa.Connection, row: sa.Row[Any], seals: list[Any], checked: AuditCounts
 ) -> Iterator[Finding]:
     """Batches that have ended have seals, and objects are in batches."""
     sealed = {each.number: each for each in seals}

@@ -32,7 +32,7 @@ class Changes(Protocol):
 
 
 def notify(connection: sa.Connection) -> None:
-    """Wake those who wait, when the transaction commits. SQLite needs no word: its file tells."""
+    """Wake waiting threads when the transaction commits. SQLite needs no notification: its file shows changes."""
     if connection.dialect.name != "sqlite":
         connection.execute(_NOTIFY)
 
@@ -86,7 +86,7 @@ class _Listener:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-                return True  # something may have happened while nobody listened
+                return True  # there may have been changes before this connection listened
             return any(True for _ in self._connection.notifies(timeout=seconds, stop_after=1))
         except psycopg.Error:
             self.close()

@@ -98,7 +98,8 @@ class Database:
                 ``synchronous=FULL``). False only for what is found again after a power cut: the last such commits may
                 be lost, in the order from the newest. On PostgreSQL the server's ``synchronous_commit`` decides.
         """
-        # SQLite has no queue: who finds it locked sleeps up to 0.1 s and looks again. Threads of a process wait here.
+        # SQLite has no queue: a connection that finds it locked sleeps up to 0.1 s and tries again. Threads of this
+        # process wait for each other here instead.
         with self._turn, self._translated(), self.engine.connect() as connection:
             connection = connection.execution_options(**{_NOT_SYNCED: not durable})
             with connection.begin():
@@ -200,7 +201,7 @@ def _check_options(engine: sa.Engine) -> None:
 
 
 def _connect_postgres(connection: Any, _record: Any) -> None:
-    # A client that hangs, or whose host is gone, must not keep its locks from those who take its work over.
+    # A client that hangs, or whose host is gone, must not keep its locks from workers that take its work over.
     connection.autocommit = True
     connection.execute(f"set idle_in_transaction_session_timeout = {_IDLE_IN_TRANSACTION_MS}")
     connection.autocommit = False

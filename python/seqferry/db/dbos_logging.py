@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 
-class _Usable(logging.Filter):
+class _NoiseFilter(logging.Filter):
     """Drops what is told elsewhere: ends of cancelled or suspended runs, which the library logs with a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -27,5 +27,5 @@ def quieten_dbos() -> None:
     """Let only warnings of the library through. May be called again: its launch resets some of it."""
     logger = logging.getLogger("dbos")
     logger.setLevel(logging.WARNING)
-    if not any(isinstance(present, _Usable) for present in logger.filters):
-        logger.addFilter(_Usable())
+    if not any(isinstance(present, _NoiseFilter) for present in logger.filters):
+        logger.addFilter(_NoiseFilter())

@@ -1,8 +1,8 @@
 """The record of acts. Per transfer, each event holds the hash of the one before.
 
-The hashes are made with the audit key (``audit_key``) where there is one, so that whoever may write to the database
-cannot make them anew; without one they detect accidental edits only. Submission, end, and what comes after the end go
-into the ledger over all transfers as well.
+The hashes are made with the audit key (``audit_key``) where there is one, so that a writer of the database without
+the key cannot forge them; without a key they detect accidental edits only. Submission, end, and later events go into
+the ledger over all transfers as well.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def append(
     changes.notify(connection)
 
 
-class Appended(NamedTuple):
+class AppendedEvent(NamedTuple):
     """An event that was added to a chain, and the key that it was signed with."""
 
     number: int
@@ -60,7 +60,7 @@ def append_to_chain(
     actor: str,
     data: Mapping[str, Any],
     **columns: Any,
-) -> Appended:
+) -> AppendedEvent:
     """Add an event to the chain of its owner. The caller keeps others from adding to it meanwhile.
 
     Args:
@@ -92,7 +92,7 @@ def append_to_chain(
             **columns,
         },
     )
-    return Appended(number, found, key)
+    return AppendedEvent(number, found, key)
 
 
 def event_hash(

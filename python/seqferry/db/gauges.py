@@ -80,7 +80,7 @@ def read(connection: sa.Connection, database: Database) -> Gauges:
 
 def _workers(connection: sa.Connection, database: Database) -> int:
     if database.is_sqlite:
-        return 1  # who asks is the one, or is beside it
+        return 1  # this process is the one worker, or runs beside it
     age = sa.extract("epoch", sa.func.clock_timestamp() - executor_beat.c.beat_at)
     return connection.execute(
         sa.select(sa.func.count()).select_from(executor_beat).where(age < _BEATING_SECONDS)

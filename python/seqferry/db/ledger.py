@@ -1,7 +1,7 @@
 """The ledger over all transfers: a keyed chain with an entry for each submission, each end, and each event after it.
 
-It shows a transfer that was removed whole, and an end that was cut off. Its own end is not shown by itself: whoever
-keeps a head (``count-hash``) outside of the database can show that what it covers is unchanged.
+It shows a transfer that was removed whole, and an end that was cut off. It does not protect its own end: a
+head (``count-hash``) that is kept outside of the database shows that everything it covers is unchanged.
 
 **Lock order**: the ledger comes after the rows of transfers, at the end of a transaction.
 """

@@ -117,8 +117,8 @@ def _lock(settings: Settings, database: Database) -> Generator[None]:
     else:
         # A session lock on a connection of its own: migrations commit as they go.
         with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            # Asked for again and again, not waited for: a waiting statement would hold up the concurrent making of
-            # indexes by the one who has the lock, for ever.
+            # Polled, not waited for: a waiting statement would block the holder of the lock while it makes indexes
+            # concurrently, and so would never end.
             while not connection.execute(
                 sa.text("select pg_try_advisory_lock(:key)"), {"key": int(AdvisoryLock.MIGRATION)}
             ).scalar():

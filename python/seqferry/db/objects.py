@@ -26,7 +26,7 @@ _Statement = TypeVar("_Statement", sa.Update, sa.Select[Any])
 
 
 @dataclass(slots=True)  # not frozen: that takes three times as long to make, and there is one for each object
-class Planned:
+class PlannedObject:
     """An object of the source, and where it goes.
 
     ``refusal`` (code, message) tells why it cannot be copied, if so: with ``left_out`` it was not meant to be.
@@ -76,7 +76,7 @@ class BatchRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ObjectOutcome:
     """Outcome of objects that no job has ended."""
 
     state: str
@@ -93,9 +93,9 @@ class Ended:
 def add_batches(
     connection: sa.Connection,
     transfer_id: str,
-    groups: Iterable[Sequence[Planned]],
+    groups: Iterable[Sequence[PlannedObject]],
     at: float,
-    added: Callable[[int, Sequence[Planned]], None] | None = None,
+    added: Callable[[int, Sequence[PlannedObject]], None] | None = None,
 ) -> list[int]:
     """Add each group of at most 1,000 objects as a new batch, without those objects that the transfer has already.
 
@@ -127,11 +127,11 @@ def add_batches(
         numbers.append(number)
         number += 1
     if numbers:
-        _add_to_tallies(connection, {transfer_id: found})  # last: those who record wait for it
+        _add_to_tallies(connection, {transfer_id: found})  # last: recording of results waits for these rows
     return numbers
 
 
-def _storable(connection: sa.Connection, group: Sequence[Planned]) -> Sequence[Planned]:
+def _storable(connection: sa.Connection, group: Sequence[PlannedObject]) -> Sequence[PlannedObject]:
     """The objects, those refused and escaped whose keys this database cannot hold: PostgreSQL stores no NUL."""
     if connection.dialect.name == "sqlite" or not any(
         "\0" in one.source_key or "\0" in one.target_key for one in group
@@ -140,7 +140,7 @@ def _storable(connection: sa.Connection, group: Sequence[Planned]) -> Sequence[P
     return [_without_nul(one) if "\0" in one.source_key or "\0" in one.target_key else one for one in group]
 
 
-def _without_nul(planned: Planned) -> Planned:
+def _without_nul(planned: PlannedObject) -> PlannedObject:
     source_key = planned.source_key.replace("\0", "\\x00")
     why = f"The key {source_key} holds a NUL character, and PostgreSQL cannot record it."
     return replace(
@@ -153,8 +153,8 @@ def _without_nul(planned: Planned) -> Planned:
 
 
 def _insert(
-    connection: sa.Connection, transfer_id: str, number: int, group: Sequence[Planned], at: float
-) -> Sequence[Planned]:
+    connection: sa.Connection, transfer_id: str, number: int, group: Sequence[PlannedObject], at: float
+) -> Sequence[PlannedObject]:
     """Add those objects that are not there; returns them."""
     # Nearly always none is there: to look first would take longer than to add them.
     attempt = connection.begin_nested()
@@ -164,7 +164,7 @@ def _insert(
     attempt.rollback()
     known = bulk.known_versions(connection, transfer_id, {planned.source_key for planned in group})
     # A listing may name a key twice; the first one stands.
-    fresh: dict[tuple[str, str], Planned] = {}
+    fresh: dict[tuple[str, str], PlannedObject] = {}
     for planned in group:
         version = (planned.source_key, planned.version_id or "")
         if version not in known:
@@ -179,7 +179,7 @@ _REFUSAL_CLASSES: Final = {"MissingAtSource": "mismatch"}
 """Classes of what planning refuses, where it is not the object itself that cannot be copied."""
 
 
-def _object_row(planned: Planned, at: float) -> bulk.Row:
+def _object_row(planned: PlannedObject, at: float) -> bulk.Row:
     found = (
         planned.source_key,
         planned.version_id or "",
@@ -304,7 +304,7 @@ def whole_batch(connection: sa.Connection, transfer_id: str, row_id: int) -> Who
     return WholeBatch(_for_the_engine(connection, which), failed)
 
 
-class Arrived(NamedTuple):
+class ArrivedObject(NamedTuple):
     """An object whose copy is on record as verified."""
 
     id: int
@@ -315,7 +315,7 @@ class Arrived(NamedTuple):
     target_etag: str | None
 
 
-def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[Arrived]:
+def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: int) -> list[ArrivedObject]:
     """Objects that were copied, or found identical, in the order of their rows."""
     proven = object_.c.verified.is_not(None) & (object_.c.verified != "none") & object_.c.error_code.is_(None)
     rows = connection.execute(
@@ -329,7 +329,7 @@ def arrived(connection: sa.Connection, transfer_id: str, *, after: int, limit: i
         .order_by(object_.c.id)
         .limit(limit)
     )
-    return [Arrived(*row) for row in rows]
+    return [ArrivedObject(*row) for row in rows]
 
 
 def has_batches(connection: sa.Connection, transfer_id: str) -> bool:
@@ -414,7 +414,7 @@ def record(connection: sa.Connection, results: Sequence[tuple[BatchRun, bulk.Res
     return {run for run, _ in owned}
 
 
-def end_open(connection: sa.Connection, run: BatchRun, end: Ended) -> None:
+def end_open(connection: sa.Connection, run: BatchRun, end: ObjectOutcome) -> None:
     """End all objects of the batch that are still open."""
     before = _locked(connection, [run])
     open_ones = object_.update().where(*_of_batch(run), object_.c.state.in_(OPEN_OBJECT_STATES))
@@ -433,7 +433,7 @@ def abandon(connection: sa.Connection, transfer_id: str, at: float, limit: int) 
     for number in numbers:
         run = begin_batch(connection, transfer_id, number, at)  # shuts out all others
         if run is not None:
-            end_open(connection, run, Ended(state="cancelled", ended_at=at))
+            end_open(connection, run, ObjectOutcome(state="cancelled", ended_at=at))
             end_batch(connection, run, at)
     return bool(numbers)
 
@@ -587,7 +587,7 @@ def cancel_queued(connection: sa.Connection, transfer_id: str, at: float, limit:
 
 def unfinished_of(
     connection: sa.Connection, transfer_id: str, after: int, limit: int, *, also_cancelled: bool
-) -> tuple[list[Planned], int | None]:
+) -> tuple[list[PlannedObject], int | None]:
     """A page of the objects that a transfer has not brought to its target, and where the next page begins.
 
     Args:
@@ -600,7 +600,7 @@ def unfinished_of(
         query = query.where(object_.c.state == "failed", HAS_ERROR)
     rows = connection.execute(query.order_by(object_.c.id).limit(limit)).all()
     found = [
-        Planned(
+        PlannedObject(
             source_key=row.source_key,
             target_key=row.target_key,
             size=row.size,

@@ -1,6 +1,6 @@
 """Transfers as a whole: their rows, their states, what a status shows.
 
-States and who moves them (each in one transaction with its event)::
+States and what changes them (each change in one transaction with its event)::
 
     queued ──plan begins──> planning ──listed──> running ──all batches ended──> done | failed
       │                        │                    │
@@ -38,7 +38,7 @@ from seqferry.models import (
     ENDED_TRANSFER_STATES,
     ActiveObject,
     Adjustment,
-    Live,
+    LiveActivity,
     Status,
     Totals,
     TransferSpec,
@@ -163,7 +163,7 @@ def is_http(actor: str) -> bool:
 
 
 def join(connection: sa.Connection, row: sa.Row[Any], at: float, actor: str, idempotency_key: str | None) -> None:
-    """Note that a submission goes on with the transfer: its key, and once for each actor who has not begun it."""
+    """Note that a submission goes on with the transfer: its key, and once for each actor that did not begin it."""
     if idempotency_key is not None:
         key = _key_of(actor, idempotency_key)
         connection.execute(submission_key.insert().values(key=key, transfer_id=row.id))
@@ -259,7 +259,7 @@ def workable(connection: sa.Connection, lanes: Iterable[str], limit: int) -> set
 def attended(connection: sa.Connection, database: Database, transfer_id: str) -> bool:
     """True when a worker may still write for the transfer.
 
-    One that is stopped or cut off may for longer than ``Live`` shows it.
+    One that is stopped or cut off may for longer than ``LiveActivity`` shows it.
     """
     query = sa.select(worker_live.c.executor_id).where(
         worker_live.c.transfer_id == transfer_id,
@@ -588,7 +588,7 @@ def _totals(row: sa.Row[Any]) -> Totals:
     return Totals(**{name: getattr(row, f"total_{name}") for name in _TOTALS})
 
 
-def _status(row: sa.Row[Any], totals: Totals, live: Live, bytes_in_progress: int) -> Status:
+def _status(row: sa.Row[Any], totals: Totals, live: LiveActivity, bytes_in_progress: int) -> Status:
     spec, unsupported = _shown(row.spec)
     bytes_done = min(totals.bytes, totals.bytes_done + bytes_in_progress)
     return Status(
@@ -631,7 +631,7 @@ def _shown(stored: str) -> tuple[TransferSpec, UnsupportedError | None]:
     return spec, unsupported
 
 
-def _waits_for(row: sa.Row[Any], live: Live, unsupported: UnsupportedError | None) -> str | None:
+def _waits_for(row: sa.Row[Any], live: LiveActivity, unsupported: UnsupportedError | None) -> str | None:
     if row.ended_at is not None or is_paused(row):
         return None
     if unsupported is not None and row.blocked_by is None and (live.workers == 0 or row.started_at is None):
@@ -644,12 +644,12 @@ def _waits_for(row: sa.Row[Any], live: Live, unsupported: UnsupportedError | Non
     return other if row.why_blocked is None else f"{other} and waits for {row.why_blocked}"
 
 
-def _summed(reports: list[dict[str, Any]]) -> tuple[Live, int]:
+def _summed(reports: list[dict[str, Any]]) -> tuple[LiveActivity, int]:
     slowest = sorted(
         (ActiveObject(**active) for report in reports for active in report["slowest"]),
         key=lambda active: -active.seconds,
     )
-    live = Live(
+    live = LiveActivity(
         workers=len(reports),
         bytes_per_second=sum(report["bytes_per_second"] for report in reports),
         in_flight=sum(report["in_flight"] for report in reports),

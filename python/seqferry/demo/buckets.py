@@ -19,7 +19,7 @@ _READ: Final = 1 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenObject:
     """An object as the storage shows it. A second copy would give it a newer date."""
 
     size: int
@@ -96,11 +96,11 @@ class Buckets:
         self._client.put_object(Bucket=bucket, Key=prefix + SUMS_NAME, Body=text, ContentType="text/plain")
         return len(sums) + 1, total + len(text)
 
-    def look(self, bucket: str, prefix: str) -> dict[str, Seen]:
+    def look(self, bucket: str, prefix: str) -> dict[str, SeenObject]:
         """All objects under ``prefix``, by name below it."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         return {
-            each["Key"].removeprefix(prefix): Seen(each["Size"], each["ETag"], each["LastModified"].timestamp())
+            each["Key"].removeprefix(prefix): SeenObject(each["Size"], each["ETag"], each["LastModified"].timestamp())
             for page in pages
             for each in page.get("Contents", [])
         }

@@ -22,7 +22,7 @@ if os.read(0, 1):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.execv(sys.argv[1], sys.argv[1:])
 """
-"""Becomes another program when it is told to; whoever should tell it has gone when its input ends."""
+"""Replaces itself with another program when it reads a byte. Ends when its input ends: the demo has ended then."""
 
 _ADD: Final = "+"
 _DROP: Final = "-"
@@ -80,7 +80,7 @@ class Guard:
     def _tell(self, sign: str, what: int | Path) -> None:
         assert self._process.stdin is not None
         kind = "process" if isinstance(what, int) else "path"
-        # Somebody who kills the bystander as well has to clean up alone; the demo goes on.
+        # The bystander was killed: the user has to clean up after a killed demo; the demo goes on.
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{sign}{kind} {what}\n".encode())
             self._process.stdin.flush()

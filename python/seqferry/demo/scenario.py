@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Final, Protocol
 
 from seqferry.config import Settings
-from seqferry.demo.buckets import Buckets, OpenUpload, Seen
+from seqferry.demo.buckets import Buckets, OpenUpload, SeenObject
 from seqferry.demo.delivery import MIB, SUMS_NAME, make_delivery
 from seqferry.demo.guard import Guard
 from seqferry.demo.server import SeaweedFS
@@ -57,7 +57,7 @@ class DemoFailedError(SeqferryError):
     code = "demo_failed"
 
 
-class Show(Protocol):
+class ProgressDisplay(Protocol):
     """A live display of one transfer."""
 
     def update(self, status: Status) -> None: ...
@@ -65,12 +65,12 @@ class Show(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AtKill:
+class KillSnapshot:
     """State of the target and of the record after the worker was killed."""
 
     wall: float
     share: float
-    seen: dict[str, Seen]
+    seen: dict[str, SeenObject]
     uploads: list[OpenUpload]
     ended: dict[str, ObjectRecord]
     seconds: float
@@ -82,14 +82,16 @@ class Figures:
 
     objects: int
     bytes: int
-    kill: AtKill
+    kill: KillSnapshot
     back_after: float
     after_restart: float
     verifying: float
     total: float
 
 
-def run(*, show: Callable[[], Show], say: Callable[[str], None], scale: float = 1.0, seed: int = 42) -> Figures:
+def run(
+    *, show: Callable[[], ProgressDisplay], say: Callable[[str], None], scale: float = 1.0, seed: int = 42
+) -> Figures:
     """Tell the story.
 
     Args:
@@ -112,18 +114,18 @@ def run(*, show: Callable[[], Show], say: Callable[[str], None], scale: float = 
     ):
         say(f"   {server.endpoint_url}")
         buckets = Buckets(server.endpoint_url, server.credentials())
-        story = _Story(server.endpoint_url, buckets, folder, guard, show, say)
+        story = _DemoRun(server.endpoint_url, buckets, folder, guard, show, say)
         return story.tell(scale=scale, seed=seed, began=began)
 
 
-class _Story:
+class _DemoRun:
     def __init__(
         self,
         endpoint_url: str,
         buckets: Buckets,
         folder: Path,
         guard: Guard,
-        show: Callable[[], Show],
+        show: Callable[[], ProgressDisplay],
         say: Callable[[str], None],
     ) -> None:
         self._endpoint_url = endpoint_url
@@ -174,12 +176,12 @@ class _Story:
         self._buckets.make(TARGET_BUCKET)
         return self._buckets.deliver(files, SOURCE_BUCKET, PREFIX, progress=progress)
 
-    def _first_half(self, service: Service, transfer_id: str, total: int) -> AtKill:
+    def _first_half(self, service: Service, transfer_id: str, total: int) -> KillSnapshot:
         """Let a worker begin, and kill it when about half is at the target."""
         with self._worker() as worker:
             began = time.monotonic()
             show = self._show()
-            patience = _Patience(self._log)
+            patience = _StallDetector(self._log)
             try:
                 while True:
                     status = service.status(transfer_id)
@@ -210,10 +212,10 @@ class _Story:
         self._say(f"4. Killed the worker (SIGKILL, pid {worker.pid}) with {share:.0%} of the bytes copied:")
         self._say(f"   {len(seen)} objects are whole at the target, {len(ended)} of them recorded as verified;")
         self._say(f"   {len(uploads)} multipart uploads are open and hold {sum(each.parts for each in uploads)} parts")
-        return AtKill(wall, share, seen, uploads, ended, seconds)
+        return KillSnapshot(wall, share, seen, uploads, ended, seconds)
 
     def _second_half(
-        self, service: Service, transfer_id: str, kill: AtKill, objects: int, total: int
+        self, service: Service, transfer_id: str, kill: KillSnapshot, objects: int, total: int
     ) -> tuple[float, float]:
         """Start a worker again and let it finish; returns seconds until an object was recorded, and to the end."""
         self._say("5. Starting the worker again; nobody tells it what to do")
@@ -222,7 +224,7 @@ class _Story:
         with self._worker() as worker:
             began = time.monotonic()
             show = self._show()
-            patience = _Patience(self._log)
+            patience = _StallDetector(self._log)
             try:
                 while not (status := service.status(transfer_id)).ended:
                     show.update(status)
@@ -251,7 +253,7 @@ class _Story:
         self._say(f"   done: {whole} of {totals.objects} objects, {seconds:.1f} s after the restart")
         return back_after or seconds, seconds
 
-    def _check_nothing_repeated(self, service: Service, transfer_id: str, kill: AtKill) -> None:
+    def _check_nothing_repeated(self, service: Service, transfer_id: str, kill: KillSnapshot) -> None:
         now = self._buckets.look(TARGET_BUCKET, PREFIX)
         again = [name for name, seen in kill.seen.items() if now.get(name) != seen]
         if again:
@@ -275,7 +277,7 @@ class _Story:
             raise DemoFailedError(f"{read} objects with {size} bytes arrived; {objects} with {total} were delivered.")
         self._say(f"   {read - 1} of {read - 1} MD5 sums match ({SUMS_NAME} is the list itself)")
 
-    def _at_target(self, total: int) -> tuple[dict[str, Seen], list[OpenUpload], float]:
+    def _at_target(self, total: int) -> tuple[dict[str, SeenObject], list[OpenUpload], float]:
         """Whole objects, open uploads, and their share of all bytes, from the storage itself: no report lags behind."""
         uploads = self._buckets.open_uploads(TARGET_BUCKET, PREFIX)
         seen = self._buckets.look(TARGET_BUCKET, PREFIX)
@@ -298,7 +300,7 @@ class _Story:
             self._guard.drop(process.pid)
 
 
-class _Patience:
+class _StallDetector:
     """Gives up when the worker ends by itself or nothing changes for long."""
 
     def __init__(self, log: Path) -> None:

@@ -33,7 +33,7 @@ class Option:
 
 
 @dataclass(slots=True)
-class Parsed:
+class ParsedArguments:
     """Words of a command line: operands in their order, options by name (those without a value as "")."""
 
     operands: list[str] = field(default_factory=list[str])
@@ -43,13 +43,13 @@ class Parsed:
         return name in self.options
 
 
-def parse(tool: str, words: Sequence[str], options: Mapping[str, Option]) -> Parsed:
+def parse(tool: str, words: Sequence[str], options: Mapping[str, Option]) -> ParsedArguments:
     """Split a command line; ``--name=value`` and ``--name value`` are the same. A single ``-`` is an operand.
 
     Raises:
         RefusedError: an option is not known, lacks its value, or cannot be carried out.
     """
-    parsed = Parsed()
+    parsed = ParsedArguments()
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":

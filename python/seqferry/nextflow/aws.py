@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from seqferry.models import LocalFolder
 from seqferry.nextflow import level, session
-from seqferry.nextflow.arguments import FLAG, USAGE, Option, Parsed, RefusedError, flag, parse, refused, value
+from seqferry.nextflow.arguments import FLAG, USAGE, Option, ParsedArguments, RefusedError, flag, parse, refused, value
 
 _FAILED: Final = 1
 _CONFIGURATION: Final = 253
@@ -72,7 +72,7 @@ def run(words: Sequence[str]) -> int:
 
         print(f"seqferry-aws/{version()} (aws s3 cp and aws s3 ls by Seqferry)")
         return 0
-    command, parsed = "", Parsed()
+    command, parsed = "", ParsedArguments()
     try:
         command, parsed = _command(words)
         _check_retry_mode()
@@ -96,7 +96,7 @@ def run(words: Sequence[str]) -> int:
         return _FAILED
 
 
-def _command(words: Sequence[str]) -> tuple[str, Parsed]:
+def _command(words: Sequence[str]) -> tuple[str, ParsedArguments]:
     # The first words that are no options are service and command: their options depend on them.
     every = {**_COPY, **_LIST}
     names: list[str] = []
@@ -128,7 +128,7 @@ def _check_retry_mode() -> None:
         raise SystemExit(_CONFIGURATION)
 
 
-def _where(parsed: Parsed) -> dict[str, Any]:
+def _where(parsed: ParsedArguments) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: parsed.options[name] for name in ("region", "profile", "endpoint_url") if parsed.options.get(name)
     }
@@ -140,7 +140,7 @@ def _where(parsed: Parsed) -> dict[str, Any]:
 # --- cp ---------------------------------------------------------------------------------------------------------------
 
 
-def _copy(parsed: Parsed) -> int:
+def _copy(parsed: ParsedArguments) -> int:
     from seqferry import paths
     from seqferry.errors import UsageError
 
@@ -208,7 +208,7 @@ def _is_prefix(address: str) -> bool:
     return key == "" or key.endswith("/")
 
 
-def _is_address(parsed: Parsed) -> bool:
+def _is_address(parsed: ParsedArguments) -> bool:
     from seqferry import paths
 
     return all(not paths.is_local(word) for word in parsed.operands)
@@ -217,7 +217,7 @@ def _is_address(parsed: Parsed) -> bool:
 # --- ls ---------------------------------------------------------------------------------------------------------------
 
 
-def _list(parsed: Parsed) -> int:
+def _list(parsed: ParsedArguments) -> int:
     from seqferry.models import S3Location
     from seqferry.spec import check_place, parse_uri
 

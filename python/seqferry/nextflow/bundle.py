@@ -90,14 +90,14 @@ exec "$home/ld.so" --library-path "$home/so" "$home/python3" -S -P -X utf8 -c \\
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledBundle:
     """Result of ``install``: the commands that were made, and the size of all files in bytes."""
 
     commands: tuple[Path, ...]
     bytes: int
 
 
-def install(prefix: Path, version: str) -> Installed:
+def install(prefix: Path, version: str) -> InstalledBundle:
     """Make the commands below ``prefix``, in place of those that an earlier call made.
 
     Raises:
@@ -124,7 +124,7 @@ def install(prefix: Path, version: str) -> Installed:
     except OSError as why:
         raise ConfigError(f"Cannot write below {prefix}: {why.strerror or why}. Choose another folder.") from None
     _check(commands[0])
-    return Installed(commands, sum(path.lstat().st_size for path in home.rglob("*")))
+    return InstalledBundle(commands, sum(path.lstat().st_size for path in home.rglob("*")))
 
 
 def _is_ours(command: Path) -> bool:

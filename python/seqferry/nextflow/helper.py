@@ -25,7 +25,7 @@ from seqferry.engine import Engine, ObjectInfo, version
 from seqferry.errors import SeqferryError, StorageError, UsageError
 from seqferry.models import LocalFolder, S3Location, TransferSpec
 from seqferry.nextflow import level
-from seqferry.nextflow.unrecorded import Failed, Known, Result, Transfer
+from seqferry.nextflow.unrecorded import FailedObject, ListingEntry, Result, Transfer
 from seqferry.spec import build_spec, parse_uri
 
 log: Final = logging.getLogger("seqferry.nextflow")
@@ -144,7 +144,7 @@ class Helper:
             return
         known = None
         if not below and "etag" in request:
-            known = Known(spec.source.key, int(request["size"]), str(request["etag"]))
+            known = ListingEntry(spec.source.key, int(request["size"]), str(request["etag"]))
         transfer = Transfer(self._engine, spec, known=known)
         with self._lock:
             if self._stopping:
@@ -282,7 +282,7 @@ def _kind(error_class: str, code: str) -> str:
     return "exists" if error_class == "exists" else "failed"
 
 
-def _kind_of(failed: Failed) -> str:
+def _kind_of(failed: FailedObject) -> str:
     return "exists" if failed.error_class == "exists" else _kind("", failed.code)
 
 

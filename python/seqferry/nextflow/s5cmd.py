@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from seqferry.models import LocalFolder
 from seqferry.nextflow import level, session
-from seqferry.nextflow.arguments import FLAG, Option, Parsed, RefusedError, flag, parse, refused, value
+from seqferry.nextflow.arguments import FLAG, Option, ParsedArguments, RefusedError, flag, parse, refused, value
 
 _FAILED: Final = 1
 
@@ -66,7 +66,7 @@ def run(words: Sequence[str]) -> int:
     return _FAILED
 
 
-def _command(words: Sequence[str]) -> tuple[str, Parsed]:
+def _command(words: Sequence[str]) -> tuple[str, ParsedArguments]:
     every = {**_COPY, **_GLOBAL}
     parsed = parse("s5cmd", words, every)
     if not parsed.operands or parsed.operands[0] not in _COMMANDS:
@@ -79,7 +79,7 @@ def _command(words: Sequence[str]) -> tuple[str, Parsed]:
     return command, parsed
 
 
-def _where(parsed: Parsed) -> dict[str, Any]:
+def _where(parsed: ParsedArguments) -> dict[str, Any]:
     names = ("endpoint_url", "profile", "region", "source_region", "target_region")
     found: dict[str, Any] = {name: parsed.options[name] for name in names if parsed.options.get(name)}
     if url := os.environ.get("S3_ENDPOINT_URL"):
@@ -89,7 +89,7 @@ def _where(parsed: Parsed) -> dict[str, Any]:
     return found
 
 
-def _copy(parsed: Parsed, words: Sequence[str]) -> int:
+def _copy(parsed: ParsedArguments, words: Sequence[str]) -> int:
     from seqferry import paths
 
     if len(parsed.operands) != 2:
@@ -129,7 +129,7 @@ def _copy(parsed: Parsed, words: Sequence[str]) -> int:
     return _FAILED if result.failed else 0
 
 
-def _list(parsed: Parsed, words: Sequence[str]) -> int:
+def _list(parsed: ParsedArguments, words: Sequence[str]) -> int:
     from seqferry.models import S3Location
     from seqferry.spec import check_place, parse_uri
 

@@ -21,11 +21,15 @@ def run(tool: str, words: Sequence[str]) -> int:
         # A container may run as a user that it does not know: there are no files of that user then.
         os.environ["HOME"] = "/"
     if tool == "aws":
-        from seqferry.nextflow import aws as dialect
+        from seqferry.nextflow import aws
+
+        run_tool = aws.run
     else:
-        from seqferry.nextflow import s5cmd as dialect
+        from seqferry.nextflow import s5cmd
+
+        run_tool = s5cmd.run
     try:
-        code = dialect.run(words)
+        code = run_tool(words)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough, as `grep -q` does.

@@ -1,6 +1,6 @@
 """A transfer that is carried out at once and recorded nowhere: listed, planned, copied and verified by the engine.
 
-Whoever asks repeats it after a failure, so nothing is kept for a later run: uploads that do not complete are aborted,
+The caller repeats it after a failure, so nothing is kept for a later run: uploads that do not complete are aborted,
 and no target is left that only looks whole. Memory is bounded: a few batches are under way, and only the first failures
 are kept in words.
 """
@@ -38,7 +38,7 @@ _KEPT_FAILURES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedObject:
     """One object that did not arrive."""
 
     source: str
@@ -64,11 +64,11 @@ class Result:
     bytes_done: int = 0
     failed: int = 0
     missing: list[str] = field(default_factory=list[str])
-    failures: list[Failed] = field(default_factory=list[Failed])
+    failures: list[FailedObject] = field(default_factory=list[FailedObject])
     left_out: list[str] = field(default_factory=list[str])
 
 
-class Known(NamedTuple):
+class ListingEntry(NamedTuple):
     """One object as a listing showed it. Its read is pinned: one that has changed is looked up and read anew."""
 
     key: str
@@ -88,7 +88,7 @@ class Transfer:
         spec: TransferSpec,
         arrived: Callable[[str, str], None] | None = None,
         *,
-        known: Known | None = None,
+        known: ListingEntry | None = None,
         flow: str = "",
     ) -> None:
         """``arrived`` is called with source and target of each object that is there and verified.
@@ -102,7 +102,7 @@ class Transfer:
         self._arrived = arrived
         self._flow = flow
         self._jobs: list[Job] = []
-        self._names: dict[int, ObjectInfo | Known] = {}
+        self._names: dict[int, ObjectInfo | ListingEntry] = {}
         self._next = 0
         self._stopping = False
         self.result = Result()
@@ -132,8 +132,8 @@ class Transfer:
         self.result.failures.sort(key=lambda failed: failed.source)
         return self.result
 
-    def _batches(self) -> Iterator[list[ObjectInfo | Known]]:
-        batcher = Batcher[ObjectInfo | Known]()
+    def _batches(self) -> Iterator[list[ObjectInfo | ListingEntry]]:
+        batcher = Batcher[ObjectInfo | ListingEntry]()
         for page in self._pages():
             self.result.found += len(page)
             yield from batcher.add([info for info, decision in page if self._goes_on(info, decision)])
@@ -141,20 +141,20 @@ class Transfer:
                 self._take(job, 0.0)
         yield from batcher.rest()
 
-    def _pages(self) -> Iterator[Sequence[tuple[ObjectInfo | Known, Decision]]]:
+    def _pages(self) -> Iterator[Sequence[tuple[ObjectInfo | ListingEntry, Decision]]]:
         if self._known is None:
             yield from listing.decided(self._engine, self._spec, self.result.missing.extend)
         else:
             yield [(self._known, decide(self._spec, self._known))]
 
-    def _goes_on(self, info: ObjectInfo | Known, decision: Decision) -> bool:
+    def _goes_on(self, info: ObjectInfo | ListingEntry, decision: Decision) -> bool:
         if decision.action == "leave_out" and len(self.result.left_out) < _KEPT_FAILURES:
             self.result.left_out.append(decision.reason or "")
         if decision.action == "refuse":
             self._fail(info.key, decision.code, "", decision.reason)
         return decision.action == "copy"
 
-    def _start(self, batch: list[ObjectInfo | Known]) -> None:
+    def _start(self, batch: list[ObjectInfo | ListingEntry]) -> None:
         target = self._spec.target
         if isinstance(target, LocalFolder) and not self._next:
             paths.make(target.path)
@@ -219,7 +219,7 @@ class Transfer:
         if len(self.result.failures) < _KEPT_FAILURES:
             source, target = self._places(key)
             self.result.failures.append(
-                Failed(source, target, code or "", operation or "", message or "", error_class or "")
+                FailedObject(source, target, code or "", operation or "", message or "", error_class or "")
             )
 
     def _places(self, key: str) -> tuple[str, str]:

@@ -14,13 +14,13 @@ from typing import Final
 
 from seqferry import access, names, stored_spec
 from seqferry.db import objects, transfers
-from seqferry.db.objects import BatchRun, Ended, OpenObject
+from seqferry.db.objects import BatchRun, ObjectOutcome, OpenObject
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, TransferSpec
 from seqferry.workflows import notes
 from seqferry.workflows.jobs import Events
-from seqferry.workflows.operations import Work, operation_of
-from seqferry.workflows.runtime import Paused, RunningBatch, Runtime, Suspended
+from seqferry.workflows.operations import BatchWork, operation_of
+from seqferry.workflows.runtime import RunningBatch, Runtime, StepSuspension, TransferPause
 
 log: Final = logging.getLogger("seqferry.batch")
 
@@ -53,7 +53,7 @@ def _run(runtime: Runtime, transfer_id: str, number: int) -> None:
         if run is None:
             return
         if run.paused:
-            raise Paused  # this was no run
+            raise TransferPause  # this was no run
         spec = _readable(run)  # else this was no run
         runtime.claim(connection, names.batch_workflow_id(transfer_id, number))
         items = objects.open_objects(connection, run)
@@ -97,7 +97,7 @@ def end_failed(runtime: Runtime, transfer_id: str, number: int, cause: str) -> N
     with runtime.database.write() as connection:
         if not objects.owns(connection, run):
             return
-        end = Ended(
+        end = ObjectOutcome(
             state="failed",
             ended_at=now,
             error_class="retry",
@@ -119,11 +119,11 @@ def _copy(
         Code and message of a job-wide error, if any, and the ids of objects that the job ended as cancelled.
 
     Raises:
-        Suspended: the job was suspended.
+        StepSuspension: the job was suspended.
     """
     first = run.run == 1
     try:
-        work = Work(
+        work = BatchWork(
             transfer_id=run.transfer_id,
             items=items,
             since=run.created_at,
@@ -221,12 +221,12 @@ def _close(
         # The job of this run has aborted the uploads of those that it cancelled.
         given_up = [one._replace(upload_id=None) if one.id in cancelled else one for one in left]
         if not _clean(runtime, spec, run, given_up):
-            raise Suspended
+            raise StepSuspension
     now = time.time()
     with runtime.database.write(durable=False) as connection:
         if not objects.owns(connection, run):
-            raise Suspended
-        objects.end_open(connection, run, Ended(state="cancelled", ended_at=now))
+            raise StepSuspension
+        objects.end_open(connection, run, ObjectOutcome(state="cancelled", ended_at=now))
         objects.end_batch(connection, run, now)
 
 
@@ -265,9 +265,9 @@ def _clean(runtime: Runtime, spec: TransferSpec, run: BatchRun, given_up: list[O
 
 
 def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
-    """Abort uploads that could not be aborted when their objects failed, since the storage was away: it may be back.
+    """Abort uploads that could not be aborted when their objects failed: the storage may be reachable again.
 
-    Best effort, and not for long: who is told of an upload that stays open was told when its object failed.
+    Best effort, for a limited time: the failure of the object has reported its open upload already.
     """
     epoch = runtime.epoch
     with runtime.database.read() as connection:
@@ -289,8 +289,8 @@ def abort_cut_off(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
         log.warning("open uploads of transfer %s could not be aborted: %s", transfer_id, why)
 
 
-def _cleaning(transfer_id: str, items: list[OpenObject], since: float, epoch: int | None) -> Work:
-    return Work(
+def _cleaning(transfer_id: str, items: list[OpenObject], since: float, epoch: int | None) -> BatchWork:
+    return BatchWork(
         transfer_id=transfer_id,
         items=items,
         since=since,

@@ -15,7 +15,7 @@ from seqferry.db.objects import OpenObject
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.models import RESULT_COLUMNS, ObjectState
-from seqferry.workflows.jobs import Active, Begun
+from seqferry.workflows.jobs import CreatedUpload, ObjectProgress
 
 _LAPSED: Final = "The lease of this worker has lapsed; the batch is run again."
 
@@ -37,7 +37,7 @@ class End:
 class Ends:
     """See ``workflows.jobs.Events``."""
 
-    begun: Sequence[Begun] = ()
+    begun: Sequence[CreatedUpload] = ()
 
     def __init__(self, ends: Sequence[tuple[float, float, End]], cancelled: Sequence[int]) -> None:
         self.cancelled = cancelled
@@ -83,7 +83,7 @@ class _Counts:
     in_flight: int = 0
     retries: int = 0
     throttled: int = 0
-    slowest: Sequence[Active] = ()
+    slowest: Sequence[ObjectProgress] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A small transfer done without the queue: the same steps on the same rows, called here and now.
 
 Bringing the queue up costs more than copying a few thousand small objects does. Nothing durable depends on it: the
-transfer's rows say what is asked and what is left, and every step can be run again by whoever comes next. So the worker
+transfer's rows say what is asked and what is left, and every step can be run again by the next worker. So the worker
 of a state folder does a transfer itself as long as it is small, each batch as soon as it is on record. All else (more
 batches, a failure that wants another try, a kill) is left to the queue: a worker that brings it up puts on it what it
 finds unfinished (``Worker``). What runs here by then goes on to its end: a batch has one run at a time in a process
@@ -34,7 +34,7 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
     the transfer.
 
     Raises:
-        Suspended: this process is to stop; the transfer is resumed by the next worker.
+        StepSuspension: this process is to stop; the transfer is resumed by the next worker.
         Exception: a batch as a whole could not be run, or the transfer not be planned; what had begun has ended.
     """
     with runtime.attending(transfer_id), ThreadPoolExecutor(BATCHES_AT_ONCE, "seqferry-batch") as pool:
@@ -53,9 +53,9 @@ def run(runtime: Runtime, transfer_id: str, take_queue: Callable[[], None]) -> b
             known.update(number for _, number in fresh)
             runs.extend(pool.submit(run_next) for _ in fresh)
 
-        here = transfer_steps.Here(begin, at_most=BATCHES)
+        inline = transfer_steps.InlineBatches(begin, at_most=BATCHES)
         try:
-            runtime.patiently(lambda: transfer_steps.plan_with_retries(runtime, transfer_id, here))
+            runtime.patiently(lambda: transfer_steps.plan_with_retries(runtime, transfer_id, inline))
         except Exception as why:
             take_queue()
             pool.shutdown(cancel_futures=True)

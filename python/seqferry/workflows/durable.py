@@ -87,7 +87,7 @@ def fail_batch(transfer_id: str, number: int, cause: str) -> None:
 
 @DBOS.workflow(name=names.WORKFLOW_SCHEDULE, max_recovery_attempts=1000)
 def schedule(due: Any, context: Mapping[str, Any]) -> None:
-    """A tick. The library gives the time that it was due, and what ``ticks.Ticks`` has left there."""
+    """A tick. The library gives the time that it was due, and what ``ticks.ScheduleReconciler`` has left there."""
     run_due(ticks.time_of(due), context, DBOS.workflow_id or "")
 
 

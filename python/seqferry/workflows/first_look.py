@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from seqferry import inspection, write_probe
 from seqferry.db import events, objects
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.engine import CopyItem
 from seqferry.errors import StorageError
-from seqferry.inspection import LOOKED_AT, PREFLIGHT, Report, Trouble
+from seqferry.inspection import LOOKED_AT, PREFLIGHT, PredictedFailure, Report
 from seqferry.models import OPERATION_MOVE, OPERATION_TRANSFER, S3Location, TransferSpec
 from seqferry.workflows import notes
 from seqferry.workflows.runtime import Runtime
@@ -57,11 +57,11 @@ def looked_at(
     runtime: Runtime,
     transfer_id: str,
     spec: TransferSpec,
-    pages: Iterator[list[Planned]],
+    pages: Iterator[list[PlannedObject]],
     *,
     target_absent: bool,
     since: float | None = None,
-) -> Iterator[list[Planned]]:
+) -> Iterator[list[PlannedObject]]:
     """The same pages, the first of them after a look at what they hold; empty ones while waiting.
 
     Args:
@@ -78,7 +78,7 @@ def looked_at(
         return
     # Objects of a list are looked up page by page, which takes as long as it takes.
     most = LOOKED_AT if spec.keys is None else 1
-    held: list[list[Planned]] = []
+    held: list[list[PlannedObject]] = []
     count, whole, until = 0, False, 0.0
     while count < most and (not count or time.monotonic() < until):
         page = next(pages, None)
@@ -93,20 +93,20 @@ def looked_at(
         yield []
     first = [one for page in held for one in page][:LOOKED_AT]
     if len(first) > 1:
-        _Look(runtime, transfer_id, spec, target_absent, since).at(first, whole=whole and count == len(first))
+        _FirstLook(runtime, transfer_id, spec, target_absent, since).at(first, whole=whole and count == len(first))
     yield from held
     yield from pages
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _FirstLook:
     runtime: Runtime
     transfer_id: str
     spec: TransferSpec
     target_absent: bool
     since: float | None
 
-    def at(self, found: Sequence[Planned], *, whole: bool) -> None:
+    def at(self, found: Sequence[PlannedObject], *, whole: bool) -> None:
         """Look at the objects, and record what is wrong.
 
         Raises:
@@ -115,12 +115,12 @@ class _Look:
         report = Report(objects=len(found), bytes=sum(one.size for one in found), whole=whole, looked_up=0)
         for one in found:
             if one.refusal is not None and not one.left_out:
-                report.add(Trouble(one.refusal[0], "plan", one.refusal[1]), one.source_key, one.size)
+                report.add(PredictedFailure(one.refusal[0], "plan", one.refusal[1]), one.source_key, one.size)
         wanted = [one for one in found if one.refusal is None and one.verified is None]
         for one in wanted:
             if one.size > _LARGEST and isinstance(self.spec.target, S3Location):
                 message = f"{self.spec.source.at(one.source_key)} has more bytes than S3 takes in one object."
-                report.add(Trouble("EntityTooLarge", "plan", message), one.source_key, one.size)
+                report.add(PredictedFailure("EntityTooLarge", "plan", message), one.source_key, one.size)
         archived = [] if self.spec.restore else [one for one in wanted if one.storage_class in inspection.ARCHIVES]
         why = self._ask(report, wanted, archived) if len(wanted) > SAMPLED else None
         if len(wanted) <= SAMPLED:
@@ -138,16 +138,18 @@ class _Look:
         with self.runtime.database.write(durable=False) as connection:
             events.append(connection, self.transfer_id, time.time(), PREFLIGHT, self.runtime.actor, data)
 
-    def _ask(self, report: Report, wanted: list[Planned], archived: list[Planned]) -> Trouble | None:
+    def _ask(
+        self, report: Report, wanted: list[PlannedObject], archived: list[PlannedObject]
+    ) -> PredictedFailure | None:
         """Look up a sample, and probe the target. Why nothing could arrive, if so."""
         of_archive = {id(one) for one in archived}
         asked = sampled([one for one in wanted if id(one) not in of_archive], SAMPLED)
         cold = sampled(archived, _ARCHIVED_SAMPLED)
         looked = self._look_up([*asked, *cold])
         report.looked_up = len(looked)
-        readable: list[Planned] = []
-        troubles: list[Trouble] = []
-        still: list[Trouble] = []
+        readable: list[PlannedObject] = []
+        troubles: list[PredictedFailure] = []
+        still: list[PredictedFailure] = []
         for one, trouble in looked:
             if trouble is None:
                 readable.append(one)
@@ -164,14 +166,14 @@ class _Look:
         if looked and not readable and len(looked) == len(asked) + len(cold) and not passes_over:
             first = troubles[0]
             count = f"none of the {len(looked)} objects that were looked up can be read. The first:"
-            return Trouble(first.code, first.operation, f"{count} {first.message}")
+            return PredictedFailure(first.code, first.operation, f"{count} {first.message}")
         return self._probe(report, readable, len(wanted))
 
-    def _look_up(self, sample: list[Planned]) -> list[tuple[Planned, Trouble | None]]:
+    def _look_up(self, sample: list[PlannedObject]) -> list[tuple[PlannedObject, PredictedFailure | None]]:
         """Those that could be looked up in time, each with what is wrong with it."""
         engine, spec = self.runtime.engine, self.spec
         pool = ThreadPoolExecutor(len(sample), "seqferry-preflight")
-        asked: dict[Future[Trouble | None], Planned] = {
+        asked: dict[Future[PredictedFailure | None], PlannedObject] = {
             pool.submit(inspection.look_up, engine, spec, one.source_key, one.version_id): one for one in sample
         }
         wait(asked, timeout=_LOOK_SECONDS)
@@ -180,7 +182,7 @@ class _Look:
         ended = [(one, future) for future, one in asked.items() if future.done() and not future.cancelled()]
         return [(one, future.result()) for one, future in ended if future.exception() is None]
 
-    def _probe(self, report: Report, readable: list[Planned], wanted: int) -> Trouble | None:
+    def _probe(self, report: Report, readable: list[PlannedObject], wanted: int) -> PredictedFailure | None:
         """Trouble with which the target refuses writing; None when it does not, or nothing certain is known."""
         filled = sampled([one for one in readable if one.size], write_probe.PROBED)
         found = write_probe.refusal(
@@ -196,17 +198,17 @@ class _Look:
         )
         if found is None:
             return None
-        trouble = Trouble(found.code, found.operation, found.message)
+        trouble = PredictedFailure(found.code, found.operation, found.message)
         report.add_all(trouble, list(found.keys), wanted, report.bytes)
-        return Trouble(found.code, found.operation, f"the target refuses writing: {found.message}")
+        return PredictedFailure(found.code, found.operation, f"the target refuses writing: {found.message}")
 
-    def _add_archived(self, report: Report, archived: list[Planned]) -> None:
+    def _add_archived(self, report: Report, archived: list[PlannedObject]) -> None:
         for one in archived:
             what = f"{self.spec.source.at(one.source_key)} is in the storage class {one.storage_class}."
-            report.add(Trouble(inspection.ARCHIVED, "GetObject", what), one.source_key, one.size)
+            report.add(PredictedFailure(inspection.ARCHIVED, "GetObject", what), one.source_key, one.size)
 
 
-def sampled(found: Sequence[Planned], most: int) -> list[Planned]:
+def sampled(found: Sequence[PlannedObject], most: int) -> list[PlannedObject]:
     """At most so many: the first, the last, the largest, and others at even distances."""
     if len(found) <= most:
         return list(found)
@@ -219,7 +221,7 @@ def sampled(found: Sequence[Planned], most: int) -> list[Planned]:
     return [found[number] for number in sorted(chosen)]
 
 
-def _item(number: int, one: Planned, *, target_absent: bool) -> CopyItem:
+def _item(number: int, one: PlannedObject, *, target_absent: bool) -> CopyItem:
     given: dict[str, Any] = {"version_id": one.version_id, "target_absent": target_absent}
     return CopyItem(
         id=number, source_key=one.source_key, target_key=one.target_key, size=one.size, etag=one.etag, **given

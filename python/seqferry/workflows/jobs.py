@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
-class Begun(Protocol):
+class CreatedUpload(Protocol):
     """An upload that was created: it is recorded before a part of it is sent."""
 
     @property
@@ -24,7 +24,7 @@ class Events(Protocol):
     """Events of a job since the last call of ``Job.wait``."""
 
     @property
-    def begun(self) -> Sequence[Begun]: ...
+    def begun(self) -> Sequence[CreatedUpload]: ...
     @property
     def cancelled(self) -> Sequence[int]:
         """Ids of objects that ended because the job was cancelled."""
@@ -40,7 +40,7 @@ class Events(Protocol):
         ...
 
 
-class Active(Protocol):
+class ObjectProgress(Protocol):
     """An object that is under way."""
 
     @property
@@ -75,7 +75,7 @@ class Progress(Protocol):
     @property
     def throttled(self) -> int: ...
     @property
-    def slowest(self) -> Sequence[Active]: ...
+    def slowest(self) -> Sequence[ObjectProgress]: ...
 
 
 class Failure(Protocol):

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from seqferry.models import RESULT_COLUMNS
-from seqferry.workflows.jobs import Active, Begun, Events, Failure, Job
+from seqferry.workflows.jobs import CreatedUpload, Events, Failure, Job, ObjectProgress
 
 _LOOK_SECONDS: Final = 0.05
 """Time limit of a wait for one job while others go on beside it."""
 
 
-class _Joined:
+class _JoinedEvents:
     """See ``workflows.jobs.Events``."""
 
     def __init__(self, events: Sequence[Events]) -> None:
-        self.begun: Sequence[Begun] = [one for each in events for one in each.begun]
+        self.begun: Sequence[CreatedUpload] = [one for each in events for one in each.begun]
         self.cancelled: Sequence[int] = [one for each in events for one in each.cancelled]
         self.ended = sum(each.ended for each in events)
         self._events = events
@@ -41,7 +41,7 @@ class _Sums:
     in_flight: int
     retries: int
     throttled: int
-    slowest: Sequence[Active]
+    slowest: Sequence[ObjectProgress]
 
 
 _COUNTS: Final = tuple(name for name in _Sums.__slots__ if name != "slowest")
@@ -55,19 +55,19 @@ class JoinedJob:
         self._jobs = [job for job, _ in pairs]
         self._of = {one: job for job, ids in pairs for one in ids}
 
-    def wait(self, timeout: float, /) -> _Joined:
+    def wait(self, timeout: float, /) -> _JoinedEvents:
         deadline = time.monotonic() + timeout
         while True:
             events = [job.wait(0.0) for job in self._jobs if not job.finished()]
             told = [each for each in events if each.ended or each.begun or each.cancelled]
             left = deadline - time.monotonic()
             if told or left <= 0 or self.finished():
-                return _Joined(told)
+                return _JoinedEvents(told)
             first = next((job for job in self._jobs if not job.finished()), None)
             if first is not None:
                 event = first.wait(min(_LOOK_SECONDS, left))
                 if event.ended or event.begun or event.cancelled:
-                    return _Joined([event])
+                    return _JoinedEvents([event])
 
     def finished(self) -> bool:
         return all(job.finished() for job in self._jobs)

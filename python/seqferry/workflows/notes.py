@@ -14,7 +14,7 @@ log: Final = logging.getLogger("seqferry.notes")
 
 
 def tell(runtime: Runtime, transfer_id: str, spec: TransferSpec, notes: Iterable[str]) -> None:
-    """Log notes that came with work for a transfer. The engine does not repeat them: whoever takes them tells them."""
+    """Log notes that came with work for a transfer. The engine does not repeat them, so their taker logs them."""
     for note in notes:
         log.warning("transfer %s: %s", transfer_id, note)
         try:

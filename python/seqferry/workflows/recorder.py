@@ -1,8 +1,8 @@
 """Results of all batches of this process, written together.
 
-Each batch has a thread that waits until its results are in the database. Whoever comes first writes for all who wait
-(a group commit): the cost of a transaction is shared, and grows neither with the batches that run side by side nor with
-how long each takes.
+Each batch has a thread that waits until its results are in the database. The first of these threads writes for all
+that wait (a group commit): the cost of a transaction is shared, and grows neither with the batches that run side by
+side nor with how long each takes.
 
 Bounded by the batches that run: each waits with at most what its job has told since it was last asked.
 """
@@ -24,7 +24,7 @@ class _Entry:
     run: BatchRun
     results: Results
     alone: bool = False
-    """It shared a transaction that failed. Whose fault that was shows when each is tried by itself."""
+    """It shared a transaction that failed. Each entry of that is then written by itself, which shows the faulty one."""
     owned: bool | None = field(default=None)
     """Set when it was written, or is not to be."""
 

@@ -37,7 +37,7 @@ def restore(runtime: Runtime, transfer_id: str, spec: TransferSpec) -> None:
     """Return when all objects that the spec selects can be read, or the transfer is being stopped.
 
     Raises:
-        Suspended: this process is to stop.
+        StepSuspension: this process is to stop.
         StorageError: an object cannot be restored, or the source not be listed.
     """
     place = spec.source

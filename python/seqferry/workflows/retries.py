@@ -12,7 +12,7 @@ from typing import Final
 
 from seqferry import planning
 from seqferry.db import objects, transfers
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.errors import StorageError
 from seqferry.models import OPERATION_TRANSFER, TransferSpec
 from seqferry.workflows.operations import operation_of, transfer
@@ -26,7 +26,7 @@ def takes_rows(spec: TransferSpec) -> bool:
     return spec.retry_of is not None and not operation_of(spec).pages_are_batches
 
 
-def find(runtime: Runtime, spec: TransferSpec) -> Iterator[list[Planned]]:
+def find(runtime: Runtime, spec: TransferSpec) -> Iterator[list[PlannedObject]]:
     """Pages of the objects, in bounded memory.
 
     Raises:
@@ -47,7 +47,7 @@ def find(runtime: Runtime, spec: TransferSpec) -> Iterator[list[Planned]]:
         yield _looked_at_again(runtime, spec, page)
 
 
-def _looked_at_again(runtime: Runtime, spec: TransferSpec, page: list[Planned]) -> list[Planned]:
+def _looked_at_again(runtime: Runtime, spec: TransferSpec, page: list[PlannedObject]) -> list[PlannedObject]:
     """The page, in which what planning had refused is decided anew, where it can be looked at."""
     refused = {one.source_key: one for one in page if one.refusal is not None}
     if not refused or spec.operation != OPERATION_TRANSFER or spec.versions:

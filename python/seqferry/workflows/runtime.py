@@ -44,21 +44,21 @@ _NO_NOTICES: Final = Notices()
 log: Final = logging.getLogger("seqferry.worker")
 
 
-class Suspended(BaseException):
+class StepSuspension(BaseException):
     """Leave a step without a result, so that its workflow stays unfinished and is taken up again.
 
     Not an ``Exception``: DBOS records those as the result of the step, and lets others through.
     """
 
 
-class Paused(Suspended):
+class TransferPause(StepSuspension):
     """Leave a step since the transfer is paused. Its workflow is put back on the queue, where no worker takes it."""
 
 
 def leave_if_paused(row: sa.Row[Any] | None) -> None:
-    """Raise Paused when the transfer of this row is paused."""
+    """Raise TransferPause when the transfer of this row is paused."""
     if row is not None and transfers.is_paused(row):
-        raise Paused
+        raise TransferPause
 
 
 class RunningBatch:
@@ -87,7 +87,7 @@ class RunningBatch:
 
     def leave(self) -> None:
         """Raise what a suspended batch leaves with."""
-        raise Paused if self._paused else Suspended
+        raise TransferPause if self._paused else StepSuspension
 
     def admit(self, epoch: int | None) -> None:
         """The batch was found to be this process's own after this epoch of the lease had begun: its job may write."""
@@ -210,24 +210,24 @@ class Runtime:
             running.suspend()
 
     def check(self) -> None:
-        """Raise Suspended when this process is to stop."""
+        """Raise StepSuspension when this process is to stop."""
         if self._stopping.is_set():
-            raise Suspended
+            raise StepSuspension
 
     def pause(self, seconds: float) -> None:
-        """Wait, at most until a batch ends here; raises Suspended when this process is to stop."""
+        """Wait, at most until a batch ends here; raises StepSuspension when this process is to stop."""
         with self._changed:
             if not self._stopping.is_set():
                 self._changed.wait(seconds)
         self.check()
 
     def sleep(self, seconds: float) -> None:
-        """Wait so long; raises Suspended when this process is to stop."""
+        """Wait so long; raises StepSuspension when this process is to stop."""
         self._stopping.wait(seconds)
         self.check()
 
     def patiently(self, act: Callable[[], None]) -> None:
-        """Do it, and do it again as long as the database cannot be reached, or this process is not whom it needs.
+        """Do it, and repeat it while the database cannot be reached, or this process lacks what the work needs.
 
         An outage of the database says nothing about the objects, and DBOS waits for the database as well. A worker
         takes only what it can be (``Lanes``), so that credentials have changed since; they may change again. What it
@@ -250,7 +250,7 @@ class Runtime:
             self._changed.notify_all()
 
     def record_end(self, connection: sa.Connection, transfer_id: str, at: float) -> None:
-        """Have the end of a transfer told, by whoever sends notices, if that is wanted."""
+        """Record a notice of a transfer's end for the notifier, where the configuration asks for one."""
         notice_rows.record(connection, transfer_id, "finished", self._ends_told, at)
 
     def announce_end(self) -> None:
@@ -266,13 +266,13 @@ class Runtime:
         return None if self.lease is None else self.lease.epoch
 
     def claim(self, connection: sa.Connection, *workflow_ids: str) -> None:
-        """Raise Suspended unless one of the workflows is this worker's to run.
+        """Raise StepSuspension unless one of the workflows is this worker's to run.
 
         A worker that was taken for dead while it was cut off does not take back what others have by now.
         """
         if self.lease is not None and not worker_reports.held(connection, self.executor_id, workflow_ids):
             log.warning("the work %s was taken over by another worker", workflow_ids[0])
-            raise Suspended
+            raise StepSuspension
 
     def lost(self, connection: sa.Connection, running: Sequence[RunningBatch]) -> list[RunningBatch]:
         """Those of the batches that are not this worker's any more."""
@@ -293,7 +293,7 @@ class Runtime:
         """Of a workflow that runs within: should its transfer be paused, it is put back on the queue."""
         try:
             yield
-        except Paused:
+        except TransferPause:
             self.patiently(lambda: self._park(transfer_id, workflow_id, queue))
             raise
 
@@ -337,7 +337,7 @@ class Runtime:
         A batch may be on the queue while it is run without it. Which process runs it is a matter of its row.
 
         Raises:
-            Suspended: this process is to stop.
+            StepSuspension: this process is to stop.
         """
         key = (transfer_id, number)
         with self._changed:
@@ -440,5 +440,5 @@ def install(runtime: Runtime | None) -> None:
 def current() -> Runtime:
     if _current is None:
         # The worker is gone while DBOS still starts a workflow: leave it for the next.
-        raise Suspended
+        raise StepSuspension
     return _current

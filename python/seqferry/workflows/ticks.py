@@ -32,7 +32,7 @@ _LATE_SECONDS: Final = 15.0
 
 
 def time_of(due: Any) -> float:
-    """The time that DBOS hands to the workflow of a tick: text, once it was schedule_rows."""
+    """The time that DBOS hands to the workflow of a tick: a ``datetime``, or text after it was stored."""
     found = due if isinstance(due, datetime) else datetime.fromisoformat(str(due))
     return found.timestamp()
 
@@ -47,8 +47,8 @@ def run_due(runtime: Runtime, due_at: float, context: Mapping[str, Any], run_id:
     log.log(level, "schedule %s: a run is %s: %s", context["name"], run.outcome, run.message)
 
 
-class Ticks:
-    """One per worker, used by one thread."""
+class ScheduleReconciler:
+    """Brings the schedules of DBOS in line with the table. One per worker, used by one thread."""
 
     def __init__(self, service: Service) -> None:
         self._service: Final = service

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from seqferry import access, batching, names, policy, stored_spec
 from seqferry.db import objects, receipts, transfers
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.db.queue import place_of
 from seqferry.engine import traced_as
 from seqferry.errors import StorageError
@@ -40,8 +40,8 @@ _PLAN_ATTEMPTS: Final = 4
 
 
 @dataclass(frozen=True)
-class Here:
-    """For a caller that runs the batches itself: they are not put on the queue."""
+class InlineBatches:
+    """Batches that the caller of the planner runs itself: they are not put on the queue."""
 
     begin: Callable[[Sequence[tuple[int, int]]], None]
     """Called with numbers of batches, and the sizes of their biggest objects, as soon as they are on record."""
@@ -54,16 +54,16 @@ class ManyBatchesError(Exception):
     """A transfer has more batches than the caller wants to run."""
 
 
-def plan_with_retries(runtime: Runtime, transfer_id: str, here: Here | None = None) -> None:
+def plan_with_retries(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> None:
     """Add all objects of the source as batches, or record why that cannot be.
 
     Raises:
-        ManyBatchesError: there are more than are wanted ``here``.
+        ManyBatchesError: there are more than ``inline`` allows.
     """
     for attempt in range(1, _PLAN_ATTEMPTS + 1):
         runtime.check()
         try:
-            plan_once(runtime, transfer_id, here)
+            plan_once(runtime, transfer_id, inline)
             return
         except StorageError as why:
             passing = not why.job_wide and why.error_class in ("retry", "throttle")
@@ -100,8 +100,8 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     """Do what is left of its operation, and give the transfer its final state; done once, however often it is called.
 
     Raises:
-        Suspended: another worker has the transfer by now. Not asked when it is not ``claimed``: no workflow has it.
-        Paused: it is paused.
+        StepSuspension: another worker has the transfer by now. Not asked unless ``claimed``: no workflow has it.
+        TransferPause: it is paused.
         UnsupportedError: this version does not know its operation.
     """
     with runtime.database.read() as connection:
@@ -125,12 +125,12 @@ def close(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -> None:
     runtime.announce_end()
 
 
-def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> None:
+def plan_once(runtime: Runtime, transfer_id: str, inline: InlineBatches | None = None) -> None:
     """Plan from the start; what an earlier planning added is left as it is, whatever the order of pages.
 
     Raises:
         StorageError: source or target cannot be used.
-        ManyBatchesError: there are more batches than are wanted ``here``.
+        ManyBatchesError: there are more batches than ``inline`` allows.
     """
     with runtime.database.write() as connection:
         leave_if_paused(transfers.row_of(connection, transfer_id, lock=True))
@@ -138,10 +138,10 @@ def plan_once(runtime: Runtime, transfer_id: str, here: Here | None = None) -> N
     if row is None:
         return
     with traced_as(transfer_id):
-        _plan(runtime, transfer_id, row, here)
+        _plan(runtime, transfer_id, row, inline)
 
 
-def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | None) -> None:
+def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], inline: InlineBatches | None) -> None:
     spec = stored_spec.read(row.spec)
     operation = operation_of(spec)
     known = runtime.take_preflight(transfer_id)
@@ -155,7 +155,7 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
             transfers.set_target_absent(connection, transfer_id, absent)
     if spec.restore:
         restoring.restore(runtime, transfer_id, spec)
-    planner = Planner(runtime, transfer_id, spec, here)
+    planner = Planner(runtime, transfer_id, spec, inline)
     pages = operation.find(runtime, spec, known, transfer_id=transfer_id, target_absent=absent)
     if retries.takes_rows(spec):
         pages = retries.find(runtime, spec)
@@ -174,8 +174,8 @@ def _plan(runtime: Runtime, transfer_id: str, row: sa.Row[Any], here: Here | Non
         transfers.end_plan(connection, transfer_id, time.time(), runtime.actor)
 
 
-def _confined(spec: TransferSpec, pages: Iterable[list[Planned]]) -> Iterator[list[Planned]]:
-    """The pages, of which objects whose names lead elsewhere at some storages are refused."""
+def _confined(spec: TransferSpec, pages: Iterable[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
+    """The pages, with those objects refused whose names some storages resolve to another place."""
     target = spec.target
     for page in pages:
         if isinstance(target, S3Location) and spec.operation in COPIES:
@@ -185,21 +185,23 @@ def _confined(spec: TransferSpec, pages: Iterable[list[Planned]]) -> Iterator[li
 
 
 class Planner:
-    """Turns planned objects into batches, a few per transaction: on the queue, or begun ``here``."""
+    """Turns planned objects into batches, a few per transaction: on the queue, or given to ``inline``."""
 
-    def __init__(self, runtime: Runtime, transfer_id: str, spec: TransferSpec, here: Here | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, transfer_id: str, spec: TransferSpec, inline: InlineBatches | None = None
+    ) -> None:
         self._runtime = runtime
         self._transfer_id = transfer_id
         self._spec = spec
-        self._here = here
-        self._batcher = batching.Batcher[Planned](batch_limit(spec))
+        self._inline = inline
+        self._batcher = batching.Batcher[PlannedObject](batch_limit(spec))
         self._at_once = operation_of(spec).pages_are_batches
         self._lane = access.lane(access.needs(spec))
-        self._kept: list[list[Planned]] = []
+        self._kept: list[list[PlannedObject]] = []
         self._made = 0
         self._looked_at = time.monotonic()
 
-    def add(self, found: Sequence[Planned]) -> bool:
+    def add(self, found: Sequence[PlannedObject]) -> bool:
         """Take objects in; False when the transfer is not wanted any more."""
         if self._at_once:
             if found:
@@ -219,9 +221,9 @@ class Planner:
             self._keep(group)
         return self._commit()
 
-    def _keep(self, group: list[Planned]) -> None:
+    def _keep(self, group: list[PlannedObject]) -> None:
         self._made += 1
-        if self._here is not None and self._made > self._here.at_most:
+        if self._inline is not None and self._made > self._inline.at_most:
             raise ManyBatchesError
         self._kept.append(group)
 
@@ -239,18 +241,18 @@ class Planner:
                 # All of an earlier planning, which was cut off after it had added them.
                 groups = []
 
-            def enqueue(number: int, group: Sequence[Planned]) -> None:
+            def enqueue(number: int, group: Sequence[PlannedObject]) -> None:
                 place = place_of(row.priority) + batching.priority(group)
                 self._runtime.queue.enqueue_batch(connection, self._transfer_id, self._lane, number, place)
 
-            def keep(number: int, group: Sequence[Planned]) -> None:
+            def keep(number: int, group: Sequence[PlannedObject]) -> None:
                 added.append((number, batching.biggest(group)))
 
             added: list[tuple[int, int]] = []
-            each = enqueue if self._here is None else keep
+            each = enqueue if self._inline is None else keep
             objects.add_batches(connection, self._transfer_id, groups, time.time(), each)
-        if self._here is not None:
-            self._here.begin(added)
+        if self._inline is not None:
+            self._inline.begin(added)
         return True
 
 
@@ -270,7 +272,7 @@ def _cancel_queued(runtime: Runtime, transfer_id: str) -> bool:
 
 
 def bury(runtime: Runtime, transfer_id: str) -> None:
-    """End a transfer whose workflow comes to nothing however often it is begun: what is open of it fails."""
+    """End a transfer whose workflow fails after each restart: its open objects fail."""
     cause = "the transfer's workflow was given up again and again; see the log of the worker."
     request_stop(runtime, transfer_id, "internal", f"The transfer could not be brought to its end: {cause}")
     while left := _open_batches(runtime, transfer_id):
@@ -285,6 +287,6 @@ def _open_batches(runtime: Runtime, transfer_id: str) -> list[int]:
 
 
 def _end_dead(runtime: Runtime, transfer_id: str) -> None:
-    """End batches whose workflow DBOS has given up, so that the transfer does not wait for them for ever."""
+    """End batches whose workflow DBOS has given up, so that the transfer does not wait for them indefinitely."""
     for number in runtime.queue.dead_batches(transfer_id, _open_batches(runtime, transfer_id)):
         end_failed(runtime, transfer_id, number, "its workflow was given up after too many restarts.")

@@ -17,13 +17,13 @@ import pytest
 
 from support.buckets import open_uploads
 from support.html import parse
-from support.processes import Running, seqferry
+from support.processes import RunningProcess, seqferry
 from support.proxy import Proxy, access_denied
 from support.run import SCRIPTS, TOOLS, MissingToolError, find_tool
 from support.servers import MOVER, S3Server
 from support.waiting import eventually
 
-MakeBucket = Callable[..., str]
+BucketFactory = Callable[..., str]
 METHODS = "boto3,boto3-tuned,crt,aws,rclone,seqferry,seqferry-accelerated"
 """All that the packages of the tests bring along; s5cmd comes from elsewhere."""
 ONCE = ("--warm-up", "0", "--repetitions", "1")
@@ -46,12 +46,12 @@ class Bench:
         path = f"{self.tools}:{TOOLS}:{SCRIPTS}:{os.environ['PATH']}"
         return {**self.server.environment(), "PATH": path}
 
-    def start(self, *options: str, environment: dict[str, str] | None = None) -> Running:
+    def start(self, *options: str, environment: dict[str, str] | None = None) -> RunningProcess:
         command = [
             *(seqferry(), "bench", "transfer", f"s3://{self.bucket}/some/where"),
             *("--output", self.output, "--work-folder", self.work, *options),
         ]
-        return Running(command, environment={**self.environment(), **(environment or {})}, cwd=self.folder)
+        return RunningProcess(command, environment={**self.environment(), **(environment or {})}, cwd=self.folder)
 
     def run(self, *options: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
         """Exit code, what went to standard output, and what to standard error."""
@@ -85,14 +85,14 @@ class Bench:
 
 
 @pytest.fixture
-def make_bench(make_bucket: MakeBucket, tmp_path: Path) -> Callable[[S3Server], Bench]:
+def make_bench(make_bucket: BucketFactory, tmp_path: Path) -> Callable[[S3Server], Bench]:
     def make(server: S3Server) -> Bench:
         return Bench(server, make_bucket(server), tmp_path)
 
     return make
 
 
-MakeBench = Callable[[S3Server], Bench]
+BenchFactory = Callable[[S3Server], Bench]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ MakeBench = Callable[[S3Server], Bench]
     ids=["versitygw", "seaweedfs"],
 )
 def test_methods_are_measured_and_verified_and_told_in_every_form(
-    kind: str, wanted: str, request: pytest.FixtureRequest, make_bench: MakeBench
+    kind: str, wanted: str, request: pytest.FixtureRequest, make_bench: BenchFactory
 ) -> None:
     bench = make_bench(request.getfixturevalue(kind))
 
@@ -151,7 +151,7 @@ def test_methods_are_measured_and_verified_and_told_in_every_form(
     bench.assert_no_secret(out, err)
 
 
-def test_threads_and_part_sizes_make_variants_and_a_plot(versitygw: S3Server, make_bench: MakeBench) -> None:
+def test_threads_and_part_sizes_make_variants_and_a_plot(versitygw: S3Server, make_bench: BenchFactory) -> None:
     bench = make_bench(versitygw)
 
     code, out, err = bench.run(
@@ -195,7 +195,7 @@ esac
 
 @pytest.mark.parametrize("direction", ["upload", "download"])
 def test_a_method_that_spoils_bytes_has_failed_and_has_no_speed(
-    direction: str, versitygw: S3Server, make_bench: MakeBench
+    direction: str, versitygw: S3Server, make_bench: BenchFactory
 ) -> None:
     bench = make_bench(versitygw)
     bench.stand_in("s5cmd", SPOIL)
@@ -212,7 +212,7 @@ def test_a_method_that_spoils_bytes_has_failed_and_has_no_speed(
 
 
 def test_a_method_that_ends_with_an_error_is_told_without_its_secrets(
-    versitygw: S3Server, make_bench: MakeBench
+    versitygw: S3Server, make_bench: BenchFactory
 ) -> None:
     bench = make_bench(versitygw)
     bench.stand_in("s5cmd", 'echo "cannot sign with $AWS_SECRET_ACCESS_KEY" >&2; exit 9')
@@ -229,7 +229,7 @@ def test_a_method_that_ends_with_an_error_is_told_without_its_secrets(
     bench.assert_no_secret(out, err)
 
 
-def test_a_method_that_is_not_installed_is_named_and_left_out(versitygw: S3Server, make_bench: MakeBench) -> None:
+def test_a_method_that_is_not_installed_is_named_and_left_out(versitygw: S3Server, make_bench: BenchFactory) -> None:
     bench = make_bench(versitygw)
     nowhere = {"PATH": str(bench.tools)}
 
@@ -249,7 +249,7 @@ def test_a_method_that_is_not_installed_is_named_and_left_out(versitygw: S3Serve
     ("kind", "number"), [("versitygw", signal.SIGINT), ("seaweedfs", signal.SIGTERM)], ids=["interrupt", "terminate"]
 )
 def test_a_bench_that_is_stopped_leaves_neither_objects_nor_uploads_nor_processes(
-    kind: str, number: signal.Signals, request: pytest.FixtureRequest, make_bench: MakeBench
+    kind: str, number: signal.Signals, request: pytest.FixtureRequest, make_bench: BenchFactory
 ) -> None:
     bench = make_bench(request.getfixturevalue(kind))
     tell = f'echo $$ >"{bench.folder}/pid.new" && mv "{bench.folder}/pid.new" "{bench.folder}/pid"'
@@ -278,7 +278,7 @@ def test_a_bench_that_is_stopped_leaves_neither_objects_nor_uploads_nor_processe
 
 
 def test_what_cannot_be_removed_is_told(
-    versitygw: S3Server, make_bench: MakeBench, make_proxy: Callable[[S3Server], Proxy]
+    versitygw: S3Server, make_bench: BenchFactory, make_proxy: Callable[[S3Server], Proxy]
 ) -> None:
     bench = make_bench(versitygw)
     proxy = make_proxy(versitygw)
@@ -292,7 +292,7 @@ def test_what_cannot_be_removed_is_told(
     assert "Traceback" not in err
 
 
-def test_what_is_kept_is_told(versitygw: S3Server, make_bench: MakeBench) -> None:
+def test_what_is_kept_is_told(versitygw: S3Server, make_bench: BenchFactory) -> None:
     bench = make_bench(versitygw)
 
     code, _, err = bench.run(*SMALL, "--methods", "rclone", "--direction", "download", "--keep")
@@ -302,7 +302,7 @@ def test_what_is_kept_is_told(versitygw: S3Server, make_bench: MakeBench) -> Non
     assert versitygw.client().list_objects_v2(Bucket=bench.bucket)["KeyCount"] == 3
 
 
-def test_a_dry_run_touches_nothing(versitygw: S3Server, make_bench: MakeBench) -> None:
+def test_a_dry_run_touches_nothing(versitygw: S3Server, make_bench: BenchFactory) -> None:
     bench = make_bench(versitygw)
 
     code, out, err = bench.run("--methods", "rclone", "--dry-run", "--json")
@@ -314,7 +314,7 @@ def test_a_dry_run_touches_nothing(versitygw: S3Server, make_bench: MakeBench) -
     bench.assert_nothing_is_left()
 
 
-def test_too_little_room_is_told_before_anything_is_done(versitygw: S3Server, make_bench: MakeBench) -> None:
+def test_too_little_room_is_told_before_anything_is_done(versitygw: S3Server, make_bench: BenchFactory) -> None:
     bench = make_bench(versitygw)
 
     code, _, err = bench.run("--workload", "1x4TiB", "--methods", "rclone")
@@ -326,7 +326,7 @@ def test_too_little_room_is_told_before_anything_is_done(versitygw: S3Server, ma
     bench.assert_nothing_is_left()
 
 
-def test_a_bucket_that_is_not_there_is_one_line(versitygw: S3Server, make_bench: MakeBench) -> None:
+def test_a_bucket_that_is_not_there_is_one_line(versitygw: S3Server, make_bench: BenchFactory) -> None:
     bench = make_bench(versitygw)
     bench.bucket, own = "no-such-bucket", bench.bucket
 

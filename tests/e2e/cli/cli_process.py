@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from support.processes import Running, seqferry
+from support.processes import RunningProcess, seqferry
 from support.servers import S3Server
 
 MIB = 1024 * 1024
@@ -19,7 +19,7 @@ SLOW = ("--part-size", "5MiB", "--copy-threshold", "5MiB", "--max-requests", "1"
 
 
 @dataclass(frozen=True)
-class Ran:
+class CliResult:
     """A command that has ended."""
 
     code: int
@@ -51,12 +51,12 @@ class Cli:
         ours = {"SEQFERRY_STATE_DIR": str(self.state)}
         return ours if self.server is None else {**ours, **self.server.environment()}
 
-    def start(self, *arguments: str, env: dict[str, str] | None = None) -> Running:
+    def start(self, *arguments: str, env: dict[str, str] | None = None) -> RunningProcess:
         environment = {**self.environment(), **(env or {})}
-        running = Running([self.command, *arguments], environment=environment, is_preloaded=True)
+        running = RunningProcess([self.command, *arguments], environment=environment, is_preloaded=True)
         return self._started.enter_context(running)
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None) -> Ran:
+    def run(self, *arguments: str, env: dict[str, str] | None = None) -> CliResult:
         return ended(self.start(*arguments, env=env))
 
     def status(self, transfer_id: str) -> dict[str, Any]:
@@ -65,12 +65,12 @@ class Cli:
         return ran.events[0]
 
 
-def ended(running: Running) -> Ran:
+def ended(running: RunningProcess) -> CliResult:
     code = running.wait()
-    return Ran(code, running.stdout, running.stderr)
+    return CliResult(code, running.stdout, running.stderr)
 
 
-def id_of(running: Running) -> str:
+def id_of(running: RunningProcess) -> str:
     """The id that ``cp`` prints at once."""
     running.wait_for_output("transfer ")
     found = re.match(r"transfer ([0-9a-f-]{36})\n", running.stderr)
@@ -92,7 +92,7 @@ class Places:
 
     @property
     def s3(self) -> Any:
-        """As ``mover``, who owns the buckets on both servers."""
+        """A client of ``mover``, the owner of the buckets on both servers."""
         return self.server.client(self.server.user)
 
     def fill(self, keys: list[str]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""What people type who come from other tools, with its effect at the storage."""
+"""Commands as users of other tools type them, with their effect at the storage."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from cli_process import Cli, Places, Ran
+from cli_process import Cli, CliResult, Places
 
 from support.proxy import Proxy, access_denied
 from support.servers import S3Server
@@ -110,7 +110,7 @@ LINES: Final = [
 ]
 
 
-def _check_form(ran: Ran, code: int, named: str) -> None:
+def _check_form(ran: CliResult, code: int, named: str) -> None:
     assert ran.code == code, ran.err
     assert "Traceback" not in ran.err + ran.out
     assert "moversecret" not in ran.err + ran.out

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from cli_process import Cli, Places, Ran
+from cli_process import Cli, CliResult, Places
 
 PART = 5 * 1024 * 1024
 
@@ -16,7 +16,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def _id(ran: Ran) -> str:
+def _id(ran: CliResult) -> str:
     return str(ran.events[0]["id"])
 
 

@@ -1,4 +1,4 @@
-"""Lines that people type who come from other tools: each does what was meant, as the storage shows, or is answered.
+"""Lines as users of other tools type them: each does what was meant, as the storage shows, or is answered.
 
 ``test_cli_fingers`` has the aliases; here each row has its effect.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_process import Cli, Places, Ran
+from cli_process import Cli, CliResult, Places
 
 from support.servers import REGION
 
@@ -26,11 +26,11 @@ ALL = {**OLD, **NEW}
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a line has left."""
+class LineOutcome:
+    """Result of a typed line: buckets, exit code, output and local folder."""
 
     places: Places
-    ran: Ran
+    ran: CliResult
     folder: Path
 
     def head(self, name: str = "d/c.txt", **options: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Seen:
         return {each["Key"].removeprefix("run42/") for each in listed.get("Contents", [])}
 
 
-Check = Callable[[Seen], object]
+Check = Callable[[LineOutcome], object]
 
 
 def _type_is(wanted: str) -> Check:
@@ -61,7 +61,7 @@ def _source_has(*names: str) -> Check:
     return lambda seen: seen.source() == set(names)
 
 
-def _is_fetched(seen: Seen) -> bool:
+def _is_fetched(seen: LineOutcome) -> bool:
     with urllib.request.urlopen(seen.ran.out.strip(), timeout=60) as answer:
         return bool(answer.read() == NEW["a.txt"])
 
@@ -70,11 +70,11 @@ def _is_at(name: str, content: bytes) -> Check:
     return lambda seen: (seen.folder / name).read_bytes() == content
 
 
-def _no_uploads(seen: Seen) -> bool:
+def _no_uploads(seen: LineOutcome) -> bool:
     return seen.places.open_uploads() == []
 
 
-def _nothing_more(_: Seen) -> bool:
+def _nothing_more(_: LineOutcome) -> bool:
     return True
 
 
@@ -176,7 +176,7 @@ def test_a_typed_line_has_the_effect_that_was_meant(
 
     assert ran.code == (4 if "--min-age" in typed else 0), ran.err
     assert places.content() == left
-    assert check(Seen(places, ran, tmp_path)), ran.out + ran.err
+    assert check(LineOutcome(places, ran, tmp_path)), ran.out + ran.err
 
 
 ANSWERED = [
@@ -224,7 +224,7 @@ def test_a_line_that_cannot_be_meant_is_answered_and_changes_nothing(
     assert "Value error" not in ran.err
     assert ".." not in ran.err.replace("...", "")
     assert places.content() == UNTOUCHED
-    assert Seen(places, ran, tmp_path).source() == set(NEW)
+    assert LineOutcome(places, ran, tmp_path).source() == set(NEW)
 
 
 def test_encryption_is_had_or_nothing_stays(cli: Cli, places: Places, tmp_path: Path) -> None:

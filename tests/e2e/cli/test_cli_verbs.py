@@ -1,4 +1,4 @@
-"""Verbs as people type them who come from aws, s5cmd and rclone, each with its effect looked at by boto3."""
+"""Verbs as users of aws, s5cmd and rclone type them; boto3 reads the effect of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who does the work: this process, another one, or the next one after Ctrl-C, a kill or a cancel."""
+"""The process that does the work: this one, another one, or the next one after Ctrl-C, a kill or a cancel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from cli_process import MIB, SLOW, Cli, Places, ended, id_of
 
-from support.processes import Running
+from support.processes import RunningProcess
 from support.proxy import Proxy, hold
 from support.servers import S3Server
 from support.waiting import eventually
@@ -48,7 +48,7 @@ def held(cli: Cli, places: Places, make_proxy: Callable[[S3Server], Proxy]) -> P
     return proxy
 
 
-def start_until_held(cli: Cli, places: Places, proxy: Proxy) -> tuple[Running, str]:
+def start_until_held(cli: Cli, places: Places, proxy: Proxy) -> tuple[RunningProcess, str]:
     """A ``cp`` of which some objects are whole at the target and the rest waits for the storage."""
     process = cli.start("cp", *places.uris, *SLOW)
     transfer_id = id_of(process)

@@ -18,8 +18,8 @@ from support.trees import assert_same_tree, fill, odd_names, random_names, tree
 
 SIZES = (0, 1, 1000, 5 * MIB - 1, 5 * MIB, 5 * MIB + 1, 11 * MIB, 70_000)
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 
 def summary_of(ended: tuple[int, dict[str, object], str]) -> dict[str, object]:
@@ -35,7 +35,7 @@ def by_key(records: list[ObjectRecord]) -> dict[str, ObjectRecord]:
 
 @pytest.mark.timeout(600)
 def test_a_folder_goes_up_and_comes_back_the_same(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     names = [f"sized/{number}.bin" for number in range(len(SIZES))] + odd_names(s3server.kind)
@@ -63,7 +63,7 @@ def test_a_folder_goes_up_and_comes_back_the_same(
 
 
 def test_one_file_and_its_name(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path, rng, ["f.gz", "other.gz"])
@@ -80,7 +80,7 @@ def test_one_file_and_its_name(
 
 
 def test_a_file_that_has_changed_is_copied_again_and_one_of_another_time_is_looked_at(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path / "run", rng, ["same", "other bytes", "touched"], [5000])
@@ -119,8 +119,8 @@ def _with_holes(path: Path, rng: random.Random, size: int, holes: list[tuple[int
 )
 def test_a_file_with_holes_arrives_as_it_reads(
     s3server: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
     holes: list[tuple[int, int]],
@@ -144,7 +144,7 @@ def test_a_file_with_holes_arrives_as_it_reads(
 
 
 def test_links_are_followed_skipped_or_kept(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path / "elsewhere", rng, ["d/e"])
@@ -173,7 +173,7 @@ def test_links_are_followed_skipped_or_kept(
 
 
 def test_empty_folders_are_kept_when_asked_for(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path / "run", rng, ["a/f"])
@@ -188,7 +188,7 @@ def test_empty_folders_are_kept_when_asked_for(
 
 
 def test_what_cannot_be_an_object_is_said_and_the_rest_arrives(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     run = tmp_path / "run"
@@ -215,7 +215,7 @@ def test_what_cannot_be_an_object_is_said_and_the_rest_arrives(
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_20000_odd_names_go_up_and_come_back(
-    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(seaweedfs), make_mover(seaweedfs)
     fill(tmp_path / "run", rng, random_names(rng, 20_000, without="\\"), (0, 1, 100, 2000))
@@ -228,7 +228,7 @@ def test_20000_odd_names_go_up_and_come_back(
 
 
 def test_permissions_stay_within_the_umask_unless_they_are_to_be_preserved(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     wanted = {"open": "0100777", "setuid": "0104755", "usual": "0100644", "private": "0100600"}

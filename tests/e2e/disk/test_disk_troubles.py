@@ -19,15 +19,15 @@ from support.servers import S3Server
 from support.sim import Simulator
 from support.trees import assert_same_tree, fill, tree
 
-MakeMover = Callable[[S3Server | Simulator], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server | Simulator], Mover]
+BucketFactory = Callable[..., str]
 
 
 def test_bytes_that_are_spoiled_on_the_way_never_arrive(
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
 ) -> None:
@@ -63,8 +63,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_stops_the_transfer_and_says_so(
     s3server: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
     small_disk: Path,
@@ -94,8 +94,8 @@ def test_a_full_disk_stops_the_transfer_and_says_so(
 def test_a_file_that_changes_while_it_is_read_is_noticed(
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
 ) -> None:
@@ -116,7 +116,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(
 
 
 def test_keys_that_would_leave_the_folder_are_refused_and_the_rest_arrives(
-    make_simulator: Callable[..., Simulator], make_mover: MakeMover, tmp_path: Path
+    make_simulator: Callable[..., Simulator], make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     server = make_simulator("--instant")
     client = server.client()
@@ -136,7 +136,7 @@ def test_keys_that_would_leave_the_folder_are_refused_and_the_rest_arrives(
 
 
 def test_a_name_that_is_both_file_and_folder_fails_by_itself(
-    make_simulator: Callable[..., Simulator], make_mover: MakeMover, tmp_path: Path
+    make_simulator: Callable[..., Simulator], make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     server = make_simulator("--instant")
     client = server.client()
@@ -166,7 +166,7 @@ def folding_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_of_names_that_the_disk_takes_for_one_the_first_stays_and_the_others_fail(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, folding_disk: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, folding_disk: Path
 ) -> None:
     bucket, client = make_bucket(versitygw), versitygw.client()
     alike = [("run/Read.fq", "run/read.fq", "run/READ.FQ"), ("run/Lane/a", "run/lane/b")]
@@ -198,7 +198,7 @@ def test_of_names_that_the_disk_takes_for_one_the_first_stays_and_the_others_fai
 
 
 def test_nothing_is_written_through_a_link_below_the_target(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path / "run", rng, ["d/f", "g"])
@@ -217,7 +217,7 @@ def test_nothing_is_written_through_a_link_below_the_target(
 
 
 def test_a_target_that_cannot_be_written_stops_before_anything_is_recorded(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     s3server.client().put_object(Bucket=bucket, Key="f", Body=b"x")
@@ -242,8 +242,8 @@ def ordinary() -> tuple[str, ...]:
 
 def test_a_file_without_permission_fails_by_itself(
     s3server: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     ordinary: tuple[str, ...],
     rng: random.Random,
     tmp_path: Path,
@@ -268,7 +268,7 @@ def test_a_file_without_permission_fails_by_itself(
 
 
 def test_a_folder_that_may_not_be_written_to_fails_its_files_only(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, ordinary: tuple[str, ...], tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, ordinary: tuple[str, ...], tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     mover.within = ordinary
@@ -288,7 +288,7 @@ def test_a_folder_that_may_not_be_written_to_fails_its_files_only(
 
 
 def test_a_folder_that_cannot_be_looked_into_is_told_when_others_are_removed(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, ordinary: tuple[str, ...], tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, ordinary: tuple[str, ...], tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     mover.within = ordinary
@@ -308,7 +308,7 @@ def test_a_folder_that_cannot_be_looked_into_is_told_when_others_are_removed(
 
 
 def test_a_folder_that_is_gone_for_a_while_ends_no_transfer(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket = make_bucket(s3server)
     body = rng.randbytes(12 * MIB)
@@ -335,7 +335,7 @@ def test_a_folder_that_is_gone_for_a_while_ends_no_transfer(
 
 
 def test_an_empty_folder_stays_one_that_files_can_come_to(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, ordinary: tuple[str, ...], tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, ordinary: tuple[str, ...], tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     mover.within = ordinary
@@ -352,7 +352,7 @@ def test_an_empty_folder_stays_one_that_files_can_come_to(
 
 
 def test_a_link_that_becomes_a_file_is_not_for_everybody_to_write_to(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     (tmp_path / "run").mkdir()
@@ -365,7 +365,7 @@ def test_a_link_that_becomes_a_file_is_not_for_everybody_to_write_to(
 
 
 def test_what_is_no_file_is_not_replaced_and_links_count_as_being_there(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     for name in ("pipe", "dangling", "fine"):
@@ -395,7 +395,7 @@ def test_what_is_no_file_is_not_replaced_and_links_count_as_being_there(
 
 
 def test_records_of_transfers_are_neither_copied_nor_overwritten_nor_removed(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     home = tmp_path / "home"
@@ -419,7 +419,7 @@ def test_records_of_transfers_are_neither_copied_nor_overwritten_nor_removed(
 
 
 def test_a_standard_output_that_is_full_or_closed_is_said_and_is_no_fault_of_ours(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     (tmp_path / "file").write_bytes(b"x")

@@ -13,12 +13,12 @@ from support.mover import SMALL_PARTS, Mover
 from support.proxy import Proxy, hold
 from support.servers import S3Server
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 
 def test_what_was_changed_a_moment_ago_is_left_alone(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover, folder = make_bucket(s3server), make_mover(s3server), tmp_path / "run"
     folder.mkdir()
@@ -40,7 +40,12 @@ def test_what_was_changed_a_moment_ago_is_left_alone(
 
 
 def test_a_file_that_grows_while_it_goes_up_is_no_success(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
 ) -> None:
     bucket, mover, file = make_bucket(s3server), make_mover(proxy.server), tmp_path / "log"
     file.write_bytes(rng.randbytes(MIB))
@@ -60,7 +65,12 @@ def test_a_file_that_grows_while_it_goes_up_is_no_success(
 
 
 def test_a_file_that_grew_after_it_was_listed_arrives_as_it_is_now_and_that_is_said(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
 ) -> None:
     bucket, mover, file = make_bucket(s3server), make_mover(proxy.server), tmp_path / "log"
     file.write_bytes(rng.randbytes(MIB))

@@ -19,8 +19,8 @@ from support.run import MissingToolError, find_tool
 from support.servers import MOVER, S3Server
 from support.trees import fill
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 SIZES = [0, 1, 1000, 5 * MIB, 5 * MIB + 1, 21 * MIB]
 NAMES = [f"lane{number}/{number}.fq" for number in range(len(SIZES))]
@@ -53,7 +53,12 @@ def _of(content: bytes) -> str:
 
 @pytest.mark.parametrize("verb", ["cp", "sync"])
 def test_the_md5_of_each_file_is_kept_and_rclone_checks_it(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path, verb: str
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    verb: str,
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path / "run", rng, NAMES, SIZES)
@@ -70,7 +75,7 @@ def test_the_md5_of_each_file_is_kept_and_rclone_checks_it(
 
 
 def test_without_the_option_nothing_is_kept(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path / "run", rng, ["small", "big"], [1000, 11 * MIB])
@@ -83,7 +88,7 @@ def test_without_the_option_nothing_is_kept(
 
 @pytest.mark.parametrize("size", [1000, 11 * MIB])
 def test_what_comes_by_standard_input_has_an_md5_too(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, size: int
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, size: int
 ) -> None:
     bucket, mover, content = make_bucket(s3server), make_mover(s3server), rng.randbytes(size)
     environment = {**os.environ, **mover.server.environment(), "SEQFERRY_STATE_DIR": str(mover.state)}
@@ -95,7 +100,7 @@ def test_what_comes_by_standard_input_has_an_md5_too(
 
 
 def test_it_travels_with_copies(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(s3server)
     fill(tmp_path, rng, ["big"], [11 * MIB])

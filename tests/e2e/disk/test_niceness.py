@@ -17,7 +17,7 @@ import pytest
 from support.buckets import MIB
 from support.links import Link, NoLinkError, shaped_link
 from support.mover import SMALL_PARTS, Mover
-from support.processes import Running
+from support.processes import RunningProcess
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.waiting import eventually
@@ -82,7 +82,7 @@ def test_a_limited_upload_leaves_the_rest_of_a_link_to_others(
         sink = Sink(socket.create_server((link.address, 0)))
         ending.callback(sink.close)
         sender = [*link.within, sys.executable, "-c", SENDER, link.address, str(sink.port)]
-        other = ending.enter_context(Running(sender))
+        other = ending.enter_context(RunningProcess(sender))
         eventually(lambda: sink.received > MB, what="the other flow")
         mover = ending.enter_context(Mover(proxy.server, tmp_path / "state", within=link.within))
         upload = mover.start("cp", f"{tmp_path}/file", f"s3://{bucket}/", *SMALL_PARTS, "--max-bandwidth", "2MB/s")

@@ -17,7 +17,7 @@ from support.syscalls import Syscalls, assert_file_synced, assert_synced_before,
 WAL = r"/seqferry\.sqlite-wal"
 SENDS = "write writev sendto sendmsg"
 
-MakeMover = Callable[[Simulator], Mover]
+MoverFactory = Callable[[Simulator], Mover]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def simulator(make_simulator: Callable[..., Simulator]) -> Simulator:
 
 
 @pytest.fixture
-def mover(simulator: Simulator, make_mover: MakeMover) -> Mover:
+def mover(simulator: Simulator, make_mover: MoverFactory) -> Mover:
     return make_mover(simulator)
 
 
@@ -79,7 +79,7 @@ def test_uploads_and_removals_are_on_the_disk_before_the_storage_is_asked(
 
 
 def test_results_of_objects_share_the_syncs_of_others(
-    make_simulator: Callable[..., Simulator], make_mover: MakeMover, syscalls: Callable[[], Syscalls]
+    make_simulator: Callable[..., Simulator], make_mover: MoverFactory, syscalls: Callable[[], Syscalls]
 ) -> None:
     simulator = make_simulator(
         "--instant", "--bucket", "source=keys=run/{i:04};count=2000;size=1KiB", "--bucket", "target"
@@ -98,7 +98,7 @@ def test_results_of_objects_share_the_syncs_of_others(
 
 def test_new_folders_are_synced_in_those_above_them_before_the_end(
     make_simulator: Callable[..., Simulator],
-    make_mover: MakeMover,
+    make_mover: MoverFactory,
     syscalls: Callable[[], Syscalls],
     tmp_path: Path,
 ) -> None:

@@ -18,8 +18,8 @@ from support.proxy import Proxy, corrupt, hold, slow_down, truncate
 from support.servers import S3Server
 from support.waiting import eventually
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 
 def _piped(mover: Mover, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -38,8 +38,8 @@ def _spooled(mover: Mover) -> list[Path]:
 @pytest.mark.parametrize("size", [0, 1, 11 * MIB])
 def test_what_goes_in_comes_out(
     s3server: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     size: int,
     spool: tuple[str, ...],
@@ -57,7 +57,7 @@ def test_what_goes_in_comes_out(
 
 
 def test_nothing_that_is_not_proven_comes_out(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, proxy: Proxy, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     bucket, mover = make_bucket(s3server), make_mover(proxy.server)
     assert _piped(make_mover(s3server), "cp", "-", f"s3://{bucket}/a", given=rng.randbytes(1000)).returncode == 0
@@ -70,7 +70,7 @@ def test_nothing_that_is_not_proven_comes_out(
 
 
 def test_a_large_object_that_is_not_what_the_storage_promises_ends_with_a_mismatch(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, proxy: Proxy, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     bucket, content = make_bucket(s3server), rng.randbytes(33 * MIB)
     s3server.client().put_object(Bucket=bucket, Key="a", Body=content)
@@ -85,7 +85,7 @@ def test_a_large_object_that_is_not_what_the_storage_promises_ends_with_a_mismat
 
 
 def test_a_broken_answer_is_read_again_and_nothing_comes_out_twice(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, proxy: Proxy, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     bucket, content = make_bucket(s3server), rng.randbytes(33 * MIB)
     s3server.client().put_object(Bucket=bucket, Key="a", Body=content)
@@ -98,7 +98,7 @@ def test_a_broken_answer_is_read_again_and_nothing_comes_out_twice(
 
 
 def test_an_object_that_is_overwritten_while_it_is_read_ends_the_command(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, proxy: Proxy, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     bucket, client = make_bucket(s3server), s3server.client()
     client.put_object(Bucket=bucket, Key="a", Body=rng.randbytes(33 * MIB))
@@ -117,7 +117,7 @@ def test_an_object_that_is_overwritten_while_it_is_read_ends_the_command(
 
 
 def test_a_reader_that_has_enough_ends_the_command_without_a_word(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     bucket, mover, content = make_bucket(s3server), make_mover(s3server), rng.randbytes(33 * MIB)
     s3server.client().put_object(Bucket=bucket, Key="a", Body=content)
@@ -136,7 +136,7 @@ def test_a_reader_that_has_enough_ends_the_command_without_a_word(
 
 
 def test_input_whose_end_does_not_come_goes_up_and_is_aborted_when_the_command_is_killed(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     bucket, mover, client = make_bucket(s3server), make_mover(s3server), s3server.client()
     environment = {**os.environ, **s3server.environment(), "SEQFERRY_STATE_DIR": str(mover.state)}
@@ -165,7 +165,7 @@ def test_input_whose_end_does_not_come_goes_up_and_is_aborted_when_the_command_i
 
 
 def test_input_that_is_interrupted_leaves_nothing(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     bucket, mover, client = make_bucket(s3server), make_mover(s3server), s3server.client()
     environment = {**os.environ, **s3server.environment(), "SEQFERRY_STATE_DIR": str(mover.state)}
@@ -185,8 +185,8 @@ def test_input_that_is_interrupted_leaves_nothing(
 def test_input_is_not_lost_with_the_command_that_has_read_it(
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
 ) -> None:
     bucket, mover, content = make_bucket(s3server), make_mover(proxy.server), rng.randbytes(100_000)

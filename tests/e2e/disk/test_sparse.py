@@ -12,8 +12,8 @@ import pytest
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
-MakeBucket = Callable[..., str]
-MakeMover = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
 
 DATA = 256 * 1024
 
@@ -35,7 +35,12 @@ def _on_disk(path: Path) -> int:
 
 @pytest.mark.parametrize("size", [4 * MIB, 40 * MIB], ids=["whole", "in parts"])
 def test_holes_are_zeros_in_s3_and_holes_again_on_the_disk(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path, size: int
+    s3server: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    size: int,
 ) -> None:
     bucket, client, mover = make_bucket(s3server), s3server.client(), make_mover(s3server)
     file = tmp_path / "run" / "sparse"
@@ -56,7 +61,7 @@ def test_holes_are_zeros_in_s3_and_holes_again_on_the_disk(
 
 
 def test_zeros_that_another_tool_has_uploaded_become_holes(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, size = make_bucket(s3server), 16 * MIB
     s3server.client().put_object(Bucket=bucket, Key="in/zeros", Body=b"\0" * size + b"end")

@@ -18,8 +18,8 @@ from support.proxy import Proxy, Record, corrupt_request
 from support.servers import S3Server
 from support.trees import fill
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 WRITES = ("PutObject", "UploadPart")
 SIZES = [21 * MIB, 11 * MIB, 5 * MIB + 1, 5 * MIB, *(7919 * n + 1 for n in range(26))]
@@ -75,8 +75,8 @@ def _assert_only_right_ones_are_done(
 def test_files_arrive_whole_although_bodies_are_spoiled_now_and_then(
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
     choice: dict[str, Any],
@@ -97,8 +97,8 @@ def test_files_arrive_whole_although_bodies_are_spoiled_now_and_then(
 def test_what_passes_through_us_to_another_storage_arrives_whole_as_well(
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     choice: dict[str, Any],
 ) -> None:
@@ -123,8 +123,8 @@ def test_what_passes_through_us_to_another_storage_arrives_whole_as_well(
 def test_what_is_spoiled_every_time_fails_as_a_mismatch_and_is_not_left(
     s3server: S3Server,
     proxy: Proxy,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
 ) -> None:
@@ -145,7 +145,12 @@ def test_what_is_spoiled_every_time_fails_as_a_mismatch_and_is_not_left(
 
 @pytest.mark.parametrize("size", [1000, 11 * MIB])
 def test_standard_input_arrives_whole(
-    s3server: S3Server, proxy: Proxy, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, size: int
+    s3server: S3Server,
+    proxy: Proxy,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    size: int,
 ) -> None:
     bucket, mover, content = make_bucket(s3server), make_mover(proxy.server), rng.randbytes(size)
     _spoil(proxy, rng, every=2)

@@ -66,7 +66,7 @@ def test_a_storm_of_passing_failures_is_ridden_out(stage: Stage, seed: int) -> N
 
     assert code == 0, said
     assert sum(record.retries for record in stage.mover.objects(summary["id"])) > 0
-    # A Create whose reply was lost leaves an upload that nobody knows of: it is empty, and the only thing left behind.
+    # A Create whose reply was lost leaves an upload whose id no client knows: it is empty, and nothing else is left.
     lost = [r for r in proxy.log("CreateMultipartUpload") if r.took_effect and not r.succeeded]
     assert_same(stage.server, stage.source, stage.target, target_prefix="copy/")
     assert len(open_uploads(stage.server, stage.target)) <= len(lost)

@@ -15,7 +15,7 @@ from support.mounts import Mounter
 from support.processes import run, seqferry
 from support.servers import S3Server
 
-Put = Callable[..., None]
+ObjectWriter = Callable[..., None]
 
 MIB = 1024 * 1024
 
@@ -27,7 +27,12 @@ def _cache(server: S3Server, folder: Path, *arguments: str | Path, expect: int =
 
 
 def test_a_warmed_cache_serves_mounts_without_fetching(
-    s3server: S3Server, make_bucket: Callable[..., str], put: Put, mounter: Mounter, tmp_path: Path, rng: random.Random
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    put: ObjectWriter,
+    mounter: Mounter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     bucket = make_bucket(s3server)
     objects = {"ref/a": rng.randbytes(3 * MIB + 5), "ref/b": rng.randbytes(1000), "other": b"x"}
@@ -91,7 +96,12 @@ def _tar(members: dict[str, bytes]) -> bytes:
 
 
 def test_an_archive_is_also_a_folder(
-    s3server: S3Server, make_bucket: Callable[..., str], put: Put, mounter: Mounter, tmp_path: Path, rng: random.Random
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    put: ObjectWriter,
+    mounter: Mounter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     bucket = make_bucket(s3server)
     members = {f"run/{number}": rng.randbytes(rng.randrange(200_000)) for number in range(40)}
@@ -120,7 +130,7 @@ def test_an_archive_is_also_a_folder(
 
 
 def test_an_archive_is_mounted_by_its_name(
-    s3server: S3Server, make_bucket: Callable[..., str], put: Put, mounter: Mounter, tmp_path: Path
+    s3server: S3Server, make_bucket: Callable[..., str], put: ObjectWriter, mounter: Mounter, tmp_path: Path
 ) -> None:
     bucket = make_bucket(s3server)
     members = {"run/0": b"zero", "run/1": b"one", "top": b"t"}

@@ -15,7 +15,7 @@ from support.processes import run, seqferry
 from support.proxy import Proxy, corrupt
 from support.servers import S3Server
 
-Put = Callable[..., None]
+ObjectWriter = Callable[..., None]
 MIB = 1024 * 1024
 
 
@@ -54,7 +54,7 @@ def reference(
     proxy: Proxy,
     make_bucket: Callable[..., str],
     make_mover: Callable[..., Mover],
-    put: Put,
+    put: ObjectWriter,
     tmp_path: Path,
     rng: random.Random,
 ) -> Reference:
@@ -126,7 +126,11 @@ def test_bytes_that_were_wrong_on_the_way_do_not_stay_in_the_cache(
 
 
 def test_a_cache_that_cannot_be_used_is_refused_in_one_line(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], make_mover: Callable[..., Mover], put: Put, tmp_path: Path
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    make_mover: Callable[..., Mover],
+    put: ObjectWriter,
+    tmp_path: Path,
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"ref/a": b"x"})

@@ -21,13 +21,13 @@ import pytest
 from seqferry import mounts
 from support import proxy as faults
 from support.mounts import Mounter, gone
-from support.processes import Running, run, seqferry
+from support.processes import RunningProcess, run, seqferry
 from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
 from support.waiting import eventually
 
-Put = Callable[..., None]
+ObjectWriter = Callable[..., None]
 
 MIB = 1024 * 1024
 
@@ -63,7 +63,12 @@ def _write(folder: Path, objects: dict[str, bytes]) -> None:
 
 
 def test_a_tree_reads_as_it_is_in_the_bucket(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random, tmp_path: Path
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: ObjectWriter,
+    rng: random.Random,
+    tmp_path: Path,
 ) -> None:
     bucket = make_bucket(s3server)
     objects = _tree(rng)
@@ -90,7 +95,7 @@ def test_a_tree_reads_as_it_is_in_the_bucket(
 
 
 def test_a_prefix_is_a_mount_of_its_own(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(s3server)
     put(s3server, bucket, {"run, 1/a": b"1", "run, 1/sub/b": b"2", "run, 10/c": b"3"})
@@ -103,7 +108,7 @@ def test_a_prefix_is_a_mount_of_its_own(
 
 
 def test_every_change_is_refused_as_on_a_read_only_disk(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"x", "dir/file": b"x"})
@@ -136,7 +141,7 @@ def test_every_change_is_refused_as_on_a_read_only_disk(
 
 
 def test_metadata_and_attributes_show(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"12345"}, Metadata={"mtime": "1600000000.5", "mode": "0100640"})
@@ -158,7 +163,7 @@ def test_metadata_and_attributes_show(
 
 
 def test_a_replaced_object_is_opened_anew_and_open_files_keep_theirs(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(s3server)
     put(s3server, bucket, {"file": b"old", "large": b"o" * (3 * MIB)})
@@ -177,7 +182,7 @@ def test_a_replaced_object_is_opened_anew_and_open_files_keep_theirs(
 
 
 def test_open_consistency_sees_each_change_at_once(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(s3server)
     put(s3server, bucket, {"file": b"first"})
@@ -188,7 +193,7 @@ def test_open_consistency_sees_each_change_at_once(
 
 
 def test_a_killed_mount_can_be_unmounted_and_mounted_again(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"x" * MIB})
@@ -223,14 +228,14 @@ def test_a_mount_in_the_background_keeps_nothing_open_of_the_shell_that_made_it(
     os.close(writing)
 
     assert mount.is_mounted
-    # The end of the pipe comes when nobody holds its other side any more; a lock of flock(1) likewise.
+    # The pipe ends when no process holds its other side any more; a lock of flock(1) likewise.
     assert select.select([reading], [], [], 30)[0]
     assert os.read(reading, 1) == b""
     os.close(reading)
 
 
 def test_signals_unmount_and_files_in_use_are_not_lost(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"y" * (4 * MIB)})
@@ -251,7 +256,7 @@ def test_ctrl_c_ends_a_program_that_waits_for_a_dead_network(
     make_bucket: Callable[..., str],
     make_proxy: Callable[[S3Server], Proxy],
     mounter: Mounter,
-    put: Put,
+    put: ObjectWriter,
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"small": b"x", "dir/large": b"z" * (4 * MIB)})
@@ -264,7 +269,7 @@ def test_ctrl_c_ends_a_program_that_waits_for_a_dead_network(
             "read": ["tail", "-c", "10", folder / "dir" / "large"],
         }
         for number, (name, command) in enumerate(waits.items(), 1):
-            with Running(command) as waiting:
+            with RunningProcess(command) as waiting:
                 proxy.wait_requested("GetObject", number)
                 waiting.signal(signal.SIGINT)
                 assert waiting.wait(30) == -signal.SIGINT, name
@@ -272,7 +277,7 @@ def test_ctrl_c_ends_a_program_that_waits_for_a_dead_network(
 
 
 def test_what_cannot_be_mounted_says_why_in_one_line(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket, other = make_bucket(seaweedfs), make_bucket(seaweedfs)
     put(seaweedfs, other, {"run/file": b"x"})
@@ -312,7 +317,7 @@ def test_what_cannot_be_mounted_says_why_in_one_line(
 
 
 def test_mounts_are_listed_with_what_they_did(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"x" * 1000})
@@ -334,7 +339,7 @@ def test_mounts_are_listed_with_what_they_did(
 
 
 def test_an_fstab_line_mounts(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"x"})
@@ -370,7 +375,7 @@ as_nobody "$SEQFERRY" umount "$MNT"
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 def test_an_ordinary_user_mounts_through_fusermount(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": b"x"})
@@ -414,7 +419,7 @@ def _device_for_all(folder: Path) -> Path | str:
 
 
 def test_a_bucket_that_may_not_be_listed_is_named_and_nothing_is_mounted(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket, used = make_bucket(s3server), mounter(s3server, f"s3://{make_bucket(s3server)}")
     put(s3server, bucket, {"file": b"x"})
@@ -456,7 +461,7 @@ class _Directory:
 
 
 def test_a_folder_that_changes_while_it_is_read_gives_each_name_once(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(s3server)
     kept = {f"d/kept-{number:04}": b"" for number in range(1500)}
@@ -513,7 +518,7 @@ def test_offsets_in_an_object_of_terabytes_are_right(
 
 
 def test_keys_that_cannot_be_files_are_counted_and_named(
-    make_simulator: Callable[..., Simulator], mounter: Mounter, put: Put
+    make_simulator: Callable[..., Simulator], mounter: Mounter, put: ObjectWriter
 ) -> None:
     simulator = make_simulator("--instant", "--bucket", "odd")
     put(simulator, "odd", {"x//y": b"1", "../z": b"2", "shown": b"3", "n" * 256: b"4", "x/shown": b"5"})
@@ -526,7 +531,7 @@ def test_keys_that_cannot_be_files_are_counted_and_named(
 
 
 def test_two_mounts_of_one_bucket_do_not_disturb_each_other(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, rng: random.Random
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"file": rng.randbytes(2 * MIB)})

@@ -15,13 +15,13 @@ import pytest
 
 from support import proxy as faults
 from support.mounts import Mounter
-from support.processes import Running, run, seqferry
+from support.processes import RunningProcess, run, seqferry
 from support.proxy import Proxy, archived, error, expired_token, reset
 from support.servers import ADMIN, MOVER, Credentials, S3Server
 from support.sim import Simulator
 from support.waiting import eventually
 
-Put = Callable[..., None]
+ObjectWriter = Callable[..., None]
 MIB = 1024 * 1024
 
 
@@ -35,7 +35,12 @@ def _peak_memory(pid: int) -> int:
 
 
 def test_a_cold_read_fills_the_cache_for_the_next_mount(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: ObjectWriter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     bucket = make_bucket(s3server)
     objects = {f"d/{number}": rng.randbytes(rng.randrange(1, 3 * MIB)) for number in range(6)}
@@ -64,7 +69,12 @@ def _serving(directory: Path) -> bool:
 
 
 def test_a_flipped_byte_in_the_cache_is_never_served(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: ObjectWriter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     bucket = make_bucket(seaweedfs)
     body = rng.randbytes(3 * MIB + 5)
@@ -84,7 +94,12 @@ def test_a_flipped_byte_in_the_cache_is_never_served(
 
 
 def test_a_cache_that_fails_under_way_makes_reads_slower_and_never_wrong(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+    seaweedfs: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: ObjectWriter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     bucket = make_bucket(seaweedfs)
     objects = {f"{number}": rng.randbytes(2 * MIB + number) for number in range(4)}
@@ -116,7 +131,7 @@ def test_a_disk_that_fills_up_makes_reads_slower_and_never_wrong(
     seaweedfs: S3Server,
     make_bucket: Callable[..., str],
     mounter: Mounter,
-    put: Put,
+    put: ObjectWriter,
     small_disk: Path,
     rng: random.Random,
 ) -> None:
@@ -135,7 +150,7 @@ def test_a_disk_that_fills_up_makes_reads_slower_and_never_wrong(
 
 
 def test_a_cache_on_a_network_or_user_space_file_system_is_refused(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket = make_bucket(seaweedfs)
     put(seaweedfs, bucket, {"folder/file": b"x"})
@@ -180,7 +195,7 @@ def test_a_thousand_open_files_read_at_random_within_the_memory(
 
 
 def test_a_pool_smaller_than_the_load_makes_readers_wait_and_none_fail(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, rng: random.Random
 ) -> None:
     bucket = make_bucket(seaweedfs)
     objects = {f"{number}": rng.randbytes(6 * MIB + number) for number in range(12)}
@@ -193,7 +208,7 @@ def test_a_pool_smaller_than_the_load_makes_readers_wait_and_none_fail(
 
 
 def test_an_outage_delays_reads_and_loses_none(
-    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random
+    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, rng: random.Random
 ) -> None:
     bucket = make_bucket(proxy.server)
     objects = {"a/1": rng.randbytes(3 * MIB), "b/2": rng.randbytes(100)}
@@ -247,7 +262,7 @@ def test_credentials_that_expire_are_renewed_under_way_though_they_come_late(
     proxy: Proxy,
     make_bucket: Callable[..., str],
     mounter: Mounter,
-    put: Put,
+    put: ObjectWriter,
     tmp_path: Path,
     rng: random.Random,
     monkeypatch: pytest.MonkeyPatch,
@@ -284,7 +299,7 @@ def test_a_mount_killed_at_any_moment_is_mounted_again_with_its_cache(
     proxy: Proxy,
     make_bucket: Callable[..., str],
     mounter: Mounter,
-    put: Put,
+    put: ObjectWriter,
     tmp_path: Path,
     rng: random.Random,
 ) -> None:
@@ -295,7 +310,7 @@ def test_a_mount_killed_at_any_moment_is_mounted_again_with_its_cache(
     (folder := tmp_path / "mounted").mkdir()
     for _ in range(4):
         mount, serving = mounter.foreground(proxy.server, f"s3://{bucket}", *options, directory=folder)
-        with Running(["cp", "-r", folder, tmp_path / "partial"]) as reading:
+        with RunningProcess(["cp", "-r", folder, tmp_path / "partial"]) as reading:
             proxy.clear_log()
             if proxy.stats():
                 wanted = rng.randrange(1, 12)
@@ -317,7 +332,7 @@ def test_unmounting_by_force_while_a_program_reads_serves_it_to_the_end(
     proxy: Proxy,
     make_bucket: Callable[..., str],
     mounter: Mounter,
-    put: Put,
+    put: ObjectWriter,
     rng: random.Random,
 ) -> None:
     bucket = make_bucket(proxy.server)
@@ -338,7 +353,12 @@ def test_unmounting_by_force_while_a_program_reads_serves_it_to_the_end(
 
 
 def test_two_mounts_share_one_cache_at_once(
-    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+    proxy: Proxy,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: ObjectWriter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     bucket = make_bucket(proxy.server)
     objects = {f"d/{number}": rng.randbytes(2 * MIB + number) for number in range(8)}
@@ -360,7 +380,7 @@ def test_an_archived_object_gives_an_error_and_one_line_in_the_log(
     proxy: Proxy,
     make_bucket: Callable[..., str],
     mounter: Mounter,
-    put: Put,
+    put: ObjectWriter,
     tmp_path: Path,
 ) -> None:
     bucket = make_bucket(proxy.server)

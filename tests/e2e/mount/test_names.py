@@ -13,7 +13,7 @@ from support.proxy import Proxy
 from support.servers import S3Server
 from support.sim import Simulator
 
-Put = Callable[..., None]
+ObjectWriter = Callable[..., None]
 
 
 def _walk(folder: Path) -> list[str]:
@@ -21,7 +21,7 @@ def _walk(folder: Path) -> list[str]:
 
 
 def test_a_remount_is_warm(
-    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket = make_bucket(proxy.server)
     put(proxy.server, bucket, {f"d{number % 7}/e/{number}": b"x" * number for number in range(60)})
@@ -55,7 +55,7 @@ def test_a_remount_is_warm(
 
 
 def test_a_manifest_fixes_the_view(
-    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path
+    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, tmp_path: Path
 ) -> None:
     bucket = make_bucket(proxy.server)
     objects = {"ref/a": b"aa", "ref/sub/b": b"b", "ref/sub/c d": b"", "other": b"o"}
@@ -88,7 +88,7 @@ def test_a_manifest_fixes_the_view(
 
 
 def test_keys_that_cannot_be_files_are_named_before_anything_is_mounted(
-    make_simulator: Callable[..., Simulator], put: Put
+    make_simulator: Callable[..., Simulator], put: ObjectWriter
 ) -> None:
     simulator = make_simulator("--instant", "--bucket", "odd", "--bucket", "even")
     put(
@@ -107,7 +107,7 @@ def test_keys_that_cannot_be_files_are_named_before_anything_is_mounted(
 
 
 def test_a_link_of_s3fs_leads_to_its_target(
-    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: Put, rng: random.Random
+    proxy: Proxy, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter, rng: random.Random
 ) -> None:
     bucket = make_bucket(proxy.server)
     body = rng.randbytes(5000)
@@ -138,7 +138,7 @@ def test_a_mount_of_20_000_odd_keys_shows_each(make_simulator: Callable[..., Sim
 
 
 def test_names_of_255_bytes_are_files_and_longer_ones_are_hidden(
-    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put
+    seaweedfs: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: ObjectWriter
 ) -> None:
     bucket = make_bucket(seaweedfs)
     longest = "é" * 127 + "e"

@@ -14,7 +14,7 @@ from support.mounts import Mounter
 from support.processes import run
 from support.servers import S3Server
 
-Put = Callable[..., None]
+ObjectWriter = Callable[..., None]
 MIB = 1024 * 1024
 CHROMOSOME = 1_000_000
 
@@ -60,7 +60,12 @@ def _sam(rng: random.Random) -> str:
 
 
 def test_samtools_reads_regions_as_from_a_local_file(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: ObjectWriter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     _needs("samtools")
     (tmp_path / "reads.sam").write_text(_sam(rng))
@@ -80,7 +85,12 @@ def test_samtools_reads_regions_as_from_a_local_file(
 
 
 def test_tabix_reads_regions_as_from_a_local_file(
-    s3server: S3Server, make_bucket: Callable[..., str], mounter: Mounter, put: Put, tmp_path: Path, rng: random.Random
+    s3server: S3Server,
+    make_bucket: Callable[..., str],
+    mounter: Mounter,
+    put: ObjectWriter,
+    tmp_path: Path,
+    rng: random.Random,
 ) -> None:
     _needs("tabix", "bgzip")
     lines = ["##fileformat=VCFv4.2", "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO"]

@@ -13,7 +13,7 @@ import pytest
 import wrappers
 
 from support.buckets import MIB, open_uploads
-from support.processes import Running, seqferry
+from support.processes import RunningProcess, seqferry
 from support.proxy import Proxy, access_denied, held, internal_error
 from support.servers import S3Server
 
@@ -258,7 +258,7 @@ def test_a_stopped_upload_leaves_no_parts(
 ) -> None:
     (tmp_path / "big").write_bytes(rng.randbytes(20 * MIB))
     command = [prefix / "bin" / "aws", "s3", "cp", tmp_path / "big", f"s3://{bucket}/big"]
-    with Running(command, environment=proxy.server.environment()) as running:
+    with RunningProcess(command, environment=proxy.server.environment()) as running:
         with held(proxy, "UploadPart", part=2) as rule:
             proxy.wait_held(rule)
             running.signal(signal.SIGTERM)

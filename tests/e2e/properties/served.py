@@ -15,7 +15,7 @@ from support.waiting import eventually
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedApi:
     http: httpx.Client
 
     def carry(self, source: str, target: str, **options: Any) -> dict[str, Any]:
@@ -37,13 +37,13 @@ class Served:
 
 
 @contextmanager
-def served(mover: Mover) -> Generator[Served]:
+def served(mover: Mover) -> Generator[ServedApi]:
     running = mover.start("serve", "--port", "0")
     address = running.wait_for_line("http://").partition("http://")[2].split()[0]
     token = tokens.owner_file(mover.state).read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(base_url=f"http://{address}", headers=headers, timeout=60, trust_env=False) as client:
-        yield Served(client)
+        yield ServedApi(client)
 
 
-MoverAt = Callable[[Any], Mover]
+EndpointMoverFactory = Callable[[Any], Mover]

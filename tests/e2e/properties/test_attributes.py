@@ -14,8 +14,8 @@ from support.headers import recording
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
-MakeBucket = Callable[..., str]
-MakeMover = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
 
 
 def _shown(client: Any, bucket: str, key: str) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def _shown(client: Any, bucket: str, key: str) -> dict[str, Any]:
 )
 def test_small_and_large_copies_carry_what_was_asked(
     s3server: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     options: tuple[str, ...],
     wanted: dict[str, Any],
@@ -85,7 +85,7 @@ def test_small_and_large_copies_carry_what_was_asked(
 
 
 def test_uploads_get_attributes_and_keep_what_files_carry(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, client = make_bucket(s3server), s3server.client()
     (tmp_path / "small").write_bytes(b"ACGT")
@@ -108,7 +108,7 @@ def test_uploads_get_attributes_and_keep_what_files_carry(
 
 
 def test_acl_grants_and_the_payer_are_in_the_requests(
-    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: Callable[[Any], Mover], tmp_path: Path
+    seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: Callable[[Any], Mover], tmp_path: Path
 ) -> None:
     source, target = make_bucket(seaweedfs), make_bucket(seaweedfs)
     seaweedfs.client().put_object(Bucket=source, Key="run/small", Body=b"a")
@@ -166,7 +166,7 @@ def test_an_acl_is_set(
     ],
 )
 def test_what_cannot_be_carried_is_refused_before_anything_starts(
-    make_mover: MakeMover, versitygw: S3Server, options: tuple[str, ...], words: str
+    make_mover: MoverFactory, versitygw: S3Server, options: tuple[str, ...], words: str
 ) -> None:
     ran = make_mover(versitygw).start("cp", "s3://a/b/", "s3://c/d/", *options)
 

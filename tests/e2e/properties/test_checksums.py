@@ -13,15 +13,15 @@ import pytest
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
-MakeBucket = Callable[..., str]
-MakeMover = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
 
 
 @pytest.mark.parametrize("algorithm", ["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"])
 def test_copies_and_uploads_keep_the_checksum_that_was_asked_for(
     versitygw: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
     algorithm: str,
@@ -54,7 +54,7 @@ def test_copies_and_uploads_keep_the_checksum_that_was_asked_for(
 
 
 def test_a_checksum_that_the_target_does_not_show_is_on_record(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     source, target, client = make_bucket(s3server), make_bucket(s3server), s3server.client()
     mover = make_mover(s3server)

@@ -16,9 +16,9 @@ from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
 KMS_KEY = "lab"
-MoverAt = Callable[[Any], Mover]
-NewBucket = Callable[[Endpoint], str]
-MakeBucket = Callable[..., str]
+EndpointMoverFactory = Callable[[Any], Mover]
+EndpointBucketFactory = Callable[[Endpoint], str]
+BucketFactory = Callable[..., str]
 
 
 def _fill(client: Any, bucket: str, rng: random.Random, **put: Any) -> dict[str, bytes]:
@@ -49,8 +49,8 @@ def _arrived(client: Any, bucket: str, contents: dict[str, bytes], **head: Any) 
 )
 def test_copies_and_uploads_are_encrypted_as_asked(
     kms_server: Endpoint,
-    new_bucket: NewBucket,
-    mover_at: MoverAt,
+    new_bucket: EndpointBucketFactory,
+    mover_at: EndpointMoverFactory,
     rng: random.Random,
     tmp_path: Path,
     options: tuple[str, ...],
@@ -83,8 +83,8 @@ def test_copies_and_uploads_are_encrypted_as_asked(
 )
 def test_what_is_encrypted_stays_so_unless_it_is_asked_not_to(
     kms_server: Endpoint,
-    new_bucket: NewBucket,
-    mover_at: MoverAt,
+    new_bucket: EndpointBucketFactory,
+    mover_at: EndpointMoverFactory,
     rng: random.Random,
     put: dict[str, str],
     wanted: tuple[str, str | None],
@@ -104,7 +104,7 @@ def test_what_is_encrypted_stays_so_unless_it_is_asked_not_to(
 
 
 def test_a_key_that_kms_does_not_know_fails_with_words(
-    kms_server: Endpoint, new_bucket: NewBucket, mover_at: MoverAt
+    kms_server: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory
 ) -> None:
     source, target = new_bucket(kms_server), new_bucket(kms_server)
     kms_server.client().put_object(Bucket=source, Key="run/a", Body=b"a")
@@ -118,7 +118,7 @@ def test_a_key_that_kms_does_not_know_fails_with_words(
 
 
 def test_a_server_that_drops_encryption_in_silence_is_found_out_and_nothing_stays(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: Callable[[S3Server], Mover], rng: random.Random
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: Callable[[S3Server], Mover], rng: random.Random
 ) -> None:
     source, target = make_bucket(versitygw), make_bucket(versitygw)
     _fill(versitygw.client(), source, rng)
@@ -136,7 +136,7 @@ def test_a_server_that_drops_encryption_in_silence_is_found_out_and_nothing_stay
 
 def test_a_customers_key_encrypts_and_reads_and_is_nowhere_on_record(
     seaweedfs: S3Server,
-    make_bucket: MakeBucket,
+    make_bucket: BucketFactory,
     make_mover: Callable[[S3Server], Mover],
     rng: random.Random,
     tmp_path: Path,
@@ -178,7 +178,7 @@ def test_a_customers_key_encrypts_and_reads_and_is_nowhere_on_record(
 
 
 def test_a_worker_without_the_key_leaves_the_transfer_alone(
-    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: Callable[[S3Server], Mover], tmp_path: Path
+    seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: Callable[[S3Server], Mover], tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(seaweedfs), make_mover(seaweedfs)
     key, file = tmp_path / "lab.key", tmp_path / "a"

@@ -13,8 +13,8 @@ import pytest
 from support.mover import MIB, SMALL_PARTS, Mover
 from support.servers import S3Server
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 UNTIL = datetime.now(UTC).replace(microsecond=0) + timedelta(days=2)
 
 
@@ -42,9 +42,9 @@ def _lock(client: Any, bucket: str, key: str) -> tuple[str | None, datetime | No
 
 def test_a_lock_is_set_and_carried_and_named_when_it_is_not(
     versitygw: S3Server,
-    make_bucket: MakeBucket,
+    make_bucket: BucketFactory,
     locked_bucket: Callable[[], str],
-    make_mover: MakeMover,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_lock_is_set_and_carried_and_named_when_it_is_not(
 
 
 def test_a_bucket_without_object_lock_refuses_and_nothing_stays(
-    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(seaweedfs), make_mover(seaweedfs)
     (tmp_path / "a").write_bytes(b"a")
@@ -87,7 +87,7 @@ def test_a_bucket_without_object_lock_refuses_and_nothing_stays(
 
 
 def test_a_server_that_drops_the_lock_of_a_copy_is_found_out(
-    seaweedfs: S3Server, make_mover: MakeMover, make_bucket: MakeBucket
+    seaweedfs: S3Server, make_mover: MoverFactory, make_bucket: BucketFactory
 ) -> None:
     client, source = seaweedfs.client(), make_bucket(seaweedfs)
     bucket = f"locked-{random.SystemRandom().randrange(10**12)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from served import MoverAt, served
+from served import EndpointMoverFactory, served
 
 from compat.fleet import Endpoint
 from support.headers import recording
@@ -19,9 +19,9 @@ from support.servers import S3Server
 KMS_KEY = "lab"
 SMALL_PARTS = {"part_size": 5 * MIB, "copy_threshold": 5 * MIB}
 
-NewBucket = Callable[[Endpoint], str]
-MakeBucket = Callable[..., str]
-MakeMover = Callable[[S3Server], Mover]
+EndpointBucketFactory = Callable[[Endpoint], str]
+BucketFactory = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
 
 
 def _fill(client: Any, bucket: str, rng: random.Random, **put: Any) -> dict[str, bytes]:
@@ -41,8 +41,8 @@ def _fill(client: Any, bucket: str, rng: random.Random, **put: Any) -> dict[str,
 )
 def test_encryption_is_as_asked(
     kms_server: Endpoint,
-    new_bucket: NewBucket,
-    mover_at: MoverAt,
+    new_bucket: EndpointBucketFactory,
+    mover_at: EndpointMoverFactory,
     rng: random.Random,
     options: dict[str, str],
     wanted: tuple[str, str | None],
@@ -61,7 +61,7 @@ def test_encryption_is_as_asked(
 
 
 def test_encryption_that_is_dropped_in_silence_fails_each_object(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     source, target = make_bucket(versitygw), make_bucket(versitygw)
     _fill(versitygw.client(), source, rng)
@@ -74,7 +74,7 @@ def test_encryption_that_is_dropped_in_silence_fails_each_object(
 
 
 def test_a_customers_key_of_the_server_encrypts_and_reads(
-    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     source, middle, target = (make_bucket(seaweedfs) for _ in range(3))
     client, mover, key = seaweedfs.client(), make_mover(seaweedfs), rng.randbytes(32)
@@ -99,7 +99,7 @@ def test_a_customers_key_of_the_server_encrypts_and_reads(
 
 @pytest.mark.parametrize("name", ["env:HOME", "env:AWS_SECRET_ACCESS_KEY", "fileb:///etc/passwd", "/etc/passwd"])
 def test_a_client_names_no_file_and_no_other_variable_as_a_key(
-    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, name: str
+    seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, name: str
 ) -> None:
     bucket = make_bucket(seaweedfs)
     with served(make_mover(seaweedfs)) as server:
@@ -110,7 +110,9 @@ def test_a_client_names_no_file_and_no_other_variable_as_a_key(
             assert "SEQFERRY_SSE_C_" in answer.json()["detail"]
 
 
-def test_an_acl_is_set(moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt, rng: random.Random) -> None:
+def test_an_acl_is_set(
+    moto: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory, rng: random.Random
+) -> None:
     source, target, client = new_bucket(moto), new_bucket(moto), moto.client()
     _fill(client, source, rng)
     with served(mover_at(moto)) as server:
@@ -127,7 +129,7 @@ def test_an_acl_is_set(moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt,
 
 
 def test_grants_and_the_payer_are_in_the_requests(
-    seaweedfs: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    seaweedfs: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     source, target = make_bucket(seaweedfs), make_bucket(seaweedfs)
     _fill(seaweedfs.client(), source, rng)
@@ -146,7 +148,7 @@ def test_grants_and_the_payer_are_in_the_requests(
 
 
 def test_metadata_attributes_and_tags_are_as_asked(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random
 ) -> None:
     source, target, client = make_bucket(s3server), make_bucket(s3server), s3server.client()
     _fill(client, source, rng, ContentType="text/x-run", Metadata={"lab": "7"}, Tagging="kept=yes")
@@ -172,8 +174,8 @@ def test_metadata_attributes_and_tags_are_as_asked(
 @pytest.mark.parametrize("algorithm", ["CRC64NVME", "CRC32", "CRC32C", "SHA1", "SHA256"])
 def test_the_checksum_is_the_one_that_was_asked_for(
     versitygw: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     algorithm: str,
 ) -> None:
@@ -190,7 +192,7 @@ def test_the_checksum_is_the_one_that_was_asked_for(
 
 
 def test_whole_histories_are_copied_in_their_order(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory
 ) -> None:
     source, target = make_bucket(s3server, versioned=True), make_bucket(s3server, versioned=True)
     client = s3server.client()
@@ -207,7 +209,7 @@ def test_whole_histories_are_copied_in_their_order(
 
 
 def test_a_version_of_an_object_and_the_number_of_tries_are_on_record(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory
 ) -> None:
     source, target, client = make_bucket(s3server, versioned=True), make_bucket(s3server), s3server.client()
     first = client.put_object(Bucket=source, Key="run/a", Body=b"first")["VersionId"]

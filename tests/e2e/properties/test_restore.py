@@ -14,8 +14,8 @@ from compat.fleet import Endpoint
 from seqferry.service import Service
 from support.mover import Mover
 
-NewBucket = Callable[[Endpoint], str]
-MoverAt = Callable[[Any], Mover]
+EndpointBucketFactory = Callable[[Endpoint], str]
+EndpointMoverFactory = Callable[[Any], Mover]
 
 
 def _delay_restores(moto: Endpoint, seconds: int) -> None:
@@ -29,7 +29,7 @@ def _delay_restores(moto: Endpoint, seconds: int) -> None:
 
 
 @pytest.fixture
-def archive(moto: Endpoint, new_bucket: NewBucket) -> str:
+def archive(moto: Endpoint, new_bucket: EndpointBucketFactory) -> str:
     bucket, client = new_bucket(moto), moto.client()
     client.put_object(Bucket=bucket, Key="run/plain", Body=b"plain")
     for number in range(3):
@@ -38,7 +38,7 @@ def archive(moto: Endpoint, new_bucket: NewBucket) -> str:
 
 
 def test_an_archived_object_fails_with_the_way_out_unless_it_is_restored(
-    moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt, archive: str
+    moto: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory, archive: str
 ) -> None:
     target, mover = new_bucket(moto), mover_at(moto)
 
@@ -49,7 +49,7 @@ def test_an_archived_object_fails_with_the_way_out_unless_it_is_restored(
 
 
 def test_archived_objects_are_restored_and_copied(
-    moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt, archive: str
+    moto: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory, archive: str
 ) -> None:
     target, client, mover = new_bucket(moto), moto.client(), mover_at(moto)
     _delay_restores(moto, 0)
@@ -65,7 +65,9 @@ def test_archived_objects_are_restored_and_copied(
     assert restoring.data == {"objects": 3, "days": 3, "tier": "Bulk"}
 
 
-def test_the_wait_outlives_a_kill(moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt, archive: str) -> None:
+def test_the_wait_outlives_a_kill(
+    moto: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory, archive: str
+) -> None:
     target, client, mover = new_bucket(moto), moto.client(), mover_at(moto)
     # Each HEAD of an object is one step towards its end.
     _delay_restores(moto, 1000)
@@ -83,7 +85,7 @@ def test_the_wait_outlives_a_kill(moto: Endpoint, new_bucket: NewBucket, mover_a
 
 
 def test_a_transfer_says_before_it_moves_anything_what_has_to_be_restored(
-    moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt
+    moto: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory
 ) -> None:
     bucket, target, client, mover = new_bucket(moto), new_bucket(moto), moto.client(), mover_at(moto)
     cold = [f"run/cold{number:02d}" for number in range(12)]
@@ -112,7 +114,7 @@ def test_a_transfer_says_before_it_moves_anything_what_has_to_be_restored(
 
 
 def test_archived_objects_alone_end_the_transfer_before_it_begins(
-    moto: Endpoint, new_bucket: NewBucket, mover_at: MoverAt
+    moto: Endpoint, new_bucket: EndpointBucketFactory, mover_at: EndpointMoverFactory
 ) -> None:
     bucket, target, client, mover = new_bucket(moto), new_bucket(moto), moto.client(), mover_at(moto)
     for number in range(12):
@@ -131,7 +133,7 @@ def test_archived_objects_alone_end_the_transfer_before_it_begins(
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    moto: Endpoint, mover_at: MoverAt, options: tuple[str, ...], words: str
+    moto: Endpoint, mover_at: EndpointMoverFactory, options: tuple[str, ...], words: str
 ) -> None:
     ran = mover_at(moto).start("cp", "s3://a/b/", "s3://c/d/", *options)
 

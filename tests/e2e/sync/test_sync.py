@@ -151,7 +151,7 @@ def test_what_has_come_to_the_source_meanwhile_is_not_removed(places: Places, pr
     held = proxy.rule("CopyObject", hold("request"), key_is="in/a")
     running = places.mover.start("sync", f"s3://{places.source}/run", f"s3://{places.target}/in", "--delete")
     proxy.wait_held(held)
-    # Somebody else brings an object to both sides after the source was listed.
+    # Another writer brings an object to both sides after the source was listed.
     places.put(places.source, "run/late")
     places.put(places.target, "in/late")
 

@@ -95,7 +95,7 @@ def many(members: dict[str, bytes], *, format: int = tarfile.PAX_FORMAT) -> byte
 
 
 def raw(*entries: tuple[dict[str, Any], bytes]) -> bytes:
-    """An archive of members with these fields of ``tarfile.TarInfo``, checked by nobody."""
+    """An archive of members with these fields of ``tarfile.TarInfo``, without any check."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as made:
         for fields, body in entries:

@@ -18,8 +18,8 @@ from support.proxy import Proxy
 from support.servers import S3Server
 from support.trees import tree
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 
 def unpack(mover: Mover, *arguments: str) -> dict[str, object]:
@@ -37,8 +37,8 @@ def _without_times(folder: Path) -> dict[str, tuple[int, str, int, str | None]]:
 @pytest.mark.parametrize("maker", MAKERS)
 def test_an_archive_becomes_the_folder_that_it_was_made_of(
     versitygw: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
     maker: str,
@@ -61,7 +61,7 @@ def test_an_archive_becomes_the_folder_that_it_was_made_of(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("preserves", [False, True])
 def test_files_and_folders_get_times_and_modes_as_tar_gives_them(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path, preserves: bool
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, preserves: bool
 ) -> None:
     modes = {"run": 0o755, "run/open": 0o777, "run/own": 0o700, "run/open/deep": 0o2775, "run/own/empty": 0o750}
     modes |= {"run/tool": 0o755, "run/set": 0o4755, "run/own/secret": 0o600, "run/open/all": 0o666, "run/ro": 0o444}
@@ -96,8 +96,8 @@ def test_files_and_folders_get_times_and_modes_as_tar_gives_them(
 @pytest.mark.parametrize("maker", ["gnu-gnu", "bsd-pax", "python-pax"])
 def test_an_archive_becomes_objects_below_a_prefix(
     s3server: S3Server,
-    make_bucket: MakeBucket,
-    make_mover: MakeMover,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
     rng: random.Random,
     tmp_path: Path,
     maker: str,
@@ -129,7 +129,7 @@ def test_an_archive_becomes_objects_below_a_prefix(
 
 
 def test_each_member_is_on_record_and_can_be_compared_again(
-    s3server: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    s3server: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     contents = {f"run42/{number}": str(number).encode() for number in range(20)}
     (tmp_path / "from" / "run42").mkdir(parents=True)
@@ -157,7 +157,7 @@ def test_each_member_is_on_record_and_can_be_compared_again(
 
 
 def test_a_local_archive_is_unpacked_to_a_folder_and_to_a_prefix(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     make_tree(tmp_path / "from", rng)
     MAKERS["gnu-pax"](tmp_path / "from", tmp_path / "x.tar")
@@ -172,7 +172,7 @@ def test_a_local_archive_is_unpacked_to_a_folder_and_to_a_prefix(
 
 
 def test_sparse_files_have_their_holes_back(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     (tmp_path / "from/run42").mkdir(parents=True)
     path = tmp_path / "from/run42/disk.img"
@@ -201,7 +201,7 @@ def test_sparse_files_have_their_holes_back(
 
 
 def test_a_selection_reads_little_more_than_it_needs(
-    versitygw: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: MakeBucket, make_mover: MakeMover,
+    versitygw: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: BucketFactory, make_mover: MoverFactory,
     rng: random.Random, tmp_path: Path,
 ) -> None:  # fmt: skip
     members = {f"s/{number:02d}.bin": rng.randbytes(4 * MIB) for number in range(16)}
@@ -222,7 +222,7 @@ def test_a_selection_reads_little_more_than_it_needs(
 
 
 def test_a_name_that_is_no_member_fails_and_the_others_arrive(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     put(versitygw, bucket, "x.tar", many({"a": b"1", "b": b"2"}))
@@ -238,7 +238,7 @@ def test_a_name_that_is_no_member_fails_and_the_others_arrive(
 
 
 def test_detached_it_is_recorded_and_a_worker_unpacks(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     put(versitygw, bucket, "x.tar", many({f"{number}": b"x" for number in range(20)}))

@@ -20,8 +20,8 @@ from support.mover import SMALL_PARTS, Mover
 from support.proxy import Proxy
 from support.servers import S3Server
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 
 def _compressed(kind: str, body: bytes, folder: Path) -> bytes:
@@ -57,7 +57,12 @@ def _members(rng: random.Random) -> dict[str, bytes]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["gz", "members.gz", "bgz", "zst", "frames.zst"])
 def test_a_compressed_tar_is_unpacked_as_its_plain_tar(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path, kind: str
+    versitygw: S3Server,
+    make_bucket: BucketFactory,
+    make_mover: MoverFactory,
+    rng: random.Random,
+    tmp_path: Path,
+    kind: str,
 ) -> None:
     bucket, mover, members = make_bucket(versitygw), make_mover(versitygw), _members(rng)
     key = f"x.tar.{kind.rpartition('.')[2]}"
@@ -77,7 +82,7 @@ def test_a_compressed_tar_is_unpacked_as_its_plain_tar(
 
 @pytest.mark.parametrize("key", ["x.tar", "x.tgz", "x.tar.zst", "only"])
 def test_a_small_archive_without_an_index_is_read_once(
-    s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: MakeBucket, make_mover: MakeMover,
+    s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: BucketFactory, make_mover: MoverFactory,
     rng: random.Random, tmp_path: Path, key: str,
 ) -> None:  # fmt: skip
     bucket, proxy = make_bucket(s3server), make_proxy(s3server)
@@ -102,7 +107,7 @@ def test_a_small_archive_without_an_index_is_read_once(
 
 
 def test_a_damaged_or_truncated_compressed_tar_leaves_nothing_behind(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     whole = gzip.compress(many({"a": rng.randbytes(200_000), "b": rng.randbytes(200_000)}), 1)
@@ -123,7 +128,7 @@ def test_a_damaged_or_truncated_compressed_tar_leaves_nothing_behind(
 
 
 def test_hostile_members_of_a_compressed_tar_are_refused(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     body = raw(({"name": "good"}, b"good"), ({"name": "../out"}, b"x"), ({"name": "late"}, b"late"))
@@ -154,7 +159,7 @@ def _zip(members: dict[str, bytes], method: int, *, stream: bool = False) -> byt
     ("method", "stream"), [(zipfile.ZIP_STORED, False), (zipfile.ZIP_DEFLATED, False), (zipfile.ZIP_DEFLATED, True)]
 )
 def test_a_zip_is_unpacked(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, rng: random.Random, tmp_path: Path,
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, rng: random.Random, tmp_path: Path,
     method: int, stream: bool,
 ) -> None:  # fmt: skip
     bucket, mover, members = make_bucket(versitygw), make_mover(versitygw), _members(rng)
@@ -174,7 +179,7 @@ def test_a_zip_is_unpacked(
 
 
 def test_hostile_and_damaged_zips_are_refused(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     put(versitygw, bucket, "x.zip", _zip({"good": b"good", "../out": b"x", "/abs": b"x"}, zipfile.ZIP_DEFLATED))
@@ -205,7 +210,7 @@ def test_hostile_and_damaged_zips_are_refused(
     assert names(tmp_path / "wrong") == []
 
 
-def test_archives_are_listed(versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover) -> None:
+def test_archives_are_listed(versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     members = {"a": b"12345", "d/b": b""}
     put(versitygw, bucket, "x.tar", many(members))
@@ -218,7 +223,7 @@ def test_archives_are_listed(versitygw: S3Server, make_bucket: MakeBucket, make_
         assert [(line[1], line[-1]) for line in lines] == [("5", "a"), ("0", "d/b")], key
 
 
-def test_verify_reads_the_whole_tar(versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover) -> None:
+def test_verify_reads_the_whole_tar(versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     body = many({"a": b"12345", "d/b": b"1" * 100_000})
     put(versitygw, bucket, "x.tar", body)

@@ -15,8 +15,8 @@ from support.buckets import keys, open_uploads
 from support.mover import Mover
 from support.servers import S3Server
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 GOOD: Final = ({"name": "good"}, b"good")
 LINK: Final = tarfile.SYMTYPE
@@ -59,7 +59,7 @@ MEMBERS: Final[dict[str, tuple[list[tuple[dict[str, Any], bytes]], str]]] = {
 
 @pytest.mark.parametrize("case", MEMBERS)
 def test_a_hostile_member_fails_and_the_others_arrive(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path, case: str
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, case: str
 ) -> None:
     entries, code = MEMBERS[case]
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
@@ -78,7 +78,7 @@ def test_a_hostile_member_fails_and_the_others_arrive(
 
 
 def test_devices_are_left_out_and_are_no_failure(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     device = {"name": "dev", "type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 3}
@@ -91,7 +91,7 @@ def test_devices_are_left_out_and_are_no_failure(
 
 
 def test_a_link_at_the_target_is_not_followed(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     put(versitygw, bucket, "x.tar", many({"sub/file": b"new", "other": b"new"}))
@@ -151,7 +151,7 @@ WHOLE: Final[dict[str, tuple[bytes, str]]] = {
 
 @pytest.mark.parametrize("case", WHOLE)
 def test_a_broken_archive_is_refused_before_a_byte_is_written(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path, case: str
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path, case: str
 ) -> None:
     body, code = WHOLE[case]
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
@@ -169,7 +169,7 @@ def test_a_broken_archive_is_refused_before_a_byte_is_written(
 
 
 def test_faults_can_be_tolerated_when_that_is_asked_for(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     put(versitygw, bucket, "x.tar", many({"a": b"1"}) + many({"b": b"2"})[:1024])
@@ -192,7 +192,7 @@ def test_faults_can_be_tolerated_when_that_is_asked_for(
 
 
 def test_the_last_of_two_members_of_one_name_counts_when_that_is_asked_for(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     put(versitygw, bucket, "x.tar", raw(({"name": "a"}, b"first"), ({"name": "b"}, b"b"), ({"name": "a"}, b"last")))
@@ -204,7 +204,7 @@ def test_the_last_of_two_members_of_one_name_counts_when_that_is_asked_for(
 
 
 def test_a_member_that_would_replace_the_archive_is_refused(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     body = many({"x.tar": b"1", "y": b"2"})
@@ -218,7 +218,7 @@ def test_a_member_that_would_replace_the_archive_is_refused(
 
 
 def test_what_is_asked_wrongly_is_said_before_anything_starts(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     for arguments, said in (
@@ -238,7 +238,7 @@ def test_what_is_asked_wrongly_is_said_before_anything_starts(
 
 
 def test_a_name_that_is_no_text_is_refused(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT, encoding="latin-1") as made:

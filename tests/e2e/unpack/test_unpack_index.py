@@ -17,8 +17,8 @@ from support.mover import Mover
 from support.proxy import Proxy
 from support.servers import S3Server
 
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 
 def _crc(body: bytes, polynomial: int, bits: int) -> str:
@@ -61,7 +61,7 @@ def index_of(server: S3Server, bucket: str, key: str, **head: Any) -> bytes:
 
 
 def test_with_an_index_only_the_wanted_members_are_read(
-    versitygw: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: MakeBucket, make_mover: MakeMover,
+    versitygw: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: BucketFactory, make_mover: MoverFactory,
     rng: random.Random, tmp_path: Path,
 ) -> None:  # fmt: skip
     bucket, proxy = make_bucket(versitygw), make_proxy(versitygw)
@@ -92,7 +92,7 @@ def test_with_an_index_only_the_wanted_members_are_read(
 
 
 def test_an_index_of_another_archive_is_refused_before_a_byte_is_written(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     put(versitygw, bucket, "in/x.tar", many({"a": b"1" * 600, "b": b"2"}, format=tarfile.USTAR_FORMAT))
@@ -118,7 +118,7 @@ def test_an_index_of_another_archive_is_refused_before_a_byte_is_written(
 
 
 def test_contents_that_are_not_those_of_the_index_are_not_unpacked(
-    versitygw: S3Server, make_bucket: MakeBucket, make_mover: MakeMover, tmp_path: Path
+    versitygw: S3Server, make_bucket: BucketFactory, make_mover: MoverFactory, tmp_path: Path
 ) -> None:
     bucket, mover = make_bucket(versitygw), make_mover(versitygw)
     body = bytearray(many({"a": b"1" * 600, "b": b"2" * 600}, format=tarfile.USTAR_FORMAT))

@@ -16,8 +16,8 @@ from support.proxy import Proxy, hold
 from support.servers import S3Server
 
 KILLS = 6
-MakeMover = Callable[[S3Server], Mover]
-MakeBucket = Callable[..., str]
+MoverFactory = Callable[[S3Server], Mover]
+BucketFactory = Callable[..., str]
 
 
 def _members(rng: random.Random) -> dict[str, bytes]:
@@ -62,7 +62,7 @@ def _kill(
 
 @pytest.mark.timeout(600)
 def test_unpacking_to_a_prefix_goes_on_with_the_member_it_was_at(
-    s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: MakeBucket, make_mover: MakeMover,
+    s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: BucketFactory, make_mover: MoverFactory,
     rng: random.Random,
 ) -> None:  # fmt: skip
     bucket, proxy, members = make_bucket(s3server), make_proxy(s3server), _members(rng)
@@ -85,7 +85,7 @@ def test_unpacking_to_a_prefix_goes_on_with_the_member_it_was_at(
 
 @pytest.mark.timeout(600)
 def test_unpacking_to_a_folder_leaves_whole_files_only(
-    s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: MakeBucket, make_mover: MakeMover,
+    s3server: S3Server, make_proxy: Callable[[S3Server], Proxy], make_bucket: BucketFactory, make_mover: MoverFactory,
     rng: random.Random, tmp_path: Path,
 ) -> None:  # fmt: skip
     bucket, proxy, members = make_bucket(s3server), make_proxy(s3server), _members(rng)

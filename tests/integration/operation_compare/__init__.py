@@ -10,19 +10,19 @@ import time
 from collections.abc import Iterator, Sequence
 
 from seqferry import preflight
-from seqferry.db.objects import OpenObject, Planned
+from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import Engine
 from seqferry.listing import KnownObjects
 from seqferry.models import RESULT_COLUMNS, TransferSpec
-from seqferry.workflows.jobs import Active, Begun, Failure, Job
-from seqferry.workflows.operations import Work
+from seqferry.workflows.jobs import CreatedUpload, Failure, Job, ObjectProgress
+from seqferry.workflows.operations import BatchWork
 from seqferry.workflows.runtime import Runtime
 
 
 class Ends:
     """See ``seqferry.workflows.jobs.Events``."""
 
-    begun: Sequence[Begun] = ()
+    begun: Sequence[CreatedUpload] = ()
     cancelled: Sequence[int] = ()
 
     def __init__(self, ends: list[dict[str, object]]) -> None:
@@ -38,7 +38,7 @@ class Counts:
 
     bytes_done = bytes_in_progress = objects_done = objects_failed = objects_skipped = 0
     requests = in_flight = retries = throttled = 0
-    slowest: Sequence[Active] = ()
+    slowest: Sequence[ObjectProgress] = ()
 
 
 class Comparison:
@@ -89,7 +89,7 @@ class Comparison:
         self._left = []
 
 
-class Compare:
+class CompareOperation:
     """See ``seqferry.workflows.operations.Operation``."""
 
     options = frozenset({"lenient"})
@@ -106,10 +106,10 @@ class Compare:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         for page in runtime.engine.list(spec.source):
             yield [
-                Planned(
+                PlannedObject(
                     source_key=info.key,
                     target_key=spec.target.key + info.key.removeprefix(spec.strip),
                     size=info.size,
@@ -121,7 +121,7 @@ class Compare:
                 for info in page
             ]
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         items = [] if work.only_clean else work.items
         return Comparison(runtime.engine, spec, items, fails=not spec.options.get("lenient"))
 
@@ -131,4 +131,4 @@ class Compare:
     def tidy(self, runtime: Runtime, spec: TransferSpec) -> None: ...
 
 
-OPERATION = Compare()
+OPERATION = CompareOperation()

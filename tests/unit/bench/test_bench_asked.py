@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from seqferry.bench import compare, methods
-from seqferry.bench.methods import METHODS, Found, Job, Variant
+from seqferry.bench.methods import METHODS, InstalledMethod, Job, Variant
 from seqferry.bench.storage import Acceleration, Place, Storage
 from seqferry.bench.transfer import make_plan
 from seqferry.bench.workload import Workload, parse
@@ -109,8 +109,8 @@ def test_lists_may_be_repeated_or_divided_by_commas_and_hold_each_thing_once() -
     assert (asked.threads, asked.part_sizes, asked.directions) == ((1, 8), (5 * MIB, 8 * MIB), ("upload",))
 
 
-def found(*names: str) -> list[Found]:
-    return [Found(method, [method.name]) for method in METHODS if method.name in names]
+def found(*names: str) -> list[InstalledMethod]:
+    return [InstalledMethod(method, [method.name]) for method in METHODS if method.name in names]
 
 
 def test_every_method_is_measured_with_every_setting_that_it_takes_and_no_other() -> None:
@@ -156,7 +156,9 @@ def test_dollars_are_told_on_aws_only(endpoint: str | None, told: bool) -> None:
     asked = compare.ask(**{**NOTHING, "workloads": ("1x1GiB",)})
     storage = Storage(Place("b", "p/", endpoint, "eu-west-1"), None, None)
     acceleration = Acceleration(available=False, why="Transfer Acceleration is left out.")
-    lines = compare.Prepared(make_plan(asked, found("boto3")), storage, acceleration, ("rclone is left out",)).lines()
+    lines = compare.PreparedComparison(
+        make_plan(asked, found("boto3")), storage, acceleration, ("rclone is left out",)
+    ).lines()
 
     assert any("$" in line and "eu-west-1" in line for line in lines) == told
     assert lines[-2:] == ["Transfer Acceleration is left out.", "rclone is left out"]
@@ -185,7 +187,7 @@ def test_threads_are_divided_between_files_and_their_parts(
 @pytest.mark.parametrize("method", METHODS, ids=lambda each: each.name)
 @pytest.mark.parametrize("direction", ["upload", "download"])
 def test_no_method_is_called_with_a_credential(method: methods.Method, direction: Any, tmp_path: Path) -> None:
-    called = Found(method, ["tool"])
+    called = InstalledMethod(method, ["tool"])
     moved = job(method.name, tmp_path, threads=4, files=3, direction=direction)
     environment = methods.environment(called, moved, {"AWS_ACCESS_KEY_ID": "known", "AWS_SECRET_ACCESS_KEY": "hidden"})
 

@@ -1,4 +1,4 @@
-"""What is said of figures: medians, spreads, who is ahead, and what DataSync would cost."""
+"""Statements on figures: medians, spreads, the method that is ahead, and the price of DataSync."""
 
 from __future__ import annotations
 

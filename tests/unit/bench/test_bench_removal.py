@@ -10,7 +10,7 @@ from seqferry.bench.storage import Place, Storage
 OURS = "data/seqferry-bench-1/"
 
 
-class HeedsNoPrefix:
+class PrefixBlindStorage:
     """A storage that lists the whole bucket whatever was asked for."""
 
     def __init__(self, *keys: str) -> None:
@@ -29,7 +29,7 @@ class HeedsNoPrefix:
 
 
 class Pages:
-    def __init__(self, storage: HeedsNoPrefix, operation: str) -> None:
+    def __init__(self, storage: PrefixBlindStorage, operation: str) -> None:
         self.storage, self.operation = storage, operation
 
     def paginate(self, **_: object) -> Iterator[dict[str, Any]]:
@@ -48,7 +48,7 @@ class Pages:
 
 def test_only_what_is_below_the_prefix_is_removed() -> None:
     theirs = ["data/reads.fastq.gz", "data/seqferry-bench-2/a", "other/unfinished"]
-    client = HeedsNoPrefix(*theirs, OURS + "a", OURS + "b/c", OURS + "unfinished")
+    client = PrefixBlindStorage(*theirs, OURS + "a", OURS + "b/c", OURS + "unfinished")
     place = Place(bucket="b", prefix=OURS, endpoint_url="http://127.0.0.1:1", region="us-east-1")
     storage = Storage(place, client, None)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from seqferry.models import Live, S3Location, Status, Totals, TransferSpec
+from seqferry.models import LiveActivity, S3Location, Status, Totals, TransferSpec
 
 SPEC = TransferSpec(source=S3Location("vendor", "run42/"), target=S3Location("ours", "run42/"), strip="run42/")
 
 
-def status(state: Any = "running", *, live: Live | None = None, planned: bool = True, **totals: int) -> Status:
+def status(state: Any = "running", *, live: LiveActivity | None = None, planned: bool = True, **totals: int) -> Status:
     return Status(
         id="3f2a8c1e-0000-4000-8000-000000000000",
         state=state,
@@ -20,5 +20,5 @@ def status(state: Any = "running", *, live: Live | None = None, planned: bool = 
         created_by="ada@lab",
         started_at=1001.0,
         ended_at=1011.0 if state in {"done", "failed", "cancelled"} else None,
-        live=live or Live(),
+        live=live or LiveActivity(),
     )

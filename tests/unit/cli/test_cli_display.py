@@ -12,7 +12,7 @@ from statuses import status
 
 from seqferry.cli import display
 from seqferry.cli.terminal import LiveDisplay, picture
-from seqferry.models import ActiveObject, Live
+from seqferry.models import ActiveObject, LiveActivity
 
 MIB = 1024**2
 
@@ -23,7 +23,7 @@ MOVING = status(
     failed=2,
     bytes=1024 * MIB,
     bytes_done=512 * MIB,
-    live=Live(
+    live=LiveActivity(
         workers=1,
         bytes_per_second=128.0 * MIB,
         in_flight=4,
@@ -68,7 +68,9 @@ def test_the_picture_fits_the_terminal(width: int) -> None:
 
 
 def test_growing_totals_are_marked_while_listing() -> None:
-    listing = status("planning", planned=False, objects=1000, bytes=5 * MIB, live=Live(workers=1, bytes_per_second=1.0))
+    listing = status(
+        "planning", planned=False, objects=1000, bytes=5 * MIB, live=LiveActivity(workers=1, bytes_per_second=1.0)
+    )
 
     assert "0 of 1,000+ objects (still listing)" in drawn(110, listing)
     assert "ETA" not in drawn(110, listing)
@@ -86,7 +88,7 @@ def test_a_transfer_without_a_worker_says_so_after_a_while() -> None:
 
 
 def test_no_trouble_is_not_mentioned() -> None:
-    line = display.progress_line(status(objects=2, done=1, bytes=4 * MIB, bytes_done=MIB, live=Live(workers=1)))
+    line = display.progress_line(status(objects=2, done=1, bytes=4 * MIB, bytes_done=MIB, live=LiveActivity(workers=1)))
 
     assert line == "running: 1 of 2 objects, 1.0 MiB of 4.0 MiB (25 %)"
 

@@ -10,7 +10,7 @@ from seqferry import mounts
 from seqferry.cli.mounting import helper_arguments
 from seqferry.errors import UsageError
 from seqferry.models import S3Location
-from seqferry.mounts import Mounted, MountSpec
+from seqferry.mounts import MountEntry, MountSpec
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,6 @@ def test_the_words_of_fstab_become_options() -> None:
 
 
 def test_the_share_of_hits_is_of_all_blocks() -> None:
-    assert Mounted("/m", "s3://b", {"block_hits": 3, "block_misses": 1}).hit_rate == 0.75
-    assert Mounted("/m", "s3://b", {"block_hits": 0, "block_misses": 0}).hit_rate is None
-    assert Mounted("/m", "s3://b", None).hit_rate is None
+    assert MountEntry("/m", "s3://b", {"block_hits": 3, "block_misses": 1}).hit_rate == 0.75
+    assert MountEntry("/m", "s3://b", {"block_hits": 0, "block_misses": 0}).hit_rate is None
+    assert MountEntry("/m", "s3://b", None).hit_rate is None

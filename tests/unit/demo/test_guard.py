@@ -13,7 +13,7 @@ _DEMO = """
 import os, signal, sys
 from seqferry.demo.guard import Guard
 
-class Mortal(Guard):
+class MortalGuard(Guard):
     def add(self, what):
         if "before" in sys.argv:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -22,7 +22,7 @@ class Mortal(Guard):
             os.kill(os.getpid(), signal.SIGKILL)
 
 body = "import sys; open(sys.argv[1], 'x'); sys.exit(len(sys.stdin.read()))"
-with Mortal() as guard:
+with MortalGuard() as guard:
     sys.exit(guard.start([sys.executable, "-c", body, sys.argv[1]], log=sys.stderr.buffer, env=dict(os.environ)).wait())
 """
 
@@ -31,7 +31,7 @@ with Mortal() as guard:
 def test_a_process_begins_only_when_its_end_is_seen_to(tmp_path: Path, killed: str, code: int) -> None:
     made = tmp_path / "made"
 
-    # Returns when all who hold the outputs have ended.
+    # Returns when all processes that hold the outputs have ended.
     demo = subprocess.run(
         [sys.executable, "-c", _DEMO, str(made), killed], capture_output=True, timeout=60, check=False
     )

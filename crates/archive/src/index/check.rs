@@ -7,7 +7,7 @@ use crate::scan::{Checkpoint, ReadOptions, Scanner, Step};
 
 /// Result of comparing an index with a live object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Match {
+pub enum IndexMatch {
     /// Same size, and same version id or `ETag`.
     Object,
     /// Same size and same checksum of all bytes: a copy of the tar.
@@ -18,7 +18,7 @@ pub enum Match {
     Different,
 }
 
-impl Match {
+impl IndexMatch {
     /// True when the index may be used without spot checks.
     pub fn is_certain(self) -> bool {
         matches!(self, Self::Object | Self::Contents)
@@ -27,17 +27,17 @@ impl Match {
 
 impl Index {
     /// Compare the identity in the head with that of the live object.
-    pub fn matches(&self, live: &TarIdentity) -> Match {
+    pub fn matches(&self, live: &TarIdentity) -> IndexMatch {
         let head = &self.head.tar;
         if head.size != live.size {
-            return Match::Different;
+            return IndexMatch::Different;
         }
         let same = |a: &Option<String>, b: &Option<String>| match (normal(a.as_deref()), normal(b.as_deref())) {
             (Some(a), Some(b)) => Some(a == b),
             _ => None,
         };
         if same(&head.version_id, &live.version_id) == Some(true) || same(&head.etag, &live.etag) == Some(true) {
-            return Match::Object;
+            return IndexMatch::Object;
         }
         let digests = [
             same(&head.sha256, &live.sha256),
@@ -46,11 +46,11 @@ impl Index {
         ];
         // One that differs outweighs one that agrees.
         if digests.contains(&Some(false)) {
-            Match::Different
+            IndexMatch::Different
         } else if digests.contains(&Some(true)) {
-            Match::Contents
+            IndexMatch::Contents
         } else {
-            Match::Unproven
+            IndexMatch::Unproven
         }
     }
 }

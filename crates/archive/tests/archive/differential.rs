@@ -9,15 +9,16 @@ use std::thread;
 use crate::corpus::cases;
 use crate::support::{Contents, Folder, bsdtar, gnu_tar, python, run, sha256, strict};
 
-/// A reading: members as (name, size), and the SHA-256 of the contents of all regular files one behind the other.
+/// Listing of an archive by one program: members as (name, size), and the SHA-256 of the contents of all regular
+/// files, one behind the other.
 #[derive(Debug, PartialEq, Eq)]
-struct Reading {
+struct ArchiveListing {
     members: Vec<(String, u64)>,
     contents: String,
 }
 
 /// Names as all three programs can be made to print them.
-fn ours(found: &Contents) -> Reading {
+fn ours(found: &Contents) -> ArchiveListing {
     let regular = found.iter().filter(|(member, _)| member.kind == seqferry_archive::MemberKind::File);
     let mut all = Vec::new();
     for (member, data) in regular {
@@ -36,7 +37,7 @@ fn ours(found: &Contents) -> Reading {
         }
     }
     let name = |name: &[u8]| String::from_utf8_lossy(name).trim_end_matches('/').to_owned();
-    Reading {
+    ArchiveListing {
         members: found.iter().map(|(member, _)| (name(&member.name), member.size)).collect(),
         contents: sha256(&all),
     }
@@ -55,7 +56,7 @@ with tarfile.open(sys.argv[1], 'r:') as tar:
 sys.stdout.buffer.write(digest.hexdigest().encode())
 ";
 
-fn by_python(program: &str, folder: &Folder) -> Option<Reading> {
+fn by_python(program: &str, folder: &Folder) -> Option<ArchiveListing> {
     let output = run(program, &["-I", "-S", "-c", PYTHON, "x.tar"], &folder.0);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut fields: Vec<&str> = text.split('\0').collect();
@@ -64,11 +65,11 @@ fn by_python(program: &str, folder: &Folder) -> Option<Reading> {
         let (size, name) = field.split_once(' ').unwrap();
         (name.to_owned(), size.parse().unwrap())
     };
-    output.status.success().then(|| Reading { members: fields.iter().map(member).collect(), contents })
+    output.status.success().then(|| ArchiveListing { members: fields.iter().map(member).collect(), contents })
 }
 
 /// Size and name from `-tv` lines: GNU has five columns before the name, bsdtar eight.
-fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, folder: &Folder) -> Option<Reading> {
+fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, folder: &Folder) -> Option<ArchiveListing> {
     let listing = run(program, list, &folder.0);
     let extracted = run(program, &["-xOf", "x.tar"], &folder.0);
     // Warnings count as errors: "skipping to next header" exits with 0 in some versions.
@@ -88,11 +89,11 @@ fn by_listing(program: &str, list: &[&str], columns: usize, size_at: usize, fold
         Some((name.trim_end_matches('/').to_owned(), size))
     };
     let members: Option<Vec<_>> = text.lines().map(member).collect();
-    Some(Reading { members: members?, contents: sha256(&extracted.stdout) }).filter(|_| clean)
+    Some(ArchiveListing { members: members?, contents: sha256(&extracted.stdout) }).filter(|_| clean)
 }
 
 /// By each program that there is, at once: starting them is most of what this test takes.
-fn readings(folder: &Folder) -> Vec<(&'static str, Option<Reading>)> {
+fn readings(folder: &Folder) -> Vec<(&'static str, Option<ArchiveListing>)> {
     thread::scope(|scope| {
         let gnu = gnu_tar().map(|program| {
             let list = ["-tvf", "x.tar", "--full-time", "--quoting-style=literal", "-P"];
@@ -115,7 +116,7 @@ fn accepted_archives_are_the_same_for_every_other_reader() {
         let theirs = readings(&folder);
         let sound = |found: &Contents| found.iter().all(|(member, _)| member.refusal.is_none());
         let mine = strict(&case.tar).ok().filter(sound).map(|found| ours(&found));
-        let read: Vec<&Reading> = theirs.iter().filter_map(|(_, reading)| reading.as_ref()).collect();
+        let read: Vec<&ArchiveListing> = theirs.iter().filter_map(|(_, reading)| reading.as_ref()).collect();
         if read.windows(2).any(|pair| pair[0] != pair[1]) {
             differing.insert(case.name);
             assert_eq!(mine, None, "{}: the others disagree and we accept it: {theirs:?}", case.name);

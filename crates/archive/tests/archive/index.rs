@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use seqferry_archive::index::{
-    Head, Index, IndexError, IndexFault, IndexLimits, IndexMember, IndexReader, IndexWriter, Match, MemberSource,
+    Head, Index, IndexError, IndexFault, IndexLimits, IndexMatch, IndexMember, IndexReader, IndexWriter, MemberSource,
     TarIdentity, build_by_hops, build_from_stream, spot_checks, verify_member,
 };
 use seqferry_archive::write::{Entry, Layout};
@@ -117,12 +117,12 @@ fn an_index_is_matched_with_the_live_object() {
     };
     index.head.tar.sha256 = Some("ff".to_owned());
 
-    assert_eq!(index.matches(&live("abc-2", None)), Match::Object);
-    assert_eq!(index.matches(&live("other", None)), Match::Unproven);
-    assert_eq!(index.matches(&live("other", Some("ff"))), Match::Contents);
-    assert_eq!(index.matches(&live("other", Some("ee"))), Match::Different);
-    assert_eq!(index.matches(&TarIdentity { size: size + 512, ..live("abc-2", Some("ff")) }), Match::Different);
-    assert_eq!(index.matches(&TarIdentity { size, ..TarIdentity::default() }), Match::Unproven);
+    assert_eq!(index.matches(&live("abc-2", None)), IndexMatch::Object);
+    assert_eq!(index.matches(&live("other", None)), IndexMatch::Unproven);
+    assert_eq!(index.matches(&live("other", Some("ff"))), IndexMatch::Contents);
+    assert_eq!(index.matches(&live("other", Some("ee"))), IndexMatch::Different);
+    assert_eq!(index.matches(&TarIdentity { size: size + 512, ..live("abc-2", Some("ff")) }), IndexMatch::Different);
+    assert_eq!(index.matches(&TarIdentity { size, ..TarIdentity::default() }), IndexMatch::Unproven);
 }
 
 #[test]

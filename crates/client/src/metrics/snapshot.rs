@@ -36,7 +36,7 @@ pub enum Value {
 /// Reads all metrics of the clients of this budget: totals so far, and present values. The number of samples is
 /// bounded; the metrics are in the order of [`names::ALL`].
 pub fn snapshot(budget: &Budget) -> Vec<Family> {
-    let mut reading = Reading(names::ALL.map(|metric| Family { metric, samples: Vec::new() }).into());
+    let mut reading = MetricFamilies(names::ALL.map(|metric| Family { metric, samples: Vec::new() }).into());
     for class in budget.classes() {
         reading.class(&class);
     }
@@ -61,9 +61,10 @@ pub fn snapshot(budget: &Budget) -> Vec<Family> {
     reading.0
 }
 
-struct Reading(Vec<Family>);
+/// The families of all metrics, filled one sample at a time.
+struct MetricFamilies(Vec<Family>);
 
-impl Reading {
+impl MetricFamilies {
     fn add(&mut self, metric: Metric, labels: Vec<String>, value: Value) {
         if let Some(family) = self.0.iter_mut().find(|family| family.metric.name == metric.name) {
             family.samples.push(Sample { labels, value });

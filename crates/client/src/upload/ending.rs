@@ -140,7 +140,7 @@ impl UploadSession {
                 // The next owner has it from the record, or finds it.
                 Err(RequestError::Failed(error)) if error.code == LEASE_LAPSED => return,
                 Err(RequestError::Failed(error)) if error.class != ErrorClass::NotFound => {
-                    if !client.capabilities().files {
+                    if client.capabilities().paid_uploads {
                         client.note(format!(
                             "{error}. The upload {upload_id} of {} stays open, and its parts are paid for: abort it when that is possible again (aws s3api abort-multipart-upload), or have the bucket do so (a lifecycle rule).",
                             Address(bucket, Some(key))

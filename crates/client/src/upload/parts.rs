@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use seqferry_store::budget::{MemoryPermit, RequestPermit};
 use seqferry_store::prelude::*;
-use seqferry_store::{Body, Copied, Digests, PinnedObject, Range, StoreError, UploadRef};
+use seqferry_store::{Body, Digests, PinnedObject, Range, StoreError, UploadRef, WrittenPart};
 
 use super::UploadSession;
 use crate::request::{RequestError, RequestSpec, join_request};
@@ -41,7 +41,7 @@ impl UploadSession {
     ///
     /// # Errors
     /// Code `NoSuchUpload` when the upload was aborted from outside, by a lifecycle rule for example.
-    pub async fn put_part(&self, number: u32, part: PartBody) -> Result<Copied, RequestError> {
+    pub async fn put_part(&self, number: u32, part: PartBody) -> Result<WrittenPart, RequestError> {
         let spec = RequestSpec::write("UploadPart", &self.bucket).bytes(part.bytes.len() as u64);
         let (memory, upload_id) = (Arc::new(part.memory), self.upload_id());
         self.client
@@ -74,7 +74,7 @@ impl UploadSession {
     ///
     /// # Errors
     /// As [`UploadSession::put_part`]; and when the source is another version by now.
-    pub async fn copy_part(&self, source: &PinnedObject, reserved: ReservedCopy) -> Result<Copied, RequestError> {
+    pub async fn copy_part(&self, source: &PinnedObject, reserved: ReservedCopy) -> Result<WrittenPart, RequestError> {
         let ReservedCopy { number, range, permit } = reserved;
         // The same part twice at a time is safe where the same bytes get the same `ETag`: not known before the first answer, and all
         // parts may be under way by then.
@@ -131,7 +131,7 @@ impl PartWriter {
     ///
     /// # Errors
     /// That of the body, or of the writing.
-    pub async fn write(&self, number: u32, size: u64, body: Body) -> Result<Copied, StoreError> {
+    pub async fn write(&self, number: u32, size: u64, body: Body) -> Result<WrittenPart, StoreError> {
         self.store.stream_part(UploadRef::new(&self.bucket, &self.key, &self.upload_id), number, size, body).await
     }
 }

@@ -6,9 +6,9 @@ use super::{Bench, attributes, md5_of, refused, sorted, tags, uploads};
 use seqferry_store::ObjectWriteExt as _;
 use seqferry_store::checksum::{ChecksumAlgorithm, crc64nvme};
 use seqferry_store::error::ErrorClass;
-use seqferry_store::{CopyTarget, ObjectRef, PinnedObject, Written};
+use seqferry_store::{CopyTarget, ObjectRef, PinnedObject, WrittenObject};
 
-async fn copy(bench: &Bench<'_>, source: &str, target: &str) -> Written {
+async fn copy(bench: &Bench<'_>, source: &str, target: &str) -> WrittenObject {
     let answer = bench.store.copy(&bench.source(source), CopyTarget::new(bench.bucket, target)).await;
     answer.unwrap_or_else(|error| panic!("copy of {source:?}: {error}"))
 }

@@ -9,8 +9,8 @@ use seqferry_store::checksum::{Checksum, ChecksumAlgorithm, ChecksumKind, crc64n
 use seqferry_store::error::classify::code;
 use seqferry_store::error::{ErrorClass, StoreError};
 use seqferry_store::{
-    CompleteUpload, CompletedPart, Copied, CreateUpload, Digests, ObjectRef, PartInfo, PinnedObject, Range, UploadRef,
-    Written,
+    CompleteUpload, CompletedPart, CreateUpload, Digests, ObjectRef, PartInfo, PinnedObject, Range, UploadRef,
+    WrittenObject, WrittenPart,
 };
 
 const ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
@@ -38,7 +38,7 @@ async fn create(bench: &Bench<'_>, key: &str) -> String {
 }
 
 async fn send(bench: &Bench<'_>, key: &str, id: &str, number: u32, body: &Bytes) -> CompletedPart {
-    let Copied { etag, checksum, .. } = bench
+    let WrittenPart { etag, checksum, .. } = bench
         .store
         .put_part(UploadRef::new(bench.bucket, key, id), number, body.clone(), &Digests::crc64nvme(body))
         .await
@@ -109,7 +109,7 @@ pub(super) async fn a_completion_that_is_to_replace_one_object_replaces_no_other
 }
 
 /// Make an object out of sent parts.
-pub(super) async fn upload(bench: &Bench<'_>, key: &str, body: &[Bytes]) -> Written {
+pub(super) async fn upload(bench: &Bench<'_>, key: &str, body: &[Bytes]) -> WrittenObject {
     let id = create(bench, key).await;
     let mut parts = Vec::new();
     for (number, part) in (1..).zip(body) {
@@ -142,7 +142,7 @@ async fn listed_parts(bench: &Bench<'_>, key: &str, id: &str, mut after: Option<
 }
 
 /// An object of parts with all that is known of it.
-async fn check_object(bench: &Bench<'_>, key: &str, written: &Written, body: &[Bytes]) {
+async fn check_object(bench: &Bench<'_>, key: &str, written: &WrittenObject, body: &[Bytes]) {
     let whole: Bytes = body.concat().into();
     let meta = bench.store.head(ObjectRef::new(bench.bucket, key), None).await.expect("the object");
     bench.check_etag(&meta.etag, &composite_etag(body), key);
@@ -188,7 +188,7 @@ pub(super) async fn parts_come_in_pieces(bench: &Bench<'_>) {
     };
     let broken = StoreError::new("GetObject", "elsewhere", Some("source"), code::TRUNCATED, Some(200));
 
-    // Nothing of a part counts whose bytes do not all come.
+    // A part whose bytes do not all arrive is not stored at all.
     let mut pieces = whole(&body[0]);
     *pieces.last_mut().expect("a piece") = Err(broken.clone());
     let answer = refused(stream(1, body[0].len(), pieces).await, ErrorClass::Retry, "a body that breaks");
@@ -201,7 +201,7 @@ pub(super) async fn parts_come_in_pieces(bench: &Bench<'_>) {
 
     let mut parts = Vec::new();
     for (number, part) in (1..).zip(&body) {
-        let Copied { etag, checksum, .. } = stream(number, part.len(), whole(part)).await.expect("a part");
+        let WrittenPart { etag, checksum, .. } = stream(number, part.len(), whole(part)).await.expect("a part");
         bench.check_etag(&etag, &md5_of(part), &key);
         assert_eq!(checksum, Some(crc64nvme(part)));
         parts.push(CompletedPart { number, etag, checksum });

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
 use seqferry_store::{
-    Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, Copied, CreateUpload, Digests, MultipartUpload,
-    PartInfo, PartsPage, PinnedObject, Range, Result, StoreError, UploadInfo, UploadRef, Written,
+    Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CreateUpload, Digests, MultipartUpload, PartInfo,
+    PartsPage, PinnedObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 
 use super::{Checksums, CopiedParts, MemoryStore, Object, Upload, full, md5_hex, now, slice, value};
@@ -31,7 +31,13 @@ impl MultipartUpload for MemoryStore {
         Ok(id)
     }
 
-    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+    async fn copy_part(
+        &self,
+        source: &PinnedObject,
+        range: Range,
+        upload: UploadRef<'_>,
+        part: u32,
+    ) -> Result<WrittenPart> {
         let UploadRef { bucket, key, upload_id } = upload;
         let mut state = self.state();
         let object = state.source("UploadPartCopy", source)?;
@@ -51,7 +57,7 @@ impl MultipartUpload for MemoryStore {
         Ok(self.answered(copied))
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
         let UploadRef { bucket, key, upload_id } = upload;
         self.know("UploadPart", bucket, key, digests.checksum.as_ref().map(|(algorithm, _)| *algorithm))?;
         if !self.are_sent(digests, &body) {
@@ -84,7 +90,7 @@ impl MultipartUpload for MemoryStore {
         Ok(PartsPage { parts, next })
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         let operation = "CompleteMultipartUpload";
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let bad = |code: &str| Err(StoreError::new(operation, bucket, Some(key), code, Some(400)));

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    Body, Fetched, ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRead, ObjectRef, PinnedObject, Range, Result,
-    StoreError,
+    Body, FetchedObject, ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRead, ObjectRef, PinnedObject, Range,
+    Result, StoreError,
 };
 
 use super::{MemoryStore, slice};
@@ -81,7 +81,7 @@ impl ObjectRead for MemoryStore {
         Ok(ObjectMeta { size, parts_count, ..self.meta(object) })
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let state = self.state();
         let object = state.source("GetObject", source)?;
         if object.is_archived() {
@@ -107,7 +107,7 @@ impl ObjectRead for MemoryStore {
         let chunks: Vec<Result<Bytes>> = body.chunks(1 << 16).map(|chunk| Ok(body.slice_ref(chunk))).collect();
         let checksum = object.checksum.clone().filter(|_| range.is_none());
         let meta = ObjectMeta { checksum, ..self.meta(object) };
-        Ok(Fetched { meta, body: Body::of_chunks(futures::stream::iter(chunks).boxed()) })
+        Ok(FetchedObject { meta, body: Body::of_chunks(futures::stream::iter(chunks).boxed()) })
     }
 
     async fn get_tags(&self, object: ObjectRef<'_>) -> Result<Vec<(String, String)>> {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use md5::Digest as _;
 use seqferry_store::checksum::hex;
 use seqferry_store::{
-    ChecksumAlgorithm, CopyTarget, ObjectRef, ObjectWrite, PinnedObject, PutObject, Result, StoreError, Written,
+    ChecksumAlgorithm, CopyTarget, ObjectRef, ObjectWrite, PinnedObject, PutObject, Result, StoreError, WrittenObject,
 };
 use sha2::Sha256;
 
@@ -13,7 +13,7 @@ use super::{Etags, MemoryStore, Object, full, md5_hex, now};
 
 #[async_trait]
 impl ObjectWrite for MemoryStore {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
         let named = object.digests.checksum.as_ref().map(|(algorithm, _)| *algorithm);
         self.know("PutObject", &object.bucket, &object.key, named)?;
         if !self.are_sent(&object.digests, &body) {
@@ -62,7 +62,7 @@ impl ObjectWrite for MemoryStore {
         Ok(())
     }
 
-    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, storage_class, attributes, tags, .. } = target;
         let mut state = self.state();
         let object = state.source("CopyObject", source)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Ended;
+use super::RequestOutcome;
 use super::latency::{Latencies, RequestClass};
 use super::priority::{Priority, Shares};
 use super::rate::RequestRate;
@@ -28,7 +28,7 @@ pub(super) fn reserve(most: u64) -> u64 {
 
 /// Decision on the start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(super) enum StartDecision {
     /// It may.
     Now,
     /// Not before this time.
@@ -90,17 +90,23 @@ impl Control {
 
     /// Decides whether a further request may start. To be asked only while one waits. `present`: bulk work leaves a
     /// reserve to interactive work.
-    pub(super) fn may_start(&mut self, now: Duration, priority: Priority, in_flight: &Shares, present: bool) -> Start {
+    pub(super) fn may_start(
+        &mut self,
+        now: Duration,
+        priority: Priority,
+        in_flight: &Shares,
+        present: bool,
+    ) -> StartDecision {
         let at = now.as_secs_f64();
         let (width, reserve) = self.width(now, present);
         self.full = !in_flight.has_room(priority, 1, width, reserve);
         if self.full {
             self.rate.rest(at);
-            return Start::Full;
+            return StartDecision::Full;
         }
         match self.rate.due(at, self.window.rate(), priority) {
-            Some(due) => Start::At(now + Duration::from_secs_f64(due - at)),
-            None => Start::Now,
+            Some(due) => StartDecision::At(now + Duration::from_secs_f64(due - at)),
+            None => StartDecision::Now,
         }
     }
 
@@ -146,24 +152,25 @@ impl Control {
     }
 
     /// A request that started at `started` has ended.
-    pub(super) fn ended(&mut self, now: Duration, started: Duration, class: RequestClass, how: Ended) {
+    pub(super) fn ended(&mut self, now: Duration, started: Duration, class: RequestClass, how: RequestOutcome) {
         let interactive = self.is_interactive(now);
         let (now, started) = (now.as_secs_f64(), started.as_secs_f64());
         match how {
-            Ended::Worked => {
+            RequestOutcome::Worked => {
                 let latency = now - started;
                 let base = self.latencies.answered(class, started, latency);
-                // Until the service throttles the rate follows the window: who waits for it waits for the window.
+                // Until the service throttles, the rate follows the window: a request that waits for the rate waits for
+                // the window.
                 let limiting = self.full || (self.rate.rate().is_none() && self.rate.limiting());
                 if self.window.answered(now, latency, base, limiting, interactive) {
                     self.latencies.relearn(now);
                 }
             }
-            Ended::Throttled => {
+            RequestOutcome::Throttled => {
                 self.throttled += 1;
                 self.rate.refused(now, started, self.window.rate(), self.window.latency());
             }
-            Ended::Failed | Ended::Abandoned => {}
+            RequestOutcome::Failed | RequestOutcome::Abandoned => {}
         }
     }
 
@@ -191,7 +198,7 @@ mod tests {
         RequestClass::new("PutObject", 0)
     }
 
-    fn may_start(control: &mut Control, now: Duration, in_flight: u64) -> Start {
+    fn may_start(control: &mut Control, now: Duration, in_flight: u64) -> StartDecision {
         let mut shares = Shares::default();
         shares.grant(Priority::Bulk, in_flight, false);
         control.may_start(now, Priority::Bulk, &shares, false)
@@ -204,21 +211,21 @@ mod tests {
         while now < until {
             while under_way.front().is_some_and(|started| *started + latency <= now) {
                 if let Some(started) = under_way.pop_front() {
-                    control.ended(now, started, class(), Ended::Worked);
+                    control.ended(now, started, class(), RequestOutcome::Worked);
                 }
             }
             match may_start(control, now, under_way.len() as u64) {
-                Start::Now => {
+                StartDecision::Now => {
                     control.started(now, Priority::Bulk, &Shares::default());
                     count += 1;
                     if nth.is_some_and(|nth| count % nth == 0) {
-                        control.ended(now, now, class(), Ended::Throttled);
+                        control.ended(now, now, class(), RequestOutcome::Throttled);
                     } else {
                         under_way.push_back(now);
                     }
                 }
-                Start::At(due) => now = due.max(now + Duration::from_micros(10)),
-                Start::Full => now += MILLISECOND,
+                StartDecision::At(due) => now = due.max(now + Duration::from_micros(10)),
+                StartDecision::Full => now += MILLISECOND,
             }
         }
     }
@@ -239,15 +246,15 @@ mod tests {
         let mut control = Control::new(Duration::ZERO, 1000);
         run(&mut control, 100 * MILLISECOND, None, Duration::from_secs(5));
         let (sent, now) = (Duration::from_millis(4999), Duration::from_secs(5));
-        control.ended(now, sent, class(), Ended::Throttled);
+        control.ended(now, sent, class(), RequestOutcome::Throttled);
         for _ in 0..10 {
-            control.ended(now, sent, class(), Ended::Throttled);
+            control.ended(now, sent, class(), RequestOutcome::Throttled);
         }
         let after_one = control.rate();
         assert!(after_one.is_some());
 
         for _ in 0..20 {
-            control.ended(now + MILLISECOND, sent, class(), Ended::Throttled);
+            control.ended(now + MILLISECOND, sent, class(), RequestOutcome::Throttled);
         }
 
         assert_eq!(control.rate(), after_one);
@@ -278,10 +285,10 @@ mod tests {
             let mut control = Control::new(Duration::ZERO, most);
             for round in 0..100 {
                 let now = round * 10 * MILLISECOND;
-                if may_start(&mut control, now, 0) == Start::Now {
+                if may_start(&mut control, now, 0) == StartDecision::Now {
                     control.started(now, Priority::Bulk, &Shares::default());
                 }
-                let how = if round % 3 == 0 { Ended::Throttled } else { Ended::Worked };
+                let how = if round % 3 == 0 { RequestOutcome::Throttled } else { RequestOutcome::Worked };
                 control.ended(now + MILLISECOND, now, class(), how);
                 assert!((1..=most).contains(&control.window()));
             }
@@ -298,7 +305,7 @@ mod tests {
         assert!(control.hedge(now));
 
         for _ in 0..10 {
-            control.ended(now, sent, class(), Ended::Throttled);
+            control.ended(now, sent, class(), RequestOutcome::Throttled);
         }
 
         assert!(!control.hedge(now + 500 * MILLISECOND));

@@ -42,8 +42,9 @@ impl RequestClass {
     }
 }
 
+/// Latencies of one request class.
 #[derive(Debug)]
-struct Seen {
+struct ClassLatencies {
     base: Option<f64>,
     block: (u32, f64),
     histogram: [u32; BUCKETS],
@@ -53,7 +54,7 @@ struct Seen {
 /// Latencies at one limiter, in seconds. Times are seconds since some start.
 #[derive(Debug, Default)]
 pub(super) struct Latencies {
-    classes: HashMap<RequestClass, Seen>,
+    classes: HashMap<RequestClass, ClassLatencies>,
     /// Only requests that started later tell of the base.
     learn_from: f64,
 }
@@ -65,7 +66,7 @@ impl Latencies {
         if self.classes.len() >= CLASSES && !self.classes.contains_key(&class) {
             self.classes.clear();
         }
-        let seen = self.classes.entry(class).or_insert_with(|| Seen {
+        let seen = self.classes.entry(class).or_insert_with(|| ClassLatencies {
             base: None,
             block: (0, 0.0),
             histogram: [0; BUCKETS],
@@ -102,7 +103,7 @@ impl Latencies {
     }
 }
 
-impl Seen {
+impl ClassLatencies {
     fn count(&mut self, latency: f64) {
         if self.total >= FULL {
             self.histogram.iter_mut().for_each(|count| *count /= 2);

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use super::control::{Control, Start, reserve};
+use super::control::{Control, StartDecision, reserve};
 use super::fair_queue::FairQueue;
 use super::latency::RequestClass;
-use super::priority::{ByPriority, Priority, Shares};
+use super::priority::{Priority, PriorityMap, Shares};
 use super::spacing::StartSpacing;
 use super::stats::{PREFIX_CLASSES, PrefixClassStats, RequestCounts};
-use super::{Access, Ended, FlowId, LimiterStats, Wanted};
+use super::{Access, FlowId, LimiterStats, PermitRequest, RequestOutcome};
 
 /// Limiters kept besides those in use: what they have learned is worth little more than a few seconds.
 const IDLE_LIMITERS: usize = 64;
@@ -31,7 +31,7 @@ pub(super) struct Waiter<W> {
 
 /// A request that was started: what is counted when it ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Started {
+pub(super) struct StartedRequest {
     pub(super) limiter: u64,
     pub(super) priority: Priority,
     pub(super) class: RequestClass,
@@ -49,7 +49,7 @@ struct PrefixLimiter<W> {
     prefix: String,
     access: Access,
     control: Control,
-    waiting: ByPriority<FairQueue<FlowId, Waiter<W>>>,
+    waiting: PriorityMap<FairQueue<FlowId, Waiter<W>>>,
     /// Waiters that gave up and are still in a queue, at most.
     abandoned: usize,
     in_flight: Shares,
@@ -88,9 +88,9 @@ pub(super) struct PrefixLimiters<W> {
 }
 
 /// Next step of the limiters.
-pub(super) enum Next<W> {
+pub(super) enum LimiterStep<W> {
     /// This waiter may start; it has been counted as started.
-    Start(W, Started),
+    Start(W, StartedRequest),
     /// Nothing before this time.
     At(Duration),
     /// Nothing before a request has ended.
@@ -160,7 +160,7 @@ impl<W> PrefixLimiters<W> {
     }
 
     /// Queue up. Returns the limiter's id.
-    pub(super) fn wait(&mut self, now: Duration, wanted: Wanted<'_>, wake: W) -> u64 {
+    pub(super) fn wait(&mut self, now: Duration, wanted: PermitRequest<'_>, wake: W) -> u64 {
         let class = RequestClass::new(wanted.operation, wanted.bytes);
         let waiter = Waiter { wake, class, bytes: wanted.bytes, since: now, is_retry: wanted.is_retry };
         let same = |limiter: &PrefixLimiter<W>| {
@@ -175,7 +175,7 @@ impl<W> PrefixLimiters<W> {
                 prefix: wanted.prefix.to_owned(),
                 access: wanted.access,
                 control: Control::new(now, self.most),
-                waiting: ByPriority::default(),
+                waiting: PriorityMap::default(),
                 abandoned: 0,
                 in_flight: Shares::default(),
                 used: now,
@@ -238,7 +238,7 @@ impl<W> PrefixLimiters<W> {
     }
 
     /// The next thing to do.
-    pub(super) fn next(&mut self, now: Duration) -> Next<W> {
+    pub(super) fn next(&mut self, now: Duration) -> LimiterStep<W> {
         let mut due = None;
         for limiter in self.all.iter_mut().filter(|limiter| limiter.waiting() == 0) {
             limiter.control.rest(now);
@@ -250,24 +250,29 @@ impl<W> PrefixLimiters<W> {
         let first = if self.in_flight.owes_bulk(1) { Priority::Bulk } else { Priority::Interactive };
         for priority in [first, first.other()] {
             if let Some((wake, started)) = self.next_of(now, priority, &mut due) {
-                return Next::Start(wake, started);
+                return LimiterStep::Start(wake, started);
             }
         }
-        due.map_or(Next::Wait, Next::At)
+        due.map_or(LimiterStep::Wait, LimiterStep::At)
     }
 
     /// Nothing starts before `at`. The limiters learn nothing of the service meanwhile.
-    fn wait_for_spacing(&mut self, now: Duration, at: Duration) -> Next<W> {
+    fn wait_for_spacing(&mut self, now: Duration, at: Duration) -> LimiterStep<W> {
         let mut anything = false;
         for limiter in self.all.iter_mut().filter(|limiter| limiter.waiting() > 0) {
             limiter.control.rest(now);
             anything = true;
         }
-        if anything { Next::At(at) } else { Next::Wait }
+        if anything { LimiterStep::At(at) } else { LimiterStep::Wait }
     }
 
     /// Start the next request of this priority, or find when the first one is due.
-    fn next_of(&mut self, now: Duration, priority: Priority, due: &mut Option<Duration>) -> Option<(W, Started)> {
+    fn next_of(
+        &mut self,
+        now: Duration,
+        priority: Priority,
+        due: &mut Option<Duration>,
+    ) -> Option<(W, StartedRequest)> {
         let present = self.interactive_present;
         let bulk_has_room = self.has_room(Priority::Bulk);
         let has_room = self.has_room(priority);
@@ -285,16 +290,16 @@ impl<W> PrefixLimiters<W> {
             }
             let start = limiter.control.may_start(now, priority, &limiter.in_flight, present);
             match start {
-                Start::Full => {}
-                Start::At(time) => *due = Some(due.map_or(time, |first| first.min(time))),
-                Start::Now
+                StartDecision::Full => {}
+                StartDecision::At(time) => *due = Some(due.map_or(time, |first| first.min(time))),
+                StartDecision::Now
                     if priority == Priority::Interactive && bulk_has_room && limiter.is_turn_of_bulk(now, present) => {}
-                Start::Now => {
+                StartDecision::Now => {
                     let (gone, queue) = (self.gone, &mut limiter.waiting[priority]);
                     if let Some(waiter) = std::iter::from_fn(|| queue.pop()).find(|waiter| !gone(&waiter.wake)) {
                         let Waiter { wake, class, bytes, since, is_retry } = waiter;
                         let waited = now.saturating_sub(since);
-                        let started = Started { limiter: limiter.id, priority, class, bytes, at: now, waited };
+                        let started = StartedRequest { limiter: limiter.id, priority, class, bytes, at: now, waited };
                         limiter.counted.wait.count(waited);
                         self.waited += waited;
                         limiter.counted.retries += u64::from(is_retry);
@@ -330,12 +335,12 @@ impl<W> PrefixLimiters<W> {
     }
 
     /// A request that was started has ended.
-    pub(super) fn ended(&mut self, now: Duration, request: Started, how: Ended) {
+    pub(super) fn ended(&mut self, now: Duration, request: StartedRequest, how: RequestOutcome) {
         self.in_flight.give_back(request.priority, 1);
-        self.throttled += u64::from(how == Ended::Throttled);
+        self.throttled += u64::from(how == RequestOutcome::Throttled);
         let took = now.saturating_sub(request.at);
         self.busy += took;
-        if how == Ended::Worked {
+        if how == RequestOutcome::Worked {
             self.bytes += request.bytes;
         }
         if let Some(limiter) = self.find(request.limiter) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::priority::{BULK_SHARE, ByPriority, Priority, Shares};
+use super::priority::{BULK_SHARE, Priority, PriorityMap, Shares};
 use super::stats::LatencyHistogram;
 
 /// Bulk work leaves one part in so many to interactive work that is present ...
@@ -58,9 +58,9 @@ pub(super) struct MemoryPool {
 #[derive(Debug, Default)]
 struct State {
     shares: Shares,
-    waiting: ByPriority<VecDeque<Waiter>>,
+    waiting: PriorityMap<VecDeque<Waiter>>,
     interactive_present: bool,
-    waits: ByPriority<LatencyHistogram>,
+    waits: PriorityMap<LatencyHistogram>,
 }
 
 #[derive(Debug)]

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::limiters::Started;
-use super::{Budget, Ended};
+use super::limiters::StartedRequest;
+use super::{Budget, RequestOutcome};
 
-/// The right to make one request; given back on drop (a dropped one counts as [`Ended::Abandoned`]).
+/// The right to make one request; given back on drop (a dropped one counts as [`RequestOutcome::Abandoned`]).
 #[derive(Debug)]
 pub struct RequestPermit {
     budget: Arc<Budget>,
-    request: Started,
-    ended: Ended,
+    request: StartedRequest,
+    ended: RequestOutcome,
     /// False for one that could not be handed over and was taken back.
     held: bool,
 }
 
 impl RequestPermit {
-    pub(super) fn new(budget: Arc<Budget>, request: Started) -> Self {
-        Self { budget, request, ended: Ended::Abandoned, held: true }
+    pub(super) fn new(budget: Arc<Budget>, request: StartedRequest) -> Self {
+        Self { budget, request, ended: RequestOutcome::Abandoned, held: true }
     }
 
     /// Drop a permit that the caller has accounted for.
@@ -27,7 +27,7 @@ impl RequestPermit {
     }
 
     /// Say how the request ended, and give the permit back.
-    pub fn end(mut self, ended: Ended) {
+    pub fn end(mut self, ended: RequestOutcome) {
         self.ended = ended;
     }
 
@@ -46,7 +46,7 @@ impl RequestPermit {
     pub fn hedge(&self) -> Option<Self> {
         let now = self.budget.now();
         let may = self.budget.lock().limiters.hedge(now, self.request.limiter, self.request.priority);
-        let request = Started { at: now, waited: Duration::ZERO, ..self.request };
+        let request = StartedRequest { at: now, waited: Duration::ZERO, ..self.request };
         may.then(|| Self::new(Arc::clone(&self.budget), request))
     }
 }

@@ -40,12 +40,12 @@ pub(super) const BULK_SHARE: u64 = 4;
 
 /// One value for each priority.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ByPriority<T> {
+pub(super) struct PriorityMap<T> {
     interactive: T,
     bulk: T,
 }
 
-impl<T> Index<Priority> for ByPriority<T> {
+impl<T> Index<Priority> for PriorityMap<T> {
     type Output = T;
 
     fn index(&self, priority: Priority) -> &T {
@@ -56,7 +56,7 @@ impl<T> Index<Priority> for ByPriority<T> {
     }
 }
 
-impl<T> IndexMut<Priority> for ByPriority<T> {
+impl<T> IndexMut<Priority> for PriorityMap<T> {
     fn index_mut(&mut self, priority: Priority) -> &mut T {
         match priority {
             Priority::Interactive => &mut self.interactive,
@@ -68,7 +68,7 @@ impl<T> IndexMut<Priority> for ByPriority<T> {
 /// Amounts of one limit that both priorities hold, and the amount that bulk work is owed.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
-    used: ByPriority<u64>,
+    used: PriorityMap<u64>,
     /// Granted to interactive work while bulk work waited, since bulk work was served last.
     owed: u64,
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{Access, Ended};
+use super::{Access, RequestOutcome};
 
 /// Prefix classes that are reported by name: 16 prefixes, read and written. A scrape of all of them takes some 15 ms.
 pub const PREFIX_CLASSES: usize = 32;
@@ -147,17 +147,17 @@ pub struct RequestCounts {
 
 impl RequestCounts {
     /// A request has ended.
-    pub(super) fn ended(&mut self, operation: &'static str, bytes: u64, took: Duration, how: Ended) {
+    pub(super) fn ended(&mut self, operation: &'static str, bytes: u64, took: Duration, how: RequestOutcome) {
         let counted = self.operation(operation);
         match how {
-            Ended::Worked => {
+            RequestOutcome::Worked => {
                 counted.worked += 1;
                 counted.bytes += bytes;
                 counted.latency.count(took);
             }
-            Ended::Throttled => counted.throttled += 1,
-            Ended::Failed => counted.failed += 1,
-            Ended::Abandoned => counted.abandoned += 1,
+            RequestOutcome::Throttled => counted.throttled += 1,
+            RequestOutcome::Failed => counted.failed += 1,
+            RequestOutcome::Abandoned => counted.abandoned += 1,
         }
     }
 
@@ -219,10 +219,10 @@ mod tests {
     #[test]
     fn counters_add_up() {
         let mut one = RequestCounts::default();
-        one.ended("GetObject", 10, Duration::from_millis(3), Ended::Worked);
-        one.ended("GetObject", 10, Duration::from_millis(3), Ended::Throttled);
+        one.ended("GetObject", 10, Duration::from_millis(3), RequestOutcome::Worked);
+        one.ended("GetObject", 10, Duration::from_millis(3), RequestOutcome::Throttled);
         let mut both = RequestCounts { retries: 1, ..RequestCounts::default() };
-        both.ended("HeadObject", 0, Duration::from_millis(1), Ended::Abandoned);
+        both.ended("HeadObject", 0, Duration::from_millis(1), RequestOutcome::Abandoned);
 
         both.add(&one);
         both.add(&one);

@@ -6,8 +6,8 @@ fn budget(max_requests: usize) -> Arc<Budget> {
     Budget::new(BudgetLimits { max_requests, memory: 1 << 20, max_bandwidth: None })
 }
 
-fn wanted(job: FlowId, bucket: &str) -> Wanted<'_> {
-    Wanted {
+fn wanted(job: FlowId, bucket: &str) -> PermitRequest<'_> {
+    PermitRequest {
         priority: Priority::Bulk,
         job,
         rank: 0,
@@ -36,7 +36,7 @@ async fn never_more_requests_than_the_cap() {
     let _second = one(&budget, "b").await;
 
     assert!(waits(&budget, "c").await);
-    first.end(Ended::Worked);
+    first.end(RequestOutcome::Worked);
     let _third = one(&budget, "c").await;
 
     assert_eq!(budget.stats().in_flight, 2);
@@ -84,7 +84,7 @@ async fn a_small_job_does_not_wait_for_all_of_a_big_one() {
         tokio::spawn(async move {
             let permit = budget.request(wanted(job, "a")).await;
             order.lock().unwrap_or_else(PoisonError::into_inner).push(name);
-            permit.end(Ended::Worked);
+            permit.end(RequestOutcome::Worked);
         })
     };
     let (big, small) = (budget.job(), budget.job());
@@ -127,7 +127,7 @@ async fn reads_and_writes_and_prefixes_have_limiters_of_their_own() {
     let budget = budget(100);
     let job = budget.job();
     for (prefix, access) in [("a/", Access::Read), ("a/", Access::Write), ("b/", Access::Read), ("a/", Access::Read)] {
-        budget.request(Wanted { prefix, access, ..wanted(job, "bucket") }).await.end(Ended::Worked);
+        budget.request(PermitRequest { prefix, access, ..wanted(job, "bucket") }).await.end(RequestOutcome::Worked);
     }
 
     assert_eq!(budget.limiters().len(), 3);
@@ -195,7 +195,7 @@ async fn who_waits_for_a_slow_limit_is_woken_when_it_is_lifted() {
 async fn throttled_requests_are_counted() {
     let budget = budget(8);
 
-    one(&budget, "a").await.end(Ended::Throttled);
+    one(&budget, "a").await.end(RequestOutcome::Throttled);
     drop(one(&budget, "a").await);
 
     assert_eq!(budget.stats().throttled, 1);
@@ -213,9 +213,9 @@ async fn requests_are_kept_for_interactive_work_as_long_as_it_is_present() {
     assert!(waits(&budget, "a").await);
 
     // Elsewhere: below one prefix the window would change as well.
-    let read = Wanted { priority: Priority::Interactive, ..wanted(budget.job(), "b") };
+    let read = PermitRequest { priority: Priority::Interactive, ..wanted(budget.job(), "b") };
     let read = budget.request(read).await;
-    read.end(Ended::Worked);
+    read.end(RequestOutcome::Worked);
     let [first, second] = present;
     drop(first);
     assert!(waits(&budget, "a").await);
@@ -228,16 +228,19 @@ async fn requests_are_kept_for_interactive_work_as_long_as_it_is_present() {
 #[tokio::test(start_paused = true)]
 async fn waits_latencies_bytes_and_outcomes_are_counted_by_prefix_class() {
     let budget = budget(1);
-    let write = |is_retry| Wanted { bytes: 10, prefix: "a/", is_retry, ..wanted(budget.job(), "bucket") };
+    let write = |is_retry| PermitRequest { bytes: 10, prefix: "a/", is_retry, ..wanted(budget.job(), "bucket") };
     let first = budget.request(write(false)).await;
     let second = tokio::spawn({
         let (budget, job) = (Arc::clone(&budget), budget.job());
-        async move { budget.request(Wanted { is_retry: true, prefix: "a/", ..wanted(job, "bucket") }).await.waited() }
+        async move {
+            let retry = PermitRequest { is_retry: true, prefix: "a/", ..wanted(job, "bucket") };
+            budget.request(retry).await.waited()
+        }
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    first.end(Ended::Worked);
+    first.end(RequestOutcome::Worked);
     assert_eq!(second.await.expect("a permit").as_millis(), 300);
-    budget.request(write(false)).await.end(Ended::Throttled);
+    budget.request(write(false)).await.end(RequestOutcome::Throttled);
 
     let classes = budget.classes();
 
@@ -259,12 +262,12 @@ async fn prefix_classes_are_bounded_and_nothing_that_was_counted_is_lost() {
     for round in 0..3 {
         for number in 0..200 {
             let prefix = format!("{round}-{number}/");
-            let write = Wanted { prefix: &prefix, bytes: 1, ..wanted(budget.job(), "bucket") };
-            budget.request(write).await.end(Ended::Worked);
+            let write = PermitRequest { prefix: &prefix, bytes: 1, ..wanted(budget.job(), "bucket") };
+            budget.request(write).await.end(RequestOutcome::Worked);
         }
         tokio::time::sleep(Duration::from_mins(2)).await;
     }
-    let read = Wanted { access: Access::Read, ..wanted(budget.job(), "other") };
+    let read = PermitRequest { access: Access::Read, ..wanted(budget.job(), "other") };
     let _under_way = budget.request(read).await;
 
     let classes = budget.classes();
@@ -311,7 +314,7 @@ async fn no_more_requests_start_per_second_than_the_limit_whatever_their_prefix(
         let bucket = ["a", "b", "c"][n % 3];
         let permit = one(&budget, bucket).await;
         starts.push(begun.elapsed());
-        permit.end(if n % 7 == 0 { Ended::Failed } else { Ended::Worked });
+        permit.end(if n % 7 == 0 { RequestOutcome::Failed } else { RequestOutcome::Worked });
     }
 
     // The first starts at once, and each of the others a tenth of a second later.

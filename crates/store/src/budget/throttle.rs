@@ -4,9 +4,9 @@
 //! begin, so that few of them are under way at a low limit and each comes to its end. Bytes that are sent and bytes that
 //! are received enter the second and the third piece by piece, where they pass.
 //!
-//! A queue drains at the rate. Whoever is the next to enter waits until the queue is empty, so that the first byte after
-//! a pause costs no wait, and one who gives up leaves nothing in it. The queue is counted in bytes and not in time: a
-//! rate that changes changes the wait.
+//! A queue drains at the rate. The next waiter enters when the queue is empty: the first byte after a pause costs no
+//! wait, and a waiter that gives up leaves no bytes in the queue. The queue is counted in bytes, not in time, so a
+//! change of the rate also changes present waits.
 //!
 //! **Priorities.** Interactive bytes wait for interactive bytes alone; bulk bytes wait for all. While bulk bytes wait,
 //! interactive bytes drain at three quarters of the rate, so that bulk work keeps a quarter.
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::priority::{BULK_SHARE, ByPriority, Priority};
+use super::priority::{BULK_SHARE, Priority, PriorityMap};
 
 /// A shorter wait is none: rounded to the clock's ticks it would never end.
 const INSTANT: f64 = 1e-6;
@@ -38,7 +38,7 @@ const BESIDE_OTHERS: f64 = 4.0;
 struct ByteQueue {
     state: Mutex<State>,
     /// Held by the next to enter, for each priority: waiters of one priority enter in their order.
-    turns: ByPriority<tokio::sync::Mutex<()>>,
+    turns: PriorityMap<tokio::sync::Mutex<()>>,
     /// The rate has changed.
     changed: Notify,
 }
@@ -49,9 +49,9 @@ struct State {
     rate: Option<u64>,
     /// Bytes that had not passed at `seen` and that this priority waits for: interactive bytes count for both. Below 0
     /// so many may pass at once, since the waiters before were woken late.
-    backlog: ByPriority<f64>,
+    backlog: PriorityMap<f64>,
     seen: Instant,
-    waiting: ByPriority<usize>,
+    waiting: PriorityMap<usize>,
 }
 
 impl State {
@@ -88,12 +88,12 @@ impl State {
 }
 
 /// Counts a waiter for as long as it waits.
-struct Waits<'a> {
+struct CountedWaiter<'a> {
     queue: &'a ByteQueue,
     priority: Priority,
 }
 
-impl<'a> Waits<'a> {
+impl<'a> CountedWaiter<'a> {
     fn new(queue: &'a ByteQueue, priority: Priority) -> Self {
         let mut state = queue.state();
         state.advance(Instant::now());
@@ -103,7 +103,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for CountedWaiter<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.state();
         state.advance(Instant::now());
@@ -120,11 +120,11 @@ impl ByteQueue {
     fn new(per_second: Option<u64>, now: Instant) -> Self {
         let state = State {
             rate: limit(per_second),
-            backlog: ByPriority::default(),
+            backlog: PriorityMap::default(),
             seen: now,
-            waiting: ByPriority::default(),
+            waiting: PriorityMap::default(),
         };
-        Self { state: Mutex::new(state), turns: ByPriority::default(), changed: Notify::new() }
+        Self { state: Mutex::new(state), turns: PriorityMap::default(), changed: Notify::new() }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -135,7 +135,7 @@ impl ByteQueue {
         self.state().rate
     }
 
-    /// From now on, also for those who wait.
+    /// Change the limit, also for waiters.
     fn limit(&self, per_second: Option<u64>) {
         {
             let mut state = self.state();
@@ -166,7 +166,7 @@ impl ByteQueue {
                 }
                 wait
             };
-            waits.get_or_insert_with(|| Waits::new(self, priority));
+            waits.get_or_insert_with(|| CountedWaiter::new(self, priority));
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(wait.min(LOOK))) => {}
                 () = changed => {}
@@ -416,7 +416,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bulk_bytes_keep_a_quarter_however_many_interactive_bytes_wait() {
         let queue = limited(1_000_000);
-        let passed = Arc::new(Mutex::new(ByPriority::<u64>::default()));
+        let passed = Arc::new(Mutex::new(PriorityMap::<u64>::default()));
         let start = Instant::now();
         let workers: Vec<_> = [Priority::Interactive, Priority::Bulk]
             .into_iter()

@@ -8,7 +8,7 @@ use super::ChecksumAlgorithm;
 
 /// A CRC that parts are added to.
 #[derive(Debug, Clone)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedCrc {
     /// The polynomial without its highest term, its lowest power in the highest of the CRC's bits.
     polynomial: u64,
     /// x^0, written so.
@@ -18,7 +18,7 @@ pub(crate) struct Joined {
     factor: (u64, u64),
 }
 
-impl Joined {
+impl JoinedCrc {
     /// The CRC of no bytes. None for algorithms that are none.
     pub(crate) fn new(algorithm: ChecksumAlgorithm) -> Option<Self> {
         match algorithm {
@@ -94,7 +94,7 @@ mod tests {
             let whole = parts.concat();
             for algorithm in [ChecksumAlgorithm::Crc64Nvme, ChecksumAlgorithm::Crc32C, ChecksumAlgorithm::Crc32] {
                 let (crc, _) = algorithm.crc().unwrap();
-                let mut joined = Joined::new(algorithm).unwrap();
+                let mut joined = JoinedCrc::new(algorithm).unwrap();
                 for part in &parts {
                     joined.push(crc_fast::checksum(crc, part), part.len() as u64);
                 }

@@ -94,7 +94,7 @@ fn content_type(name: &str) -> Option<&'static str> {
 
 /// Time, permissions and type that an object's metadata asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct FileAttributes {
     /// Seconds and nanoseconds.
     pub(super) mtime: Option<(i64, u32)>,
     /// Permission bits without setuid, setgid and sticky.
@@ -103,13 +103,13 @@ pub(super) struct Wanted {
     pub(super) kind: Option<FileType>,
 }
 
-impl Wanted {
+impl FileAttributes {
     pub(super) fn of(attributes: &Attributes) -> Self {
         let mode = attributes.metadata.get(MODE).and_then(|text| read_mode(text));
         let kind = mode.filter(|mode| *mode > 0o7777).map(FileType::from_raw_mode);
         Self {
             mtime: attributes.metadata.get(MTIME).and_then(|text| read_mtime(text)),
-            // Those of a link say nothing: everybody may do everything with it.
+            // The permissions of a link mean nothing: every user may do everything with it.
             permissions: mode.filter(|_| kind != Some(FileType::Symlink)).map(|mode| mode & 0o777),
             kind,
         }
@@ -204,7 +204,7 @@ mod tests {
     fn nobody_gets_more_rights_than_permissions() {
         let attributes =
             Attributes { metadata: BTreeMap::from([(MODE.to_owned(), "0106777".to_owned())]), ..Attributes::default() };
-        assert_eq!(Wanted::of(&attributes).permissions, Some(0o777));
+        assert_eq!(FileAttributes::of(&attributes).permissions, Some(0o777));
     }
 
     proptest! {

@@ -7,14 +7,14 @@ use crate::error::classify::code;
 
 /// Cause of a failure, before it is known which request failed.
 #[derive(Debug)]
-pub(super) struct Fail {
+pub(super) struct DiskFailure {
     pub(super) code: &'static str,
     pub(super) message: String,
 }
 
-pub(super) type Result<T> = std::result::Result<T, Fail>;
+pub(super) type Result<T> = std::result::Result<T, DiskFailure>;
 
-impl Fail {
+impl DiskFailure {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -57,7 +57,7 @@ impl Fail {
     }
 }
 
-impl From<Errno> for Fail {
+impl From<Errno> for DiskFailure {
     fn from(errno: Errno) -> Self {
         let code = match errno {
             Errno::NOSPC | Errno::DQUOT => code::DISK_FULL,

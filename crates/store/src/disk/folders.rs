@@ -14,8 +14,8 @@ use rustix::io::Errno;
 
 use super::DiskOptions;
 use super::facts::file_type;
-use super::fail::{Fail, Result};
-use super::names::Unfinished;
+use super::fail::{DiskFailure, Result};
+use super::names::FilePurpose;
 use crate::error::classify::code;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -32,14 +32,14 @@ pub(super) struct Folders {
     /// Folders whose own names are on the disk; when there are more than [`CLEANED`], all are synced again.
     named: Mutex<HashSet<Identity>>,
     made: Mutex<()>,
-    turns: Mutex<HashMap<Identity, Arc<Turn>>>,
+    syncs: Mutex<HashMap<Identity, Arc<SharedSync>>>,
     cleaned: Mutex<HashSet<Identity>>,
     folding: Mutex<HashMap<Identity, bool>>,
 }
 
-/// Those who wait for the same folder to be synced: one sync serves all who asked before it began.
+/// A sync of one folder that several writers share: it serves every writer that asked before it began.
 #[derive(Debug, Default)]
-struct Turn {
+struct SharedSync {
     asked: AtomicU64,
     done: Mutex<u64>,
 }
@@ -51,9 +51,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Open the folder that a transfer is about. Links in its own path are the user's choice.
 pub(super) fn root(path: &str) -> Result<OwnedFd> {
     if !path.starts_with('/') {
-        return Err(Fail::new(code::NO_SUCH_FOLDER, "the folder is not given by its absolute path"));
+        return Err(DiskFailure::new(code::NO_SUCH_FOLDER, "the folder is not given by its absolute path"));
     }
-    rustix::fs::openat(CWD, path, FOLDER, Mode::empty()).map_err(Fail::of_root)
+    rustix::fs::openat(CWD, path, FOLDER, Mode::empty()).map_err(DiskFailure::of_root)
 }
 
 /// The same for writing: made if it is not there, where that is wished.
@@ -61,7 +61,7 @@ pub(super) fn root_for_writing(path: &str, options: &DiskOptions) -> Result<Owne
     match root(path) {
         Err(fail) if options.create_root && fail.code == code::NO_SUCH_FOLDER && path.starts_with('/') => {
             make_root(Path::new(path), options.durable)
-                .map_err(|error| Fail::of_root(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+                .map_err(|error| DiskFailure::of_root(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
             root(path)
         }
         answer => answer,
@@ -100,8 +100,8 @@ pub(super) fn descend(root: OwnedFd, names: &[&str], follow: bool) -> Result<Own
     names.iter().try_fold(root, |folder, name| {
         rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| match errno {
             // There is nothing below a file, and nothing below a link that is not followed.
-            Errno::NOTDIR | Errno::NOENT => Fail::from(Errno::NOENT),
-            Errno::LOOP if !follow => Fail::from(Errno::NOENT),
+            Errno::NOTDIR | Errno::NOENT => DiskFailure::from(Errno::NOENT),
+            Errno::LOOP if !follow => DiskFailure::from(Errno::NOENT),
             other => other.into(),
         })
     })
@@ -125,13 +125,13 @@ pub(super) fn descend_to_change(root: OwnedFd, names: &[&str]) -> Result<Option<
 }
 
 /// Error for a name that cannot be entered as a folder.
-fn in_the_way(folder: &OwnedFd, name: &str, errno: Errno) -> Fail {
+fn in_the_way(folder: &OwnedFd, name: &str, errno: Errno) -> DiskFailure {
     if !matches!(errno, Errno::NOTDIR | Errno::LOOP) {
         return errno.into();
     }
     match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| file_type(&stat)) {
-        Ok(FileType::Symlink) => Fail::new(code::SYMLINK_IN_THE_WAY, format!("{name} is a symbolic link")),
-        Ok(_) => Fail::new(code::FILE_IN_THE_WAY, format!("{name} is a file, and a folder is needed")),
+        Ok(FileType::Symlink) => DiskFailure::new(code::SYMLINK_IN_THE_WAY, format!("{name} is a symbolic link")),
+        Ok(_) => DiskFailure::new(code::FILE_IN_THE_WAY, format!("{name} is a file, and a folder is needed")),
         Err(errno) => errno.into(),
     }
 }
@@ -164,9 +164,13 @@ impl Folders {
                 Err(Errno::NOENT) => {
                     made = true;
                     self.make(&folder, name)
-                        .map_err(|errno| if depth == 0 { of_target(errno) } else { Fail::of_write(errno) })?;
+                        .map_err(|errno| if depth == 0 { of_target(errno) } else { DiskFailure::of_write(errno) })?;
                     let below = rustix::fs::openat(&folder, *name, flags, Mode::empty()).map_err(|errno| {
-                        if errno == Errno::NOENT { Fail::of_write(errno) } else { in_the_way(&folder, name, errno) }
+                        if errno == Errno::NOENT {
+                            DiskFailure::of_write(errno)
+                        } else {
+                            in_the_way(&folder, name, errno)
+                        }
                     })?;
                     // Another process may have made it first, with another spelling.
                     self.is_itself(&folder, name)?;
@@ -175,7 +179,7 @@ impl Folders {
                 Err(errno) => return Err(in_the_way(&folder, name, errno)),
             };
             if durable {
-                self.sync_name(&folder, &below, made).map_err(Fail::of_write)?;
+                self.sync_name(&folder, &below, made).map_err(DiskFailure::of_write)?;
             }
             folder = below;
         }
@@ -211,22 +215,22 @@ impl Folders {
     /// Bring the names in a folder to the disk.
     pub(super) fn sync(&self, folder: &OwnedFd) -> std::result::Result<(), Errno> {
         let id = identity(folder)?;
-        let turn = Arc::clone(lock(&self.turns).entry(id).or_default());
-        let ticket = turn.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let shared = Arc::clone(lock(&self.syncs).entry(id).or_default());
+        let ticket = shared.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let synced = {
-            let mut done = lock(&turn.done);
+            let mut done = lock(&shared.done);
             if *done >= ticket {
                 Ok(())
             } else {
-                let upto = turn.asked.load(Ordering::SeqCst);
+                let upto = shared.asked.load(Ordering::SeqCst);
                 rustix::fs::fsync(folder).map(|()| *done = upto)
             }
         };
         {
-            let mut turns = lock(&self.turns);
+            let mut syncs = lock(&self.syncs);
             // The caller's and the map's: no other task waits.
-            if Arc::strong_count(&turn) == 2 {
-                turns.remove(&id);
+            if Arc::strong_count(&shared) == 2 {
+                syncs.remove(&id);
             }
         }
         synced
@@ -247,11 +251,11 @@ impl Folders {
         let Ok(entries) = Dir::read_from(folder) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
-            match Unfinished::read(name.to_bytes()) {
-                Some((Unfinished::Whole, _)) => remove_if_abandoned(folder, name, || true),
+            match FilePurpose::read(name.to_bytes()) {
+                Some((FilePurpose::Whole, _)) => remove_if_abandoned(folder, name, || true),
                 // A record without bytes is of an upload that was never begun, or is over.
-                Some((Unfinished::Record, id)) => {
-                    let bytes = Unfinished::Parts.name(id);
+                Some((FilePurpose::Record, id)) => {
+                    let bytes = FilePurpose::Parts.name(id);
                     let there = || rustix::fs::statat(folder, bytes.as_str(), AtFlags::SYMLINK_NOFOLLOW);
                     remove_if_abandoned(folder, name, || matches!(there(), Err(Errno::NOENT)));
                 }
@@ -264,11 +268,13 @@ impl Folders {
     pub(super) fn is_free(&self, folder: &OwnedFd, name: &str) -> Result<()> {
         match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| file_type(&stat)) {
             Ok(FileType::Directory) => {
-                Err(Fail::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
+                Err(DiskFailure::new(code::FOLDER_IN_THE_WAY, format!("{name} is a folder, and a file is to be made")))
             }
             Ok(FileType::RegularFile | FileType::Symlink) => self.is_itself(folder, name),
             // The process that made it wants it there, and no file is a version of it.
-            Ok(_) => Err(Fail::new(code::SPECIAL_FILE_IN_THE_WAY, format!("{name} is a device, socket or pipe"))),
+            Ok(_) => {
+                Err(DiskFailure::new(code::SPECIAL_FILE_IN_THE_WAY, format!("{name} is a device, socket or pipe")))
+            }
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -280,8 +286,8 @@ impl Folders {
         let rename = || {
             if if_absent { rename_to_nothing(folder, from, to) } else { rustix::fs::renameat(folder, from, folder, to) }
                 .map_err(|errno| match errno {
-                    Errno::EXIST => Fail::new("PreconditionFailed", format!("{to} has come there meanwhile")),
-                    other => Fail::of_write(other),
+                    Errno::EXIST => DiskFailure::new("PreconditionFailed", format!("{to} has come there meanwhile")),
+                    other => DiskFailure::of_write(other),
                 })
         };
         if !self.folds(folder) {
@@ -311,7 +317,7 @@ impl Folders {
             }
         }
         let other = other.unwrap_or_else(|| "another name".to_owned());
-        Err(Fail::new(code::CASE_COLLISION, format!("the file system takes {name} for {other}")))
+        Err(DiskFailure::new(code::CASE_COLLISION, format!("the file system takes {name} for {other}")))
     }
 
     /// True when a folder takes other spellings of a name for that name. Probed in the folder itself, with a name that
@@ -389,10 +395,10 @@ fn remove_if_abandoned(folder: &OwnedFd, name: &std::ffi::CStr, is_of_no_use: im
 }
 
 /// A failure to write right in the folder that the transfer writes to: no other file fares better.
-pub(super) fn of_target(errno: Errno) -> Fail {
+pub(super) fn of_target(errno: Errno) -> DiskFailure {
     match errno {
-        Errno::ACCESS | Errno::PERM => Fail::of_root(errno),
-        _ => Fail::of_write(errno),
+        Errno::ACCESS | Errno::PERM => DiskFailure::of_root(errno),
+        _ => DiskFailure::of_write(errno),
     }
 }
 
@@ -413,10 +419,10 @@ pub(super) mod interleave {
         CleanerLocked,
     }
 
-    type Act = Box<dyn FnOnce(&OwnedFd)>;
+    type TestAction = Box<dyn FnOnce(&OwnedFd)>;
 
     thread_local! {
-        static ACTS: RefCell<Vec<(Moment, Act)>> = const { RefCell::new(Vec::new()) };
+        static ACTS: RefCell<Vec<(Moment, TestAction)>> = const { RefCell::new(Vec::new()) };
     }
 
     /// Have `act` run at the next such moment of this thread that no earlier act waits for.

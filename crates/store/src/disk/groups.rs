@@ -1,10 +1,11 @@
 //! Whole files, several at a time by one thread.
 //!
-//! A file is made sure of by waiting for the file system's journal, and whoever waits for it is woken each time a part of it was written,
-//! whosever that was. Dozens of threads with a file each spend more on waking each other than on their files
+//! To sync a file, a thread waits for the file system's journal. Each write to the journal wakes all threads that wait
+//! for it. Dozens of threads with one file each spend more time on these wake-ups than on their files
 //! (`docs/performance.md`). So a thread takes all files that wait when it begins, and writes them together
-//! ([`super::write::put_all`]); what comes meanwhile is the next group. Another thread begins when more wait than a group
-//! should have: where each file takes long, as on a file server, there are as many threads as there is work for.
+//! ([`super::write::put_all`]); files that arrive meanwhile form the next group. Another thread begins when more files
+//! wait than a group should have. Where each file takes long, as on a file server, the number of threads follows the
+//! work.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use super::fail::Result;
-use super::write::Whole;
-use crate::types::Written;
+use super::write::PutRequest;
+use crate::types::WrittenObject;
 
 /// Number of waiting objects beyond which another thread begins.
 const ENOUGH: usize = 8;
@@ -24,7 +25,8 @@ const FILES: usize = 64;
 /// Threads at a time.
 const WRITERS: usize = 32;
 
-type Tell = oneshot::Sender<Result<Written>>;
+/// Gives the caller the result of its write.
+type ResultSender = oneshot::Sender<Result<WrittenObject>>;
 
 /// Objects that wait to be written, in groups.
 #[derive(Debug, Default)]
@@ -34,7 +36,7 @@ pub(super) struct Groups {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<(Whole, Tell)>,
+    waiting: VecDeque<(PutRequest, ResultSender)>,
     writers: usize,
     /// Files that are being written.
     open: usize,
@@ -45,8 +47,9 @@ impl Groups {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Have something written. Where it tells what came of it; and whether the caller is to see to it that [`Groups::write`] is called.
-    pub(super) fn add(&self, whole: Whole) -> (oneshot::Receiver<Result<Written>>, bool) {
+    /// Queue an object. Returns the receiver of its result, and true when the caller must have [`Groups::write`]
+    /// called.
+    pub(super) fn add(&self, whole: PutRequest) -> (oneshot::Receiver<Result<WrittenObject>>, bool) {
         let (tell, told) = oneshot::channel();
         let mut state = self.state();
         state.waiting.push_back((whole, tell));
@@ -56,12 +59,12 @@ impl Groups {
     }
 
     /// Write group after group until nothing waits.
-    pub(super) fn write(&self, put_all: impl Fn(&[Whole]) -> Vec<Result<Written>>) {
+    pub(super) fn write(&self, put_all: impl Fn(&[PutRequest]) -> Vec<Result<WrittenObject>>) {
         let mut writer = Writer { groups: self, open: 0, done: false };
         while let Some((group, tell)) = writer.next() {
             for (tell, result) in tell.into_iter().zip(put_all(&group)) {
                 // The caller may have gone.
-                let _nobody_listens = tell.send(result);
+                let _receiver_is_gone = tell.send(result);
             }
         }
     }
@@ -76,7 +79,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn next(&mut self) -> Option<(Vec<Whole>, Vec<Tell>)> {
+    fn next(&mut self) -> Option<(Vec<PutRequest>, Vec<ResultSender>)> {
         let mut state = self.groups.state();
         state.open -= self.open;
         self.open = 0;
@@ -93,7 +96,7 @@ impl Writer<'_> {
 }
 
 impl Drop for Writer<'_> {
-    /// It has panicked: those who wait are told by the loss of their channels, rather than never.
+    /// The thread has panicked: its waiters learn of it by the loss of their channels.
     fn drop(&mut self) {
         if !self.done {
             let mut state = self.groups.state();
@@ -109,15 +112,15 @@ mod tests {
     use super::*;
     use crate::types::PutObject;
 
-    fn whole(key: &str) -> Whole {
-        Whole { object: PutObject { key: key.to_owned(), ..PutObject::default() }, body: bytes::Bytes::new() }
+    fn whole(key: &str) -> PutRequest {
+        PutRequest { object: PutObject { key: key.to_owned(), ..PutObject::default() }, body: bytes::Bytes::new() }
     }
 
-    fn written(whole: &Whole) -> Written {
-        Written { etag: whole.object.key.clone(), version_id: None, checksum: None, encryption: None }
+    fn written(whole: &PutRequest) -> WrittenObject {
+        WrittenObject { etag: whole.object.key.clone(), version_id: None, checksum: None, encryption: None }
     }
 
-    fn add(groups: &Groups, keys: std::ops::Range<usize>) -> (Vec<oneshot::Receiver<Result<Written>>>, usize) {
+    fn add(groups: &Groups, keys: std::ops::Range<usize>) -> (Vec<oneshot::Receiver<Result<WrittenObject>>>, usize) {
         let (told, begin): (Vec<_>, Vec<_>) = keys.map(|key| groups.add(whole(&key.to_string()))).unzip();
         (told, begin.into_iter().filter(|begins| *begins).count())
     }

@@ -1,9 +1,10 @@
 //! The choice of the thread that writes.
 //!
 //! A write that the system takes into its cache lasts as long as copying the bytes. Handing them to another thread takes more
-//! CPU than that, since they are in this processor's cache and not in that one's. A write that waits, for a disk that is behind or
-//! for a file server, holds up everybody else on the thread. So bytes are written where they come in as long as that makes
-//! others wait for a quarter of the time at most, on all threads together, and where blocking is allowed when it would be more.
+//! CPU than that, since they are in the cache of this processor only. A write that waits, for a slow disk or a file
+//! server, holds up every other task on the thread. So bytes are written on the thread that received them while such
+//! waits take at most a quarter of the time, all threads together; beyond that they go to a thread where blocking is
+//! allowed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 const COPYING: Duration = Duration::from_millis(1);
 /// Of so many parts of the time one may be waited.
 const SHARE: u32 = 4;
-/// So much waiting at once is no sign of anything: Linux pauses up to 200 ms whoever writes faster than the disk.
+/// A wait of this length alone is no sign of a slow disk: Linux pauses a process that writes faster than the disk for
+/// up to 200 ms.
 const AT_ONCE: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]

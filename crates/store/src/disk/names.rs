@@ -8,7 +8,7 @@
 
 use std::hash::{BuildHasher as _, Hasher as _};
 
-use super::fail::{Fail, Result};
+use super::fail::{DiskFailure, Result};
 use crate::error::StoreError;
 use crate::error::classify::code;
 
@@ -29,20 +29,22 @@ pub(super) struct Place<'a> {
 /// Read a key as a path.
 pub(super) fn place(key: &str) -> Result<Place<'_>> {
     if key.contains('\0') {
-        return Err(Fail::new(code::NUL_IN_KEY, "the key holds a NUL"));
+        return Err(DiskFailure::new(code::NUL_IN_KEY, "the key holds a NUL"));
     }
     let (path, is_folder) = key.strip_suffix('/').map_or((key, false), |path| (path, true));
     let mut folders = Vec::new();
     for name in path.split('/') {
         match name {
-            "" => return Err(Fail::new(code::EMPTY_SEGMENT, "the key begins with '/', holds '//' or is empty")),
-            "." | ".." => return Err(Fail::new(code::DOT_SEGMENT, format!("the key holds the segment '{name}'"))),
+            "" => return Err(DiskFailure::new(code::EMPTY_SEGMENT, "the key begins with '/', holds '//' or is empty")),
+            "." | ".." => {
+                return Err(DiskFailure::new(code::DOT_SEGMENT, format!("the key holds the segment '{name}'")));
+            }
             _ if name.len() > NAME_MAX => {
                 let message = format!("a segment of the key has {} bytes, a name at most {NAME_MAX}", name.len());
-                return Err(Fail::new(code::NAME_TOO_LONG, message));
+                return Err(DiskFailure::new(code::NAME_TOO_LONG, message));
             }
             _ if is_ours(name.as_bytes()) => {
-                return Err(Fail::new(code::RESERVED_NAME, format!("{name} is the name of an unfinished file")));
+                return Err(DiskFailure::new(code::RESERVED_NAME, format!("{name} is the name of an unfinished file")));
             }
             _ => folders.push(name),
         }
@@ -55,9 +57,10 @@ pub(super) fn place(key: &str) -> Result<Place<'_>> {
 /// the disk itself (a file where a folder is needed) show when the file is written.
 pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
     let fail = match place(key) {
-        Ok(place) if place.name.is_none() && size > 0 => {
-            Fail::new(code::FOLDER_WITH_BYTES, "a key with a last '/' is a folder, which holds no bytes of its own")
-        }
+        Ok(place) if place.name.is_none() && size > 0 => DiskFailure::new(
+            code::FOLDER_WITH_BYTES,
+            "a key with a last '/' is a folder, which holds no bytes of its own",
+        ),
         Ok(_) => return None,
         Err(fail) => fail,
     };
@@ -67,8 +70,8 @@ pub fn path_refusal(key: &str, size: u64) -> Option<(&'static str, String)> {
 
 /// Purpose of an unfinished file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unfinished {
-    /// Being written at once; of no use to anybody after its writer is gone.
+pub(super) enum FilePurpose {
+    /// A file that one request writes; of no use once its writer is gone.
     Whole,
     /// The bytes of a multipart upload.
     Parts,
@@ -76,7 +79,7 @@ pub(super) enum Unfinished {
     Record,
 }
 
-impl Unfinished {
+impl FilePurpose {
     pub(super) fn name(self, id: &str) -> String {
         let suffix = match self {
             Self::Whole => "tmp",
@@ -101,7 +104,7 @@ impl Unfinished {
 }
 
 pub(super) fn is_ours(name: &[u8]) -> bool {
-    Unfinished::read(name).is_some()
+    FilePurpose::read(name).is_some()
 }
 
 /// True for 32 lower-case hexadecimal digits, the form of an upload id: nothing else gets into a path.
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn keys_that_are_none_are_refused() {
         let long = "x".repeat(256);
-        let ours = Unfinished::Parts.name(&fresh_id());
+        let ours = FilePurpose::Parts.name(&fresh_id());
         for (key, wanted) in [
             ("", code::EMPTY_SEGMENT),
             ("/", code::EMPTY_SEGMENT),
@@ -176,8 +179,8 @@ mod tests {
     #[test]
     fn our_own_names_are_known_and_others_are_not() {
         let id = fresh_id();
-        for kind in [Unfinished::Whole, Unfinished::Parts, Unfinished::Record] {
-            assert_eq!(Unfinished::read(kind.name(&id).as_bytes()), Some((kind, id.as_str())));
+        for kind in [FilePurpose::Whole, FilePurpose::Parts, FilePurpose::Record] {
+            assert_eq!(FilePurpose::read(kind.name(&id).as_bytes()), Some((kind, id.as_str())));
         }
         for name in [".seqferry-.tmp", ".seqferry-0123.tmp", "seqferry", ".seqferry-", &format!(".seqferry-{id}.bam")] {
             assert!(!is_ours(name.as_bytes()), "{name}");

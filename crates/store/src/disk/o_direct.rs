@@ -72,7 +72,7 @@ pub(super) fn write_first(file: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> 
 
 /// Bytes that come one after the other, until enough of them are there to be written.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct WriteBuffer {
     /// Bytes lie in memory as they will on the disk: at the same offset within a block. What is before them has no meaning.
     memory: Vec<u8>,
     begin: usize,
@@ -81,7 +81,7 @@ pub(super) struct Kept {
     piece: usize,
 }
 
-impl Kept {
+impl WriteBuffer {
     /// For bytes that begin at `offset`, to be written `piece` at a time; whole blocks.
     pub(super) fn new(offset: u64, piece: usize) -> Self {
         let mut kept = Self { memory: Vec::new(), begin: 0, offset, piece };
@@ -195,8 +195,8 @@ mod tests {
             let around = vec![7; 16 * BLOCK];
             write_at(&file, &around, 0).unwrap();
 
-            let mut kept = Kept::new(offset as u64, pieces * BLOCK);
-            let write = |kept: &mut Kept| match &direct {
+            let mut kept = WriteBuffer::new(offset as u64, pieces * BLOCK);
+            let write = |kept: &mut WriteBuffer| match &direct {
                 Some(direct) if !cached => assert!(kept.write_past_cache(&file, &direct.file).unwrap(), "it is taken"),
                 _ => kept.write(&file).unwrap(),
             };

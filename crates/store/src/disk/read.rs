@@ -14,12 +14,12 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use super::facts::{Pin, file_type, meta};
-use super::fail::{Fail, Result};
+use super::fail::{DiskFailure, Result};
 use super::names::{Place, place};
 use super::{Disk, Symlinks, folders, sparse};
 use crate::body::{Body, ByteStream};
 use crate::error::classify::code;
-use crate::store::Fetched;
+use crate::store::FetchedObject;
 use crate::types::{ObjectMeta, PinnedObject, Range};
 
 /// Bytes that are read at a time: large enough that the way to a thread that may block does not show.
@@ -31,7 +31,7 @@ const GET: &str = "GetObject";
 
 /// A key's place for reading; what cannot be a path is not there.
 fn readable(key: &str) -> Result<Place<'_>> {
-    place(key).map_err(|fail| Fail::new("NoSuchKey", fail.message))
+    place(key).map_err(|fail| DiskFailure::new("NoSuchKey", fail.message))
 }
 
 fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
@@ -40,8 +40,8 @@ fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
     let flags = if symlinks == Symlinks::Follow { flags } else { flags | OFlags::NOFOLLOW };
     rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|errno| match errno {
         // A socket.
-        Errno::NXIO => Fail::from(Errno::NOENT),
-        Errno::LOOP if symlinks != Symlinks::Follow => Fail::from(Errno::NOENT),
+        Errno::NXIO => DiskFailure::from(Errno::NOENT),
+        Errno::LOOP if symlinks != Symlinks::Follow => DiskFailure::from(Errno::NOENT),
         other => other.into(),
     })
 }
@@ -50,9 +50,9 @@ fn open(folder: &OwnedFd, name: &str, symlinks: Symlinks) -> Result<OwnedFd> {
 pub(super) fn stat_at(folder: &OwnedFd, name: impl Arg + Copy, follow: bool) -> Result<Stat> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     rustix::fs::statat(folder, name, flags).map_err(|errno| match errno {
-        Errno::LOOP => Fail::no_object(code::SYMLINK_LOOP),
+        Errno::LOOP => DiskFailure::no_object(code::SYMLINK_LOOP),
         Errno::NOENT if follow && rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
-            Fail::no_object(code::SYMLINK_DANGLING)
+            DiskFailure::no_object(code::SYMLINK_DANGLING)
         }
         other => other.into(),
     })
@@ -72,18 +72,18 @@ pub(super) fn head(disk: &Arc<Disk>, bucket: &str, key: &str, part: Option<u32>)
         FileType::Directory if place.name.is_none() => {}
         FileType::RegularFile | FileType::Directory => return Err(Errno::NOENT.into()),
         FileType::Symlink if disk.options.symlinks == Symlinks::Keep => {}
-        FileType::Symlink => return Err(Fail::no_object(code::SYMLINK_SKIPPED)),
-        _ => return Err(Fail::no_object(code::SPECIAL_FILE)),
+        FileType::Symlink => return Err(DiskFailure::no_object(code::SYMLINK_SKIPPED)),
+        _ => return Err(DiskFailure::no_object(code::SPECIAL_FILE)),
     }
     if part.is_some_and(|part| part != 1) {
-        return Err(Fail::new("InvalidRange", "a file has one part"));
+        return Err(DiskFailure::new("InvalidRange", "a file has one part"));
     }
     Ok(meta(&stat, place.name.unwrap_or("")))
 }
 
 /// One read: the open file, and the range that is left to read.
 #[derive(Debug)]
-struct Reading {
+struct RangeReader {
     disk: Arc<Disk>,
     source: PinnedObject,
     file: OwnedFd,
@@ -97,14 +97,14 @@ struct Reading {
 }
 
 /// Open a file and read its first chunk.
-pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
     let place = readable(&source.key)?;
     let follow = disk.options.symlinks == Symlinks::Follow;
     let folder = folders::descend(folders::root(&source.bucket)?, &place.folders, follow)?;
     let Some(name) = place.name else {
         let stat = rustix::fs::fstat(&folder)?;
         pinned(&Pin::of(&stat), source)?;
-        return Ok(Fetched { meta: meta(&stat, ""), body: Body::of_chunks(whole(Bytes::new(), range)?) });
+        return Ok(FetchedObject { meta: meta(&stat, ""), body: Body::of_chunks(whole(Bytes::new(), range)?) });
     };
     let file = match open(&folder, name, disk.options.symlinks) {
         Err(fail) if disk.options.symlinks == Symlinks::Keep => {
@@ -114,7 +114,7 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
             }
             pinned(&Pin::of(&stat), source)?;
             let text = rustix::fs::readlinkat(&folder, name, Vec::new())?;
-            return Ok(Fetched {
+            return Ok(FetchedObject {
                 meta: meta(&stat, name),
                 body: Body::of_chunks(whole(text.into_bytes().into(), range)?),
             });
@@ -135,29 +135,29 @@ pub(super) fn fetch(disk: &Arc<Disk>, source: &PinnedObject, range: Option<Range
     let meta = meta(&stat, name);
     let chunk = if range.is_some() && end - at <= PIECE { end - at } else { CHUNK };
     let is_sparse = sparse::is_sparse(&stat);
-    let mut body = Reading { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk, is_sparse };
+    let mut body = RangeReader { disk: Arc::clone(disk), source: source.clone(), file, pin, at, end, chunk, is_sparse };
     if at == end {
-        return Ok(Fetched { meta, body: Body::of_chunks(futures::stream::empty().boxed()) });
+        return Ok(FetchedObject { meta, body: Body::of_chunks(futures::stream::empty().boxed()) });
     }
     let first = body.chunk()?;
     let first = futures::stream::once(async move { Ok(first) });
     if body.at == body.end {
-        return Ok(Fetched { meta, body: Body::of_chunks(first.boxed()) });
+        return Ok(FetchedObject { meta, body: Body::of_chunks(first.boxed()) });
     }
-    Ok(Fetched { meta, body: Body::of_chunks(first.chain(rest(body)).boxed()) })
+    Ok(FetchedObject { meta, body: Body::of_chunks(first.chain(rest(body)).boxed()) })
 }
 
 fn pinned(pin: &Pin, source: &PinnedObject) -> Result<()> {
     match &source.if_match {
         Some(etag) if *etag != pin.etag() => {
-            Err(Fail::new("PreconditionFailed", "the file's size, time or inode is another than was listed"))
+            Err(DiskFailure::new("PreconditionFailed", "the file's size, time or inode is another than was listed"))
         }
         _ => Ok(()),
     }
 }
 
-fn outside(range: Range, size: u64) -> Fail {
-    Fail::new("InvalidRange", format!("bytes {} to {} of a file of {size}", range.first, range.last))
+fn outside(range: Range, size: u64) -> DiskFailure {
+    DiskFailure::new("InvalidRange", format!("bytes {} to {} of a file of {size}", range.first, range.last))
 }
 
 fn whole(bytes: Bytes, range: Option<Range>) -> Result<ByteStream> {
@@ -174,7 +174,7 @@ fn whole(bytes: Bytes, range: Option<Range>) -> Result<ByteStream> {
 }
 
 /// The chunks after the first, each read where blocking is allowed.
-fn rest(body: Reading) -> ByteStream {
+fn rest(body: RangeReader) -> ByteStream {
     let body = Arc::new(std::sync::Mutex::new(body));
     futures::stream::unfold(Some(body), |state| async move {
         let body = state?;
@@ -198,7 +198,7 @@ fn rest(body: Reading) -> ByteStream {
     .boxed()
 }
 
-impl Reading {
+impl RangeReader {
     fn chunk(&mut self) -> Result<Bytes> {
         let wanted = (self.end - self.at).min(self.chunk);
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
@@ -224,7 +224,7 @@ impl Reading {
     }
 }
 
-impl Reading {
+impl RangeReader {
     /// Appends the next bytes of this chunk: zeros for a hole, else what is read up to the next one.
     fn read_data(&self, bytes: &mut Vec<u8>, at: u64) -> std::result::Result<usize, Errno> {
         let (before, end) = (bytes.len(), (self.at + self.chunk).min(self.end));
@@ -240,6 +240,6 @@ impl Reading {
     }
 }
 
-fn changed() -> Fail {
-    Fail::new("PreconditionFailed", "the file was written to while it was read")
+fn changed() -> DiskFailure {
+    DiskFailure::new("PreconditionFailed", "the file was written to while it was read")
 }

@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::facts::Wanted;
+use super::facts::FileAttributes;
 
 /// Parameters that an upload was begun with.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ pub(super) struct OpenUpload {
     pub(super) at: f64,
     /// True when parts are answered with their CRC64NVME: not when another algorithm was asked for.
     pub(super) crc64: bool,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: FileAttributes,
 }
 
 /// A whole part.
@@ -126,7 +126,7 @@ impl Line {
                     size: size.parse().ok()?,
                     at: at.parse().ok()?,
                     crc64: crc64 == "1",
-                    wanted: Wanted { mtime, permissions, kind: None },
+                    wanted: FileAttributes { mtime, permissions, kind: None },
                 })
             }
             ["part", number, size, crc64, boot] => {
@@ -187,7 +187,7 @@ mod tests {
             size: 20,
             at: 1_600_000_000.25,
             crc64: true,
-            wanted: Wanted { mtime: Some((-5, 7)), permissions: Some(0o640), kind: None },
+            wanted: FileAttributes { mtime: Some((-5, 7)), permissions: Some(0o640), kind: None },
         }
     }
 

@@ -23,17 +23,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::facts::{Pin, Wanted, file_type};
-use super::fail::{Fail, Result};
+use super::facts::{FileAttributes, Pin, file_type};
+use super::fail::{DiskFailure, Result};
 use super::folders::{self, Folders};
-use super::names::{Unfinished, is_id, place};
+use super::names::{FilePurpose, is_id, place};
 use super::o_direct::DirectFile;
 use super::record::{self, Line, OpenUpload, Part, Record};
 use super::write::{create, finish, with_fresh_id};
 use super::{DiskOptions, base64, full};
-use crate::checksum::{ChecksumAlgorithm, Joined};
+use crate::checksum::{ChecksumAlgorithm, JoinedCrc};
 use crate::error::classify::code;
-use crate::types::{CompleteUpload, Copied, CreateUpload, PartInfo, UploadInfo, Written};
+use crate::types::{CompleteUpload, CreateUpload, PartInfo, UploadInfo, WrittenObject, WrittenPart};
 
 /// Uploads whose files stay open between requests. Four handles each, with a folder's; more uploads work, and open theirs anew.
 const OPEN: usize = 64;
@@ -49,13 +49,14 @@ const PAGE: usize = 1000;
 /// The open uploads of a store.
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
-    open: Mutex<HashMap<String, Arc<Open>>>,
+    open: Mutex<HashMap<String, Arc<UploadHandles>>>,
     /// Those that this process has begun, or read back.
     known: Mutex<HashSet<String>>,
 }
 
+/// Open files of one upload, and its state.
 #[derive(Debug)]
-struct Open {
+struct UploadHandles {
     bucket: String,
     key: String,
     id: String,
@@ -86,8 +87,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn gone() -> Fail {
-    Fail::new("NoSuchUpload", "there is no such unfinished file")
+fn gone() -> DiskFailure {
+    DiskFailure::new("NoSuchUpload", "there is no such unfinished file")
 }
 
 /// A part is known by what it holds.
@@ -125,7 +126,7 @@ impl State {
     }
 }
 
-impl Open {
+impl UploadHandles {
     /// The state, as soon as it is so.
     fn when(&self, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let waited = self.ended.wait_while(lock(&self.state), |state| !is_so(state));
@@ -134,7 +135,7 @@ impl Open {
 
     /// Handle for writing whole blocks past the system's cache; None where that cannot be done.
     fn past_cache(&self) -> Option<&DirectFile> {
-        let open = || DirectFile::open(self.bytes.as_ref()?, &self.folder, &Unfinished::Parts.name(&self.id));
+        let open = || DirectFile::open(self.bytes.as_ref()?, &self.folder, &FilePurpose::Parts.name(&self.id));
         self.direct.get_or_init(open).as_ref().filter(|direct| !direct.has_refused())
     }
 }
@@ -143,18 +144,18 @@ impl Uploads {
     pub(super) fn create(&self, folders: &Folders, options: &DiskOptions, request: &CreateUpload) -> Result<String> {
         let place = place(&request.key)?;
         let Some(name) = place.name else {
-            return Err(Fail::new(code::FOLDER_WITH_BYTES, "an upload in parts has bytes"));
+            return Err(DiskFailure::new(code::FOLDER_WITH_BYTES, "an upload in parts has bytes"));
         };
         let root = folders::root_for_writing(&request.bucket, options)?;
         let in_root = place.folders.is_empty();
         let folder = folders.descend_and_make(root, &place.folders, options.durable)?;
         // Better now than after all the bytes.
         folders.is_free(&folder, name)?;
-        let wanted = Wanted::of(&request.attributes);
+        let wanted = FileAttributes::of(&request.attributes);
         let (id, (temporary, bytes), (begun_record, log)) = with_fresh_id(|id| {
-            let create = |kind: Unfinished, wanted| create(&folder, kind.name(id), wanted, in_root);
-            let Some(bytes) = create(Unfinished::Whole, &wanted)? else { return Ok(None) };
-            let Some(log) = create(Unfinished::Record, &Wanted::default())? else { return Ok(None) };
+            let create = |kind: FilePurpose, wanted| create(&folder, kind.name(id), wanted, in_root);
+            let Some(bytes) = create(FilePurpose::Whole, &wanted)? else { return Ok(None) };
+            let Some(log) = create(FilePurpose::Record, &FileAttributes::default())? else { return Ok(None) };
             Ok(Some((id.to_owned(), bytes, log)))
         })?;
         if request.size > 0 {
@@ -166,17 +167,17 @@ impl Uploads {
             size: request.size,
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
             crc64: request.checksum.is_none_or(|(algorithm, _)| algorithm == ChecksumAlgorithm::Crc64Nvme),
-            wanted: Wanted { kind: None, ..wanted },
+            wanted: FileAttributes { kind: None, ..wanted },
         };
         let first = Line::Upload(begun.clone());
         let record = Record { begun, parts: BTreeMap::new(), done: None, broken: false, torn: false };
         let mut state = State::new(log, record);
-        state.append(&first).map_err(Fail::of_write)?;
+        state.append(&first).map_err(DiskFailure::of_write)?;
         if options.durable {
-            rustix::fs::fsync(&state.log).map_err(Fail::of_write)?;
+            rustix::fs::fsync(&state.log).map_err(DiskFailure::of_write)?;
         }
-        rustix::fs::renameat(&folder, temporary.name.as_str(), &folder, Unfinished::Parts.name(&id))
-            .map_err(Fail::of_write)?;
+        rustix::fs::renameat(&folder, temporary.name.as_str(), &folder, FilePurpose::Parts.name(&id))
+            .map_err(DiskFailure::of_write)?;
         temporary.finished();
         begun_record.finished();
         // From here on the names tell what they are: locks are for what is of no use without its writer.
@@ -185,9 +186,9 @@ impl Uploads {
         }
         lock(&self.known).insert(id.clone());
         if options.durable {
-            folders.sync(&folder).map_err(Fail::of_write)?;
+            folders.sync(&folder).map_err(DiskFailure::of_write)?;
         }
-        self.keep(Open {
+        self.keep(UploadHandles {
             bucket: request.bucket.clone(),
             key: request.key.clone(),
             direct: OnceLock::new(),
@@ -200,7 +201,7 @@ impl Uploads {
         Ok(id)
     }
 
-    fn keep(&self, open: Open) -> Arc<Open> {
+    fn keep(&self, open: UploadHandles) -> Arc<UploadHandles> {
         let mut all = lock(&self.open);
         while all.len() >= OPEN {
             // One that no request works with.
@@ -218,7 +219,7 @@ impl Uploads {
         lock(&self.open).remove(id);
     }
 
-    fn find(&self, boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Arc<Open>> {
+    fn find(&self, boot: Option<&str>, bucket: &str, key: &str, id: &str) -> Result<Arc<UploadHandles>> {
         if !is_id(id) {
             return Err(gone());
         }
@@ -250,7 +251,7 @@ impl Uploads {
             .filter(|(number, _)| after.is_none_or(|after| **number > after))
             .take(PAGE + 1)
             .map(|(number, part)| {
-                let Copied { etag, checksum, .. } = copied(begun, *part);
+                let WrittenPart { etag, checksum, .. } = copied(begun, *part);
                 PartInfo { number: *number, size: part.size, etag, checksum }
             })
             .collect();
@@ -266,7 +267,7 @@ impl Uploads {
         options: &DiskOptions,
         boot: Option<&str>,
         request: &CompleteUpload,
-    ) -> Result<Written> {
+    ) -> Result<WrittenObject> {
         let open = self.find(boot, &request.bucket, &request.key, &request.upload_id)?;
         let mut state = open.when(|state| state.under_way.is_empty());
         if state.over {
@@ -285,16 +286,16 @@ impl Uploads {
                     return Err(gone());
                 }
                 // More room was made than is needed when the size was not told truly.
-                rustix::fs::ftruncate(bytes, request.size).map_err(Fail::of_write)?;
+                rustix::fs::ftruncate(bytes, request.size).map_err(DiskFailure::of_write)?;
                 let pin = match finish(bytes, &state.record.begun.wanted, options) {
                     Ok(pin) => pin,
                     Err(errno) => {
                         state.give_up();
-                        return Err(Fail::of_write(errno));
+                        return Err(DiskFailure::of_write(errno));
                     }
                 };
-                state.append(&Line::Done(pin.etag(), crc64)).map_err(Fail::of_write)?;
-                match folders.rename(&open.folder, &Unfinished::Parts.name(&open.id), &name, request.if_absent) {
+                state.append(&Line::Done(pin.etag(), crc64)).map_err(DiskFailure::of_write)?;
+                match folders.rename(&open.folder, &FilePurpose::Parts.name(&open.id), &name, request.if_absent) {
                     Ok(()) => {}
                     // Another process has aborted or completed it.
                     Err(fail) if fail.code == code::FOLDER_VANISHED => {
@@ -310,11 +311,11 @@ impl Uploads {
         state.over = true;
         self.forget(&open.id);
         if options.durable {
-            folders.sync(&open.folder).map_err(Fail::of_write)?;
+            folders.sync(&open.folder).map_err(DiskFailure::of_write)?;
         }
         let _cleaned_by_the_next_writer =
-            rustix::fs::unlinkat(&open.folder, Unfinished::Record.name(&open.id), AtFlags::empty());
-        Ok(Written { etag, version_id: None, checksum: Some(full(crc64)), encryption: None })
+            rustix::fs::unlinkat(&open.folder, FilePurpose::Record.name(&open.id), AtFlags::empty());
+        Ok(WrittenObject { etag, version_id: None, checksum: Some(full(crc64)), encryption: None })
     }
 
     pub(super) fn abort(&self, bucket: &str, key: &str, id: &str) -> Result<()> {
@@ -342,7 +343,7 @@ impl Uploads {
 fn remove(folder: &OwnedFd, id: &str) -> Result<bool> {
     let mut found = false;
     // The record last: while it is there, the upload can be found and aborted again.
-    for file in [Unfinished::Parts, Unfinished::Record] {
+    for file in [FilePurpose::Parts, FilePurpose::Record] {
         match rustix::fs::unlinkat(folder, file.name(id), AtFlags::empty()) {
             Ok(()) => found = true,
             Err(Errno::NOENT) => {}
@@ -352,15 +353,15 @@ fn remove(folder: &OwnedFd, id: &str) -> Result<bool> {
     Ok(found)
 }
 
-fn copied(begun: &OpenUpload, part: Part) -> Copied {
-    Copied { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
+fn copied(begun: &OpenUpload, part: Part) -> WrittenPart {
+    WrittenPart { etag: part_etag(part), checksum: begun.crc64.then(|| base64(part.crc64)), opaque_etag: true }
 }
 
 /// Checks that the parts that are there are those that make the object; returns its CRC64NVME.
 fn check(record: &Record, request: &CompleteUpload) -> Result<u64> {
-    let wrong = |code, message: String| Err(Fail::new(code, message));
+    let wrong = |code, message: String| Err(DiskFailure::new(code, message));
     let mut end = 0;
-    let mut crc = Joined::crc64nvme();
+    let mut crc = JoinedCrc::crc64nvme();
     for (place, wanted) in (1_u32..).zip(&request.parts) {
         if wanted.number != place {
             return wrong("InvalidPartOrder", format!("part {} stands where part {place} has to", wanted.number));
@@ -397,9 +398,9 @@ fn make_room(bytes: &OwnedFd, size: u64) -> Result<()> {
             Err(Errno::INTR) => {}
             // File systems that cannot: the disk fills while parts are written.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                return rustix::fs::ftruncate(bytes, size).map_err(Fail::of_write);
+                return rustix::fs::ftruncate(bytes, size).map_err(DiskFailure::of_write);
             }
-            Err(errno) => return Err(Fail::of_write(errno)),
+            Err(errno) => return Err(DiskFailure::of_write(errno)),
         }
     }
 }
@@ -407,7 +408,7 @@ fn make_room(bytes: &OwnedFd, size: u64) -> Result<()> {
 /// A record that lies in a folder. None: there is none that can be read.
 fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<(OwnedFd, Record)>> {
     let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(folder, Unfinished::Record.name(id), flags, Mode::empty()) {
+    let file = match rustix::fs::openat(folder, FilePurpose::Record.name(id), flags, Mode::empty()) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(errno.into()),
@@ -417,21 +418,21 @@ fn read_record(folder: &OwnedFd, id: &str, boot: Option<&str>) -> Result<Option<
     (&file)
         .take(RECORD_MAX)
         .read_to_end(&mut text)
-        .map_err(|error| Fail::from(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+        .map_err(|error| DiskFailure::from(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     Ok(record::read(&text, boot).map(|record| (file.into(), record)))
 }
 
 /// Take up an upload that another process has begun (`read_back`), or we a while ago.
 ///
 /// The record tells which parts were whole when their writer ended. Whether they still are, only their bytes can tell.
-fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool) -> Result<Open> {
+fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool) -> Result<UploadHandles> {
     let place = place(key).map_err(|_| gone())?;
     let folder = folders::descend_to_change(folders::root(bucket)?, &place.folders)?.ok_or_else(gone)?;
     let (log, record) = read_record(&folder, id, boot)?
         .filter(|(_, record)| Some(record.begun.name.as_str()) == place.name && !record.broken)
         .ok_or_else(gone)?;
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let bytes = match rustix::fs::openat(&folder, Unfinished::Parts.name(id), flags, Mode::empty()) {
+    let bytes = match rustix::fs::openat(&folder, FilePurpose::Parts.name(id), flags, Mode::empty()) {
         Ok(bytes) => Some(bytes),
         Err(Errno::NOENT) => {
             // It has its name, unless another program removed it or put another file there.
@@ -452,11 +453,11 @@ fn reopen(boot: Option<&str>, bucket: &str, key: &str, id: &str, read_back: bool
             return Err(gone());
         }
         for number in spoilt(bytes, &state.record)? {
-            state.append(&Line::Drop(number)).map_err(Fail::of_write)?;
+            state.append(&Line::Drop(number)).map_err(DiskFailure::of_write)?;
             state.record.parts.remove(&number);
         }
     }
-    Ok(Open {
+    Ok(UploadHandles {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
         direct: OnceLock::new(),
@@ -523,8 +524,8 @@ pub(super) fn list(bucket: &str, prefix: &str) -> Result<Vec<UploadInfo>> {
         let Some(folder) = folders::descend_to_change(folders::root(bucket)?, &names)? else { continue };
         for entry in Dir::read_from(&folder)?.flatten() {
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if let Some((Unfinished::Record, id)) = Unfinished::read(name.as_bytes()) {
-                let bytes = Unfinished::Parts.name(id);
+            if let Some((FilePurpose::Record, id)) = FilePurpose::read(name.as_bytes()) {
+                let bytes = FilePurpose::Parts.name(id);
                 if rustix::fs::statat(&folder, bytes, AtFlags::SYMLINK_NOFOLLOW).is_err() {
                     continue;
                 }

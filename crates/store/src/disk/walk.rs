@@ -20,7 +20,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::facts::{Pin, file_type};
-use super::fail::{Fail, Result};
+use super::fail::{DiskFailure, Result};
 use super::folders::{self, Identity};
 use super::names::{is_ours, place};
 use super::read::stat_at;
@@ -40,12 +40,12 @@ const WAITING: usize = 32;
 /// The walks that wait.
 #[derive(Debug, Default)]
 pub(super) struct Walks {
-    waiting: Mutex<VecDeque<(Waiting, Walk)>>,
+    waiting: Mutex<VecDeque<(WalkKey, Walk)>>,
 }
 
 /// Key of a waiting walk: its listing, and the token of its next page.
 #[derive(Debug, PartialEq, Eq)]
-struct Waiting {
+struct WalkKey {
     bucket: String,
     prefix: String,
     grouped: bool,
@@ -53,7 +53,7 @@ struct Waiting {
 }
 
 impl Walks {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(Waiting, Walk)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(WalkKey, Walk)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,9 +61,11 @@ impl Walks {
         let grouped = match request.delimiter.as_deref() {
             None => false,
             Some("/") => true,
-            Some(other) => return Err(Fail::new("InvalidArgument", format!("a disk groups by '/', not by '{other}'"))),
+            Some(other) => {
+                return Err(DiskFailure::new("InvalidArgument", format!("a disk groups by '/', not by '{other}'")));
+            }
         };
-        let mut place = Waiting {
+        let mut place = WalkKey {
             bucket: request.bucket.clone(),
             prefix: request.prefix.clone(),
             grouped,
@@ -76,21 +78,21 @@ impl Walks {
         };
         let mut walk = match (waiting, &request.continuation) {
             (Some((_, walk)), _) => walk,
-            (None, Some(token)) => Walk::begin(options, &place, After::read(token)?)?,
+            (None, Some(token)) => Walk::begin(options, &place, WalkStart::read(token)?)?,
             (None, None) => {
-                let after = request.start_after.as_ref().map(|key| After { key: key.clone().into(), group: false });
+                let after = request.start_after.as_ref().map(|key| WalkStart { key: key.clone().into(), group: false });
                 Walk::begin(options, &place, after.unwrap_or_default())?
             }
         };
         let most = request.max_keys.and_then(|most| usize::try_from(most).ok()).unwrap_or(PAGE).clamp(1, PAGE);
         let mut page = ListPage::default();
-        let mut last = After::default();
+        let mut last = WalkStart::default();
         while page.objects.len() + page.common_prefixes.len() < most {
             let Some(found) = walk.next()? else { return Ok(page) };
-            last = After { key: found.key, group: matches!(found.what, What::Group(_)) };
+            last = WalkStart { key: found.key, group: matches!(found.what, WalkItem::Group(_)) };
             match found.what {
-                What::Object(object) => page.objects.push(object),
-                What::Group(group) => page.common_prefixes.push(group),
+                WalkItem::Object(object) => page.objects.push(object),
+                WalkItem::Group(group) => page.common_prefixes.push(group),
             }
         }
         walk.ahead = walk.next()?;
@@ -109,19 +111,19 @@ impl Walks {
 
 /// Start of a walk: after this key, or after everything in this group.
 #[derive(Debug, Clone, Default)]
-struct After {
+struct WalkStart {
     /// As bytes: names need not be UTF-8.
     key: Vec<u8>,
     group: bool,
 }
 
-impl After {
+impl WalkStart {
     fn text(&self) -> String {
         format!("{}{}", if self.group { 'g' } else { 'k' }, percent_encode(&self.key, NON_ALPHANUMERIC))
     }
 
     fn read(token: &str) -> Result<Self> {
-        let wrong = || Fail::new("InvalidArgument", "this is no continuation of a listing of a disk");
+        let wrong = || DiskFailure::new("InvalidArgument", "this is no continuation of a listing of a disk");
         let (group, key) = token
             .strip_prefix('g')
             .map(|key| (true, key))
@@ -140,14 +142,15 @@ impl After {
     }
 }
 
+/// An entry of the listing, and the key at which the walk found it.
 #[derive(Debug)]
-struct Found {
+struct WalkEntry {
     key: Vec<u8>,
-    what: What,
+    what: WalkItem,
 }
 
 #[derive(Debug)]
-enum What {
+enum WalkItem {
     Object(ListedObject),
     Group(String),
 }
@@ -188,15 +191,15 @@ struct Walk {
     bucket: String,
     /// Names in the first folder start with this.
     start: Vec<u8>,
-    after: After,
+    after: WalkStart,
     grouped: bool,
     levels: Vec<Level>,
     /// Found already, for the next page.
-    ahead: Option<Found>,
+    ahead: Option<WalkEntry>,
 }
 
 impl Walk {
-    fn begin(options: &DiskOptions, what: &Waiting, after: After) -> Result<Self> {
+    fn begin(options: &DiskOptions, what: &WalkKey, after: WalkStart) -> Result<Self> {
         let root = folders::root(&what.bucket)?;
         let (base, start) = what.prefix.rsplit_once('/').unwrap_or(("", &what.prefix));
         let mut walk = Self {
@@ -227,7 +230,7 @@ impl Walk {
         self.options.symlinks == Symlinks::Follow
     }
 
-    fn next(&mut self) -> Result<Option<Found>> {
+    fn next(&mut self) -> Result<Option<WalkEntry>> {
         if let Some(found) = self.ahead.take() {
             return Ok(Some(found));
         }
@@ -272,7 +275,7 @@ impl Walk {
     }
 
     /// Go into a folder. Some: it is empty, and that is to be listed.
-    fn enter(&mut self, folder: OwnedFd, path: Vec<u8>) -> Result<Option<Found>> {
+    fn enter(&mut self, folder: OwnedFd, path: Vec<u8>) -> Result<Option<WalkEntry>> {
         let stat = rustix::fs::fstat(&folder)?;
         let (names, more, empty) = self.names(&folder, &path, self.levels.is_empty(), None)?;
         let id = folders::identity(&folder)?;
@@ -281,7 +284,7 @@ impl Walk {
             && !path.is_empty()
             && self.start.is_empty() | !self.levels.is_empty()
             && !self.after.passes(&path, false);
-        let found = wanted.then(|| Found { key: path.clone(), what: What::Object(listed(&path, &stat)) });
+        let found = wanted.then(|| WalkEntry { key: path.clone(), what: WalkItem::Object(listed(&path, &stat)) });
         self.levels.push(Level { folder: Some(folder), id, path, names: names.into_iter(), more });
         if let Some(above) = self.levels.len().checked_sub(OPEN + 1) {
             self.levels[above].folder = None;
@@ -346,7 +349,7 @@ impl Walk {
     }
 
     /// Entry of the listing for a name. None: nothing to be listed, or a folder that the walk has gone into.
-    fn meet(&mut self, name: &Name) -> Result<Option<Found>> {
+    fn meet(&mut self, name: &Name) -> Result<Option<WalkEntry>> {
         let at = self.levels.len() - 1;
         self.open(at)?;
         let level = &self.levels[at];
@@ -361,7 +364,7 @@ impl Walk {
                 storage_class: None,
                 refusal: Some(Refusal { code, message: message.to_owned() }),
             };
-            Ok(Some(Found { key: key.clone(), what: What::Object(object) }))
+            Ok(Some(WalkEntry { key: key.clone(), what: WalkItem::Object(object) }))
         };
         if std::str::from_utf8(name.name()).is_err() {
             let what = if name.is_folder() { "The folder's name is" } else { "The file's name is" };
@@ -382,13 +385,13 @@ impl Walk {
                 Err(fail) => return Err(fail),
             };
             let no_object = |code| {
-                let fail = Fail::no_object(code);
+                let fail = DiskFailure::no_object(code);
                 refused(fail.code, &fail.message)
             };
             return match file_type(&stat) {
-                FileType::RegularFile => Ok(Some(Found { what: What::Object(listed(&key, &stat)), key })),
+                FileType::RegularFile => Ok(Some(WalkEntry { what: WalkItem::Object(listed(&key, &stat)), key })),
                 FileType::Symlink if self.options.symlinks == Symlinks::Keep => {
-                    Ok(Some(Found { what: What::Object(listed(&key, &stat)), key }))
+                    Ok(Some(WalkEntry { what: WalkItem::Object(listed(&key, &stat)), key }))
                 }
                 FileType::Symlink => no_object(code::SYMLINK_SKIPPED),
                 // Changed its kind since the folder was read.
@@ -397,7 +400,7 @@ impl Walk {
             };
         }
         if self.grouped {
-            return Ok(Some(Found { what: What::Group(shown(&key)), key }));
+            return Ok(Some(WalkEntry { what: WalkItem::Group(shown(&key)), key }));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let flags = if self.follows() { flags } else { flags | OFlags::NOFOLLOW };

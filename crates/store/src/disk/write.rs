@@ -9,14 +9,14 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timestamps};
 use rustix::io::Errno;
 
-use super::facts::{Pin, Wanted, file_type, timespec};
-use super::fail::{Fail, Result};
+use super::facts::{FileAttributes, Pin, file_type, timespec};
+use super::fail::{DiskFailure, Result};
 use super::folders::{self, Folders, of_target};
-use super::names::{Unfinished, fresh_id, place};
+use super::names::{FilePurpose, fresh_id, place};
 use super::{DiskOptions, PageCache, Permissions, Symlinks, full, o_direct, sent, sparse};
 use crate::body::WORTH_PASSING;
 use crate::error::classify::code;
-use crate::types::{PutObject, Written};
+use crate::types::{PutObject, WrittenObject};
 
 /// Names that are tried for a file. Each is lost only to a cleaner that comes to the folder within microseconds.
 const ATTEMPTS: u32 = 16;
@@ -25,19 +25,19 @@ const ATTEMPTS: u32 = 16;
 const LINK_MAX: usize = 4095;
 
 /// An unfinished file, removed when it is dropped unfinished.
-pub(super) struct Temporary<'a> {
+pub(super) struct UnfinishedFile<'a> {
     pub(super) folder: &'a OwnedFd,
     pub(super) name: String,
     finished: bool,
 }
 
-impl Temporary<'_> {
+impl UnfinishedFile<'_> {
     pub(super) fn finished(mut self) {
         self.finished = true;
     }
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for UnfinishedFile<'_> {
     fn drop(&mut self) {
         if !self.finished {
             let _best_effort = rustix::fs::unlinkat(self.folder, self.name.as_str(), AtFlags::empty());
@@ -53,25 +53,25 @@ pub(super) fn with_fresh_id<T>(mut make: impl FnMut(&str) -> Result<Option<T>>) 
             return Ok(made);
         }
     }
-    Err(Fail::of_write(Errno::AGAIN))
+    Err(DiskFailure::of_write(Errno::AGAIN))
 }
 
 /// Make an unfinished file that is ours alone while it is open. None: a cleaner was there between its creation and its lock.
 pub(super) fn create<'a>(
     folder: &'a OwnedFd,
     name: String,
-    wanted: &Wanted,
+    wanted: &FileAttributes,
     in_root: bool,
-) -> Result<Option<(Temporary<'a>, OwnedFd)>> {
+) -> Result<Option<(UnfinishedFile<'a>, OwnedFd)>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // From the first byte it is readable by no more users than when it is finished. Without a mode: as the user's umask says.
     let mode = Mode::from_raw_mode(wanted.permissions.map_or(0o666, |mode| mode | 0o600));
     let file = rustix::fs::openat(folder, name.as_str(), flags, mode).map_err(if in_root {
         of_target
     } else {
-        Fail::of_write
+        DiskFailure::of_write
     })?;
-    let temporary = Temporary { folder, name, finished: false };
+    let temporary = UnfinishedFile { folder, name, finished: false };
     #[cfg(test)]
     super::folders::interleave::run(super::folders::interleave::Moment::WriterCreated, folder);
     // The lock says to cleaners that the writer lives. One that was faster holds it until the name is gone.
@@ -112,14 +112,18 @@ fn write_whole(file: &OwnedFd, bytes: &[u8], past_cache: bool) -> std::result::R
 }
 
 /// Give a written file its times and permissions, and make sure of it; returns what pins it.
-pub(super) fn finish(file: &OwnedFd, wanted: &Wanted, options: &DiskOptions) -> std::result::Result<Pin, Errno> {
+pub(super) fn finish(
+    file: &OwnedFd,
+    wanted: &FileAttributes,
+    options: &DiskOptions,
+) -> std::result::Result<Pin, Errno> {
     dress(file, wanted, options)?;
     make_sure(file, options.durable)
 }
 
 /// Permissions only narrow those that a new file or folder got here, which follow from the umask or the folder's default
 /// ACL; with [`Permissions::Preserve`] they are set as they are.
-fn dress(file: &OwnedFd, wanted: &Wanted, options: &DiskOptions) -> std::result::Result<(), Errno> {
+fn dress(file: &OwnedFd, wanted: &FileAttributes, options: &DiskOptions) -> std::result::Result<(), Errno> {
     if let Some(wanted) = wanted.permissions {
         let now = rustix::fs::fstat(file)?.st_mode & 0o7777;
         let allowed = if options.permissions == Permissions::Preserve { 0o777 } else { now };
@@ -154,13 +158,13 @@ fn where_there_are_any(set: std::result::Result<(), Errno>) -> std::result::Resu
 
 /// A whole file (or folder, or link) that is to be written.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct PutRequest {
     pub(super) object: PutObject,
     pub(super) body: Bytes,
 }
 
 /// A folder that is written to.
-struct Reached<'a> {
+struct TargetFolder<'a> {
     bucket: &'a str,
     names: Vec<&'a str>,
     handle: OwnedFd,
@@ -170,7 +174,7 @@ struct Reached<'a> {
 /// Something whose bytes are written.
 enum OpenWrite<'a> {
     File {
-        temporary: Temporary<'a>,
+        temporary: UnfinishedFile<'a>,
         file: OwnedFd,
         name: &'a str,
     },
@@ -185,14 +189,14 @@ struct SyncedWrite<'a> {
     pin: Pin,
     /// The temporary file or link, the file itself, held open for its lock, and the name to give it. None: a folder,
     /// which has its name.
-    unnamed: Option<(Temporary<'a>, Option<OwnedFd>, &'a str)>,
+    unnamed: Option<(UnfinishedFile<'a>, Option<OwnedFd>, &'a str)>,
 }
 
-/// Write all of a group, and tell what came of each.
+/// Write all of a group; returns the result of each.
 ///
-/// They go from step to step together. Who makes sure of a file waits for the file system's journal, and the first one waits for all
-/// that were changed before.
-pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole]) -> Vec<Result<Written>> {
+/// All of them finish one step before any begins the next. To sync a file is to wait for the file system's journal; the
+/// first sync waits for all files that were changed before it.
+pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[PutRequest]) -> Vec<Result<WrittenObject>> {
     let mut reached = Vec::new();
     let places: Vec<_> = group.iter().map(|whole| reach(folders, options, &mut reached, whole)).collect();
     let at_work: Vec<Result<_>> = places
@@ -223,10 +227,10 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole])
             let (at, pin) = one?;
             // A folder itself was made sure of when it was made.
             if options.durable && !whole.object.key.ends_with('/') {
-                synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(Fail::of_write)?;
+                synced[at].get_or_insert_with(|| folders.sync(&reached[at].handle)).map_err(DiskFailure::of_write)?;
             }
             let crc64 = sent(&whole.object.digests, &whole.body);
-            Ok(Written { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)), encryption: None })
+            Ok(WrittenObject { etag: pin.etag(), version_id: None, checksum: Some(full(crc64)), encryption: None })
         })
         .collect()
 }
@@ -235,15 +239,15 @@ pub(super) fn put_all(folders: &Folders, options: &DiskOptions, group: &[Whole])
 fn reach<'a>(
     folders: &Folders,
     options: &DiskOptions,
-    reached: &mut Vec<Reached<'a>>,
-    whole: &'a Whole,
+    reached: &mut Vec<TargetFolder<'a>>,
+    whole: &'a PutRequest,
 ) -> Result<(usize, Option<&'a str>)> {
     let bucket = whole.object.bucket.as_str();
     let place = place(&whole.object.key)?;
     let known = reached.iter().position(|one| one.bucket == bucket && one.names == place.folders);
     if place.name.is_none() && !whole.body.is_empty() {
         let message = format!("the object has {} bytes", whole.body.len());
-        return Err(Fail::new(code::FOLDER_WITH_BYTES, message));
+        return Err(DiskFailure::new(code::FOLDER_WITH_BYTES, message));
     }
     if let Some(at) = known {
         return Ok((at, place.name));
@@ -251,37 +255,37 @@ fn reach<'a>(
     let root = folders::root_for_writing(bucket, options)?;
     let handle = folders.descend_and_make(root, &place.folders, options.durable)?;
     let past_cache = options.cache == PageCache::Past && o_direct::takes_blocks(&handle);
-    reached.push(Reached { bucket, names: place.folders, handle, past_cache });
+    reached.push(TargetFolder { bucket, names: place.folders, handle, past_cache });
     Ok((reached.len() - 1, place.name))
 }
 
 /// Write one of a group to an unfinished file, or link.
 fn begin<'a>(
     options: &DiskOptions,
-    folder: &'a Reached<'_>,
+    folder: &'a TargetFolder<'_>,
     name: Option<&'a str>,
-    whole: &Whole,
+    whole: &PutRequest,
 ) -> Result<OpenWrite<'a>> {
-    let wanted = Wanted::of(&whole.object.attributes);
+    let wanted = FileAttributes::of(&whole.object.attributes);
     let Some(name) = name else {
         // One that is not empty has times and permissions that were set on purpose.
         if wanted.kind == Some(FileType::Directory) && folders::is_empty(&folder.handle) {
             // Files may be on their way to it.
-            let wanted = Wanted { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };
-            dress(&folder.handle, &wanted, options).map_err(Fail::of_write)?;
+            let wanted = FileAttributes { permissions: wanted.permissions.map(|mode| mode | 0o700), ..wanted };
+            dress(&folder.handle, &wanted, options).map_err(DiskFailure::of_write)?;
             return Ok(OpenWrite::Folder(&folder.handle));
         }
         return Ok(OpenWrite::Other(SyncedWrite { pin: Pin::of(&rustix::fs::fstat(&folder.handle)?), unnamed: None }));
     };
     if wanted.kind == Some(FileType::Symlink) && options.symlinks == Symlinks::Keep {
-        let temporary = Unfinished::Whole.name(&fresh_id());
+        let temporary = FilePurpose::Whole.name(&fresh_id());
         let (temporary, pin) = make_link(&folder.handle, temporary, &whole.body, &wanted)?;
         return Ok(OpenWrite::Other(SyncedWrite { pin, unnamed: Some((temporary, None, name)) }));
     }
     let (temporary, file) =
-        with_fresh_id(|id| create(&folder.handle, Unfinished::Whole.name(id), &wanted, folder.names.is_empty()))?;
-    write_whole(&file, &whole.body, folder.past_cache).map_err(Fail::of_write)?;
-    dress(&file, &wanted, options).map_err(Fail::of_write)?;
+        with_fresh_id(|id| create(&folder.handle, FilePurpose::Whole.name(id), &wanted, folder.names.is_empty()))?;
+    write_whole(&file, &whole.body, folder.past_cache).map_err(DiskFailure::of_write)?;
+    dress(&file, &wanted, options).map_err(DiskFailure::of_write)?;
     Ok(OpenWrite::File { temporary, file, name })
 }
 
@@ -289,11 +293,11 @@ impl<'a> OpenWrite<'a> {
     fn made_sure_of(self, durable: bool) -> Result<SyncedWrite<'a>> {
         match self {
             Self::File { temporary, file, name } => {
-                let pin = make_sure(&file, durable).map_err(Fail::of_write)?;
+                let pin = make_sure(&file, durable).map_err(DiskFailure::of_write)?;
                 Ok(SyncedWrite { pin, unnamed: Some((temporary, Some(file), name)) })
             }
             Self::Folder(handle) => {
-                Ok(SyncedWrite { pin: make_sure(handle, durable).map_err(Fail::of_write)?, unnamed: None })
+                Ok(SyncedWrite { pin: make_sure(handle, durable).map_err(DiskFailure::of_write)?, unnamed: None })
             }
             Self::Other(sure) => Ok(sure),
         }
@@ -310,19 +314,24 @@ impl SyncedWrite<'_> {
     }
 }
 
-fn make_link<'a>(folder: &'a OwnedFd, name: String, body: &[u8], wanted: &Wanted) -> Result<(Temporary<'a>, Pin)> {
+fn make_link<'a>(
+    folder: &'a OwnedFd,
+    name: String,
+    body: &[u8],
+    wanted: &FileAttributes,
+) -> Result<(UnfinishedFile<'a>, Pin)> {
     if body.is_empty() || body.len() > LINK_MAX || body.contains(&0) {
         let message = format!("{} bytes cannot be what a symbolic link points to", body.len());
-        return Err(Fail::new(code::NAME_NOT_ALLOWED, message));
+        return Err(DiskFailure::new(code::NAME_NOT_ALLOWED, message));
     }
-    rustix::fs::symlinkat(body, folder, name.as_str()).map_err(Fail::of_write)?;
-    let temporary = Temporary { folder, name, finished: false };
+    rustix::fs::symlinkat(body, folder, name.as_str()).map_err(DiskFailure::of_write)?;
+    let temporary = UnfinishedFile { folder, name, finished: false };
     let name = temporary.name.as_str();
     if let Some(mtime) = wanted.mtime {
         let times = Timestamps { last_access: timespec(mtime), last_modification: timespec(mtime) };
         rustix::fs::utimensat(folder, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    let pin = Pin::of(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Fail::of_write)?);
+    let pin = Pin::of(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(DiskFailure::of_write)?);
     Ok((temporary, pin))
 }
 
@@ -345,7 +354,7 @@ pub(super) fn delete(folders: &Folders, options: &DiskOptions, bucket: &str, key
         }
     }
     match rustix::fs::unlinkat(&folder, name, flags) {
-        Ok(()) if options.durable => folders.sync(&folder).map_err(Fail::of_write),
+        Ok(()) if options.durable => folders.sync(&folder).map_err(DiskFailure::of_write),
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
         Err(errno) if above.is_empty() => Err(of_target(errno)),
         Err(errno) => Err(errno.into()),
@@ -387,13 +396,13 @@ mod tests {
         }
     }
 
-    fn put(scratch: &Scratch) -> Result<Written> {
+    fn put(scratch: &Scratch) -> Result<WrittenObject> {
         let object = PutObject {
             bucket: scratch.0.to_str().unwrap().to_owned(),
             key: "file".to_owned(),
             ..PutObject::default()
         };
-        let whole = Whole { object, body: Bytes::from_static(b"body") };
+        let whole = PutRequest { object, body: Bytes::from_static(b"body") };
         put_all(&Folders::default(), &DiskOptions::default(), &[whole]).pop().unwrap()
     }
 
@@ -419,7 +428,7 @@ mod tests {
     fn a_cleaner_that_has_locked_a_new_file_and_not_removed_it_takes_no_file() {
         let scratch = Scratch::new();
         let folder = scratch.open();
-        std::fs::write(scratch.0.join(Unfinished::Whole.name(&fresh_id())), b"of a writer that is gone").unwrap();
+        std::fs::write(scratch.0.join(FilePurpose::Whole.name(&fresh_id())), b"of a writer that is gone").unwrap();
         let name = scratch.0.join(scratch.names().remove(0));
         at(Moment::CleanerLocked, move |_| {
             // The writer of this very file, which had created it and comes to lock it now.
@@ -441,14 +450,14 @@ mod tests {
     fn a_record_whose_bytes_come_while_a_cleaner_looks_at_it_stays() {
         let scratch = Scratch::new();
         let id = fresh_id();
-        std::fs::write(scratch.0.join(Unfinished::Record.name(&id)), b"upload").unwrap();
-        let bytes = scratch.0.join(Unfinished::Parts.name(&id));
+        std::fs::write(scratch.0.join(FilePurpose::Record.name(&id)), b"upload").unwrap();
+        let bytes = scratch.0.join(FilePurpose::Parts.name(&id));
         at(Moment::CleanerOpened, move |_| std::fs::write(&bytes, b"bytes").unwrap());
 
         clean(&scratch.open());
 
         assert!(all_done());
-        assert_eq!(scratch.names(), [Unfinished::Parts.name(&id), Unfinished::Record.name(&id)]);
+        assert_eq!(scratch.names(), [FilePurpose::Parts.name(&id), FilePurpose::Record.name(&id)]);
     }
 
     #[test]
@@ -472,7 +481,7 @@ mod tests {
 
             let id = id.map_err(|fail| fail.code).unwrap();
             assert!(all_done());
-            assert_eq!(scratch.names(), [Unfinished::Parts.name(&id), Unfinished::Record.name(&id)], "{cleaned}");
+            assert_eq!(scratch.names(), [FilePurpose::Parts.name(&id), FilePurpose::Record.name(&id)], "{cleaned}");
         }
     }
 }

@@ -26,8 +26,8 @@ use aws_smithy_runtime_api::client::retries::classifiers::{ClassifyRetry, RetryA
 use aws_types::service_config::ServiceConfigKey;
 
 use super::address::{is_open_to_others, without_userinfo};
-use super::credentials::KeptCredentials;
-use super::fast_path::{Common, FastPath};
+use super::credentials::CredentialCache;
+use super::fast_path::{ClientContext, FastPath};
 use super::settings::AwsSettings;
 use super::transport::{CONNECTING, Transport, Trust, credentials_client, transport};
 use crate::budget::ByteThrottle;
@@ -174,7 +174,7 @@ impl fmt::Debug for Credentials {
 pub(super) struct Base {
     builder: Builder,
     /// The same for requests that are not left to the SDK.
-    common: Common,
+    common: ClientContext,
     /// None for AWS itself.
     pub(super) endpoint: Option<String>,
     /// Region of buckets of which nothing else is known.
@@ -204,7 +204,7 @@ impl Base {
                 region = DefaultRegionChain::builder().profile_name(profile).build().region().await;
             }
             if !options.anonymous && options.credentials.is_none() {
-                // Who names a profile means it, whatever keys the environment holds.
+                // A profile that is named takes precedence over keys in the environment.
                 let config = ProviderConfig::empty().with_http_client(credentials_client()).with_region(region.clone());
                 let named = ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile).build();
                 loader = loader.credentials_provider(named);
@@ -238,7 +238,7 @@ impl Base {
             trust.also(bundle);
         }
         let region = sdk.region().map_or("us-east-1", |region| region.as_ref().trim()).to_owned();
-        let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(KeptCredentials::new);
+        let credentials = sdk.credentials_provider().filter(|_| !options.anonymous).map(CredentialCache::new);
         let settings = AwsSettings::of(&sdk, endpoint.as_deref(), options.resolved.as_ref());
         let params = Params::builder()
             .set_use_fips(sdk.use_fips())
@@ -250,7 +250,7 @@ impl Base {
             // Retries belong to the engine, which knows the classes and the budget; the SDK keeps only the one that it
             // alone can do: to correct its clock from the service's.
             .retry_config(RetryConfig::standard().with_max_attempts(2).with_initial_backoff(Duration::from_millis(1)))
-            .retry_classifier(OnlyClockSkew)
+            .retry_classifier(ClockSkewClassifier)
             // While S3 copies a part no bytes flow. Bodies of GET are watched by ourselves.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             // Every request is bounded by its size (see `super::time_limit`).
@@ -276,7 +276,7 @@ impl Base {
         let AwsSettings { sign_bodies, max_attempts, notes, .. } = settings;
         let max_attempts = options.attempts.or(max_attempts);
         let is_open_to_others = !sign_bodies && endpoint.as_deref().is_some_and(is_open_to_others);
-        let common = Common { connector, connections, credentials, params, sign_bodies, skew: Arc::default() };
+        let common = ClientContext { connector, connections, credentials, params, sign_bodies, skew: Arc::default() };
         Self { builder, common, endpoint, region, max_attempts, notes, is_open_to_others }
     }
 
@@ -313,12 +313,12 @@ fn with_final_slash(endpoint: &str) -> String {
 
 /// Lets the SDK try again only after its clock turned out to be wrong: on that second try it uses the service's.
 #[derive(Debug)]
-struct OnlyClockSkew;
+struct ClockSkewClassifier;
 
 /// S3 refuses signatures that are further off than 15 minutes; the SDK corrects its clock from 4 minutes on.
 pub(super) const SKEW: Duration = Duration::from_mins(4);
 
-impl ClassifyRetry for OnlyClockSkew {
+impl ClassifyRetry for ClockSkewClassifier {
     fn classify_retry(&self, ctx: &InterceptorContext) -> RetryAction {
         let skewed = ctx.response().is_some_and(|response| {
             response.status().as_u16() == 403

@@ -19,27 +19,35 @@ const LOADING: Duration = Duration::from_secs(30);
 
 /// Chain of credentials whose answer is kept until shortly before it expires. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct KeptCredentials {
-    shared: Arc<Shared>,
+pub(super) struct CredentialCache {
+    shared: Arc<CredentialState>,
 }
 
+/// State that all clones of a [`CredentialCache`] share.
 #[derive(Debug)]
-struct Shared {
+struct CredentialState {
     chain: SharedCredentialsProvider,
-    kept: RwLock<Option<Kept>>,
+    kept: RwLock<Option<CachedCredentials>>,
     /// Held while loading, so that many requests cause one load.
     loading: tokio::sync::Mutex<()>,
 }
 
+/// Credentials, and the time from which the chain is asked again.
 #[derive(Debug, Clone)]
-struct Kept {
+struct CachedCredentials {
     credentials: Credentials,
     ask_again_at: SystemTime,
 }
 
-impl KeptCredentials {
+impl CredentialCache {
     pub(super) fn new(chain: SharedCredentialsProvider) -> Self {
-        Self { shared: Arc::new(Shared { chain, kept: RwLock::default(), loading: tokio::sync::Mutex::default() }) }
+        Self {
+            shared: Arc::new(CredentialState {
+                chain,
+                kept: RwLock::default(),
+                loading: tokio::sync::Mutex::default(),
+            }),
+        }
     }
 
     /// The credentials that sign now.
@@ -50,14 +58,14 @@ impl KeptCredentials {
         }
     }
 
-    fn fresh<T>(&self, pick: impl FnOnce(&Kept) -> T) -> Option<T> {
+    fn fresh<T>(&self, pick: impl FnOnce(&CachedCredentials) -> T) -> Option<T> {
         let kept = self.shared.kept.read().unwrap_or_else(PoisonError::into_inner);
         kept.as_ref().filter(|kept| SystemTime::now() < kept.ask_again_at).map(pick)
     }
 
-    async fn load(&self) -> Result<Kept, CredentialsError> {
+    async fn load(&self) -> Result<CachedCredentials, CredentialsError> {
         let _one = self.shared.loading.lock().await;
-        if let Some(kept) = self.fresh(Kept::clone) {
+        if let Some(kept) = self.fresh(CachedCredentials::clone) {
             return Ok(kept);
         }
         let loaded = tokio::time::timeout(LOADING, self.shared.chain.provide_credentials())
@@ -77,7 +85,7 @@ impl KeptCredentials {
             Some(end) => end.checked_sub(AHEAD).unwrap_or(SystemTime::UNIX_EPOCH),
             None => SystemTime::now() + UNKNOWN_LIFE,
         };
-        let loaded = Kept { credentials, ask_again_at };
+        let loaded = CachedCredentials { credentials, ask_again_at };
         *kept = Some(loaded.clone());
         Ok(loaded)
     }
@@ -101,7 +109,7 @@ fn writable(credentials: Credentials) -> Result<Credentials, CredentialsError> {
 }
 
 /// For the SDK's clients.
-impl ProvideCredentials for KeptCredentials {
+impl ProvideCredentials for CredentialCache {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
@@ -144,10 +152,10 @@ mod tests {
         }
     }
 
-    fn kept(life: Option<Duration>, fails_from: u32) -> (KeptCredentials, Arc<AtomicU32>) {
+    fn kept(life: Option<Duration>, fails_from: u32) -> (CredentialCache, Arc<AtomicU32>) {
         let asked = Arc::new(AtomicU32::new(0));
         let chain = Chain { asked: Arc::clone(&asked), life, fails_from };
-        (KeptCredentials::new(SharedCredentialsProvider::new(chain)), asked)
+        (CredentialCache::new(SharedCredentialsProvider::new(chain)), asked)
     }
 
     #[tokio::test]

@@ -12,8 +12,8 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::http::Headers;
 
 use super::convert::other_answer;
-use super::http1::HeadTooLarge;
-use super::transport::NotTrusted;
+use super::http1::OversizedHead;
+use super::transport::UntrustedServer;
 use crate::error::classify::code;
 use crate::error::{ErrorClass, StoreError};
 
@@ -97,7 +97,7 @@ pub(super) fn malformed(operation: &'static str, bucket: &str, key: &str, lacks:
 pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
     if error.is_timeout() {
         code::TIMED_OUT
-    } else if sources(error).any(<dyn Error>::is::<NotTrusted>) {
+    } else if sources(error).any(<dyn Error>::is::<UntrustedServer>) {
         code::NOT_TRUSTED
     } else if sources(error).any(is_of_large_head) {
         code::HEAD_TOO_LARGE
@@ -110,7 +110,7 @@ pub(super) fn transport_code(error: &ConnectorError) -> &'static str {
 fn is_of_large_head(error: &(dyn Error + 'static)) -> bool {
     // What such an error holds is not among its causes.
     let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    held.is_some_and(<dyn Error + Send + Sync>::is::<HeadTooLarge>)
+    held.is_some_and(<dyn Error + Send + Sync>::is::<OversizedHead>)
         || error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse_too_large)
 }
 

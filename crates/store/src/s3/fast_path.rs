@@ -34,10 +34,10 @@ use tokio_util::io::poll_read_buf;
 
 use super::connect::SKEW;
 use super::convert::{opaque_sse, path, strongest_of_headers, unquoted};
-use super::credentials::KeptCredentials;
+use super::credentials::CredentialCache;
 use super::failures::{chain, reason, region_hint, retry_after, transport_code, whole, without_output};
-use super::http1::{HttpConnections, Incoming};
-use super::sign::{Payload, Signer, ToSign};
+use super::http1::{HttpConnections, PooledBody};
+use super::sign::{Payload, SignatureInput, Signer};
 use crate::checksum::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
@@ -76,13 +76,13 @@ impl RequestHeaders {
 
 /// Connections, credentials and settings that requests to all regions share.
 #[derive(Clone)]
-pub(super) struct Common {
+pub(super) struct ClientContext {
     /// The SDK's connections to the service.
     pub(super) connector: SharedHttpConnector,
     /// Connections for what has bodies.
     pub(super) connections: Arc<HttpConnections>,
     /// None: requests go out unsigned.
-    pub(super) credentials: Option<KeptCredentials>,
+    pub(super) credentials: Option<CredentialCache>,
     /// All but bucket and region.
     pub(super) params: ParamsBuilder,
     /// Signatures cover bodies too.
@@ -93,7 +93,7 @@ pub(super) struct Common {
 
 /// Makes requests to one region.
 pub(super) struct FastPath {
-    common: Common,
+    common: ClientContext,
     region: String,
     signer: Signer,
     /// By bucket; None for those that only the SDK can serve.
@@ -168,7 +168,7 @@ pub(super) struct PendingReply {
 /// The body of a reply, by the connection that it comes over.
 pub(super) enum BodyReader {
     /// Over a connection of ours.
-    FastPath(Incoming),
+    FastPath(PooledBody),
     /// Through the SDK.
     Sdk(Pin<Box<dyn AsyncRead + Send>>),
 }
@@ -198,7 +198,7 @@ struct Answer {
 }
 
 impl FastPath {
-    pub(super) fn new(common: Common, region: &str) -> Self {
+    pub(super) fn new(common: ClientContext, region: &str) -> Self {
         Self { common, region: region.to_owned(), signer: Signer::default(), endpoints: RwLock::default() }
     }
 
@@ -371,7 +371,7 @@ impl FastPath {
         }
         to_send.insert("user-agent", USER_AGENT);
         if let Some(credentials) = credentials {
-            let asked = ToSign { method, uri: &uri, headers: &headers.0, payload };
+            let asked = SignatureInput { method, uri: &uri, headers: &headers.0, payload };
             for (name, value) in self.signer.sign(&asked, credentials, &bucket_endpoint.signing_region, time) {
                 to_send.try_insert(name, value).map_err(|_| format!("{name} holds what no header can"))?;
             }

@@ -13,10 +13,10 @@ use super::fast_path::XmlReply;
 #[path = "../../fuzz/mutate.rs"]
 pub(super) mod mutate;
 
-use mutate::{Recorded, mutated, mutations};
+use mutate::{RecordedAnswer, mutated, mutations};
 
-static DOCUMENTS: LazyLock<Vec<Recorded>> = LazyLock::new(|| {
-    let body = |recorded: Recorded| Recorded { bytes: body_of(&recorded.bytes).to_vec(), ..recorded };
+static DOCUMENTS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(|| {
+    let body = |recorded: RecordedAnswer| RecordedAnswer { bytes: body_of(&recorded.bytes).to_vec(), ..recorded };
     mutate::corpus().into_iter().map(body).filter(|recorded| recorded.bytes.starts_with(b"<")).collect()
 });
 

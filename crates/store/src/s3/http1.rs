@@ -1,9 +1,10 @@
 //! GET and PUT over HTTP/1.1; the bodies of replies are read straight to their destination.
 //!
-//! hyper reads bodies into memory of its own. To have them anywhere else costs a copy of every byte, and a download is little but such
-//! copies. Here a request is written, the head of its answer read, and the rest left on the connection for whoever wants the bytes to read
-//! it straight into place. Between a request and its connection stands no task and no queue. Connections are made as hyper's are
-//! (see `super::transport`), and kept for the next request once an answer has been read to its end.
+//! hyper reads bodies into memory of its own. To have them anywhere else costs a copy of every byte, and a download is
+//! little but such copies. Here a request is written, and the head of its answer read. The body stays on the
+//! connection, and the caller reads it straight into place. No task and no queue stands between a request and its
+//! connection. Connections are made as hyper's are (see `super::transport`), and kept for the next request once an
+//! answer has been read to its end.
 
 mod connection;
 #[cfg(test)]
@@ -29,30 +30,31 @@ use tokio::time::Instant;
 use tower_service::Service as _;
 
 use super::sign::host;
-use super::transport::{Dial, Wide, no_connection};
+use super::transport::{Dialer, ReadAheadStream, no_connection};
 use crate::budget::ByteThrottle;
 use connection::{Body, HttpConnection};
 use head::Head;
-pub(super) use head::{HEADERS, HeadTooLarge, LONGEST_HEAD};
+pub(super) use head::{HEADERS, LONGEST_HEAD, OversizedHead};
 
 /// A connection that was idle for so long is closed. Services close theirs after 5 to 60 s.
 const IDLE: Duration = Duration::from_mins(1);
 
 /// It is large, with TLS above all.
-type Stream = Box<TokioIo<MaybeHttpsStream<Wide>>>;
+type Stream = Box<TokioIo<MaybeHttpsStream<ReadAheadStream>>>;
 
 /// Connections that wait for their next request.
 #[derive(Debug)]
 pub(super) struct HttpConnections {
-    dial: Dial,
+    dial: Dialer,
     proxies: Matcher,
     /// Of what is sent.
     throttle: ByteThrottle,
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleConnections>,
 }
 
+/// Idle connections by origin.
 #[derive(Debug, Default)]
-struct Idle {
+struct IdleConnections {
     /// By scheme and authority; those that were used last stand last.
     by_origin: HashMap<String, Vec<(Instant, HttpConnection<Stream>)>>,
     /// A task that closes idle connections runs.
@@ -63,11 +65,11 @@ struct Idle {
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: Headers,
-    pub(super) body: Incoming,
+    pub(super) body: PooledBody,
 }
 
 impl HttpConnections {
-    pub(super) fn new(dial: Dial, throttle: ByteThrottle) -> Arc<Self> {
+    pub(super) fn new(dial: Dialer, throttle: ByteThrottle) -> Arc<Self> {
         Arc::new(Self { dial, proxies: Matcher::from_env(), throttle, idle: Mutex::default() })
     }
 
@@ -76,7 +78,7 @@ impl HttpConnections {
         self.proxies.intercept(uri).is_some()
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle> {
+    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +138,7 @@ impl HttpConnections {
     }
 
     fn answer(self: &Arc<Self>, origin: String, connection: HttpConnection<Stream>, head: Head) -> Answer {
-        let mut body = Incoming { body: Body::new(connection, &head), home: Some((origin, Arc::clone(self))) };
+        let mut body = PooledBody { body: Body::new(connection, &head), home: Some((origin, Arc::clone(self))) };
         body.keep_if_done();
         let Head { status, headers, .. } = head;
         Answer { status, headers, body }
@@ -180,12 +182,12 @@ fn text(request: &HttpRequest, uri: &Uri, length: usize) -> String {
 
 /// A body on a connection that goes back to the others after its end.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub(super) struct PooledBody {
     body: Body<Stream>,
     home: Option<(String, Arc<HttpConnections>)>,
 }
 
-impl Incoming {
+impl PooledBody {
     /// Append the next bytes, `at_most` so many. 0: that was all.
     pub(super) async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> io::Result<usize> {
         let came = self.body.read(into, at_most).await?;

@@ -48,7 +48,7 @@ fn is_mute(error: &StoreError) -> bool {
 }
 
 /// Parts as the SDK has read them, or as we have.
-enum Listed {
+enum PartsReply {
     Known(Box<ListPartsOutput>),
     Read(PartsPage),
 }

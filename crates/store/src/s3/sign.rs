@@ -53,7 +53,7 @@ impl Payload {
 
 /// A request that is to be signed. Its address stands as it will be sent.
 #[derive(Debug)]
-pub(super) struct ToSign<'a> {
+pub(super) struct SignatureInput<'a> {
     pub(super) method: &'a str,
     pub(super) uri: &'a Uri,
     /// Names in lower case. All are signed but those of [`UNSIGNED`].
@@ -86,7 +86,7 @@ impl Signer {
     /// The headers that make a request a signed one.
     pub(super) fn sign(
         &self,
-        asked: &ToSign<'_>,
+        asked: &SignatureInput<'_>,
         credentials: &Credentials,
         region: &str,
         time: SystemTime,
@@ -109,9 +109,9 @@ impl Signer {
         let to_sign = format!("{ALGORITHM}\n{stamp}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
         let key = self.key(credentials, region, time, date);
         let signature = calculate_signature(&key.key, to_sign.as_bytes());
-        let who = credentials.access_key_id();
+        let access_key = credentials.access_key_id();
         let authorization =
-            format!("{ALGORITHM} Credential={who}/{scope}, SignedHeaders={names}, Signature={signature}");
+            format!("{ALGORITHM} Credential={access_key}/{scope}, SignedHeaders={names}, Signature={signature}");
         added.push(("authorization", authorization));
         added
     }
@@ -154,7 +154,7 @@ pub(super) fn host(uri: &Uri) -> String {
 }
 
 /// The request as both sides write it before they sign.
-fn canonical(asked: &ToSign<'_>, headers: &[(&str, &str)], names: &str) -> String {
+fn canonical(asked: &SignatureInput<'_>, headers: &[(&str, &str)], names: &str) -> String {
     let mut text = String::with_capacity(1024);
     for part in [asked.method, "\n", asked.uri.path(), "\n"] {
         text.push_str(part);
@@ -224,7 +224,7 @@ mod tests {
 
     /// The signature of the library.
     fn by_library(
-        asked: &ToSign<'_>,
+        asked: &SignatureInput<'_>,
         credentials: &Credentials,
         region: &str,
         time: SystemTime,
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn keys_and_tokens_are_not_shown() {
         let uri: Uri = "https://bucket.s3.eu-west-1.amazonaws.com/key".parse().unwrap();
-        let asked = ToSign { method: "GET", uri: &uri, headers: &[], payload: Payload::Empty };
+        let asked = SignatureInput { method: "GET", uri: &uri, headers: &[], payload: Payload::Empty };
         let credentials = Credentials::new("AKID", "wJalrXUtnFEMI", Some("session-token".to_owned()), None, "test");
         let signer = Signer::default();
         let time = UNIX_EPOCH + Duration::from_hours(24);
@@ -309,7 +309,7 @@ mod tests {
             let mut headers: Vec<(Cow<'static, str>, String)> =
                 values.into_iter().enumerate().map(|(nth, value)| (format!("x-amz-meta-{nth}").into(), value)).collect();
             headers.extend(range.map(|range| ("range".into(), range)));
-            let asked = ToSign {
+            let asked = SignatureInput {
                 method: if get { "GET" } else { "PUT" },
                 uri: &uri,
                 headers: &headers,

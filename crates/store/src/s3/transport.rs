@@ -1,7 +1,7 @@
 //! Connections to S3, by hyper as the SDK's own are, and ours for two reasons.
 //!
 //! - rustls asks the network for 4 KiB at a time, so that over TLS a download of 2 GiB makes half a million system calls. Here
-//!   it is given them out of larger reads ([`Wide`]).
+//!   it is given them out of larger reads ([`ReadAheadStream`]).
 //! - A server whose certificate is not trusted is told apart from one that does not answer: trying again is of no use.
 //!
 //! Requests through a proxy are left to the SDK's connector, which knows how.
@@ -75,9 +75,9 @@ pub(super) fn transport(trust: Arc<Trust>, throttle: ByteThrottle) -> Transport 
     let mut tcp = Tcp::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    let dial = Dial { tcp, trust };
+    let dial = Dialer { tcp, trust };
     let connections = HttpConnections::new(dial.clone(), throttle);
-    let connector = SharedHttpConnector::new(Ours::new(dial));
+    let connector = SharedHttpConnector::new(S3Connector::new(dial));
     // The services that credentials come from have patience of their own.
     let others = credentials_client();
     let to_s3 = connector.clone();
@@ -106,16 +106,17 @@ fn of_the_sdk(settings: Option<&HttpConnectorSettings>, components: Option<&Runt
     connector.build()
 }
 
+/// The SDK's connector for requests to S3.
 #[derive(Debug)]
-struct Ours {
-    client: Client<Dial, SdkBody>,
+struct S3Connector {
+    client: Client<Dialer, SdkBody>,
     proxies: Matcher,
     /// Reads the system's certificates when it is made, which takes longer than a small request.
     by_proxy: LazyLock<Connector>,
 }
 
-impl Ours {
-    fn new(dial: Dial) -> Self {
+impl S3Connector {
+    fn new(dial: Dialer) -> Self {
         Self {
             // Without a timer idle connections would stay forever.
             client: Client::builder(TokioExecutor::new())
@@ -132,7 +133,7 @@ impl Ours {
     }
 }
 
-impl HttpConnector for Ours {
+impl HttpConnector for S3Connector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let bounded = !is_for_object_bytes(&request);
         if request.uri().parse::<Uri>().is_ok_and(|uri| self.proxies.intercept(&uri).is_some()) {
@@ -190,9 +191,9 @@ fn failed(error: ClientError) -> ConnectorError {
     }
 }
 
-/// Converts an error of [`Dial`] or of a connection: [`NotInTime`] becomes a timeout, any other an I/O error.
+/// Converts an error of [`Dialer`] or of a connection: [`ConnectTimeout`] becomes a timeout, any other an I/O error.
 pub(super) fn no_connection(error: BoxError) -> ConnectorError {
-    if sources(error.as_ref()).any(<dyn Error>::is::<NotInTime>) {
+    if sources(error.as_ref()).any(<dyn Error>::is::<ConnectTimeout>) {
         ConnectorError::timeout(error)
     } else {
         ConnectorError::io(error)
@@ -201,13 +202,13 @@ pub(super) fn no_connection(error: BoxError) -> ConnectorError {
 
 /// Makes a connection, secure or not as the address says.
 #[derive(Debug, Clone)]
-pub(super) struct Dial {
+pub(super) struct Dialer {
     tcp: Tcp,
     trust: Arc<Trust>,
 }
 
-impl Service<Uri> for Dial {
-    type Response = MaybeHttpsStream<Wide>;
+impl Service<Uri> for Dialer {
+    type Response = MaybeHttpsStream<ReadAheadStream>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -216,7 +217,7 @@ impl Service<Uri> for Dial {
     }
 
     fn call(&mut self, to: Uri) -> Self::Future {
-        let (mut plain, trust) = (Plain(self.tcp.clone()), Arc::clone(&self.trust));
+        let (mut plain, trust) = (PlainConnector(self.tcp.clone()), Arc::clone(&self.trust));
         Box::pin(async move {
             let secure = to.scheme_str() == Some("https");
             let dialed = async move {
@@ -226,18 +227,19 @@ impl Service<Uri> for Dial {
                     plain.call(to).await.map(MaybeHttpsStream::Http)
                 }
             };
-            tokio::time::timeout(CONNECTING, dialed).await.unwrap_or_else(|_| Err(NotInTime.into()))
+            tokio::time::timeout(CONNECTING, dialed).await.unwrap_or_else(|_| Err(ConnectTimeout.into()))
         })
     }
 }
 
+/// Makes connections without TLS.
 #[derive(Debug, Clone)]
-struct Plain(Tcp);
+struct PlainConnector(Tcp);
 
-impl Service<Uri> for Plain {
-    type Response = Wide;
+impl Service<Uri> for PlainConnector {
+    type Response = ReadAheadStream;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Wide, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<ReadAheadStream, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.0.poll_ready(cx).map_err(Into::into)
@@ -245,19 +247,19 @@ impl Service<Uri> for Plain {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         let connecting = self.0.call(to);
-        Box::pin(async move { Ok(Wide { stream: connecting.await?, kept: BytesMut::new() }) })
+        Box::pin(async move { Ok(ReadAheadStream { stream: connecting.await?, kept: BytesMut::new() }) })
     }
 }
 
 /// A connection that reads [`WIDE`] bytes from the network when it is asked for few, and keeps what is not asked for yet. While
 /// it waits for the network it keeps nothing: there are thousands of connections.
 #[derive(Debug)]
-pub(super) struct Wide {
+pub(super) struct ReadAheadStream {
     stream: TokioIo<TcpStream>,
     kept: BytesMut,
 }
 
-impl Read for Wide {
+impl Read for ReadAheadStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         let Self { stream, kept } = self.get_mut();
         if kept.is_empty() {
@@ -278,7 +280,7 @@ impl Read for Wide {
     }
 }
 
-impl Write for Wide {
+impl Write for ReadAheadStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -304,7 +306,7 @@ impl Write for Wide {
     }
 }
 
-impl Connection for Wide {
+impl Connection for ReadAheadStream {
     fn connected(&self) -> Connected {
         self.stream.connected()
     }
@@ -312,32 +314,32 @@ impl Connection for Wide {
 
 /// No connection within [`CONNECTING`].
 #[derive(Debug)]
-struct NotInTime;
+struct ConnectTimeout;
 
-impl fmt::Display for NotInTime {
+impl fmt::Display for ConnectTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no connection within {} s", CONNECTING.as_secs())
     }
 }
 
-impl Error for NotInTime {}
+impl Error for ConnectTimeout {}
 
 /// The identity of the server cannot be verified.
 #[derive(Debug, Clone)]
-pub(super) struct NotTrusted(String);
+pub(super) struct UntrustedServer(String);
 
-impl fmt::Display for NotTrusted {
+impl fmt::Display for UntrustedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for NotTrusted {}
+impl Error for UntrustedServer {}
 
 /// An error of a secure connection, said once and for what it is.
 fn told_apart(error: BoxError) -> BoxError {
     match of_rustls(error.as_ref()) {
-        Some(rustls @ rustls::Error::InvalidCertificate(_)) => NotTrusted(rustls.to_string()).into(),
+        Some(rustls @ rustls::Error::InvalidCertificate(_)) => UntrustedServer(rustls.to_string()).into(),
         Some(rustls) => format!("TLS handshake failed: {rustls}").into(),
         None => error,
     }
@@ -358,11 +360,11 @@ fn of_rustls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> 
     None
 }
 
-/// Whom to trust: the system's authorities, and perhaps those of a file.
+/// Certificate authorities to trust: those of the system, and perhaps those of a file.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
     bundle: OnceLock<PathBuf>,
-    config: OnceLock<Result<Arc<ClientConfig>, NotTrusted>>,
+    config: OnceLock<Result<Arc<ClientConfig>, UntrustedServer>>,
 }
 
 impl Trust {
@@ -373,18 +375,18 @@ impl Trust {
     }
 
     /// Found out when it is first needed.
-    fn config(&self) -> Result<Arc<ClientConfig>, NotTrusted> {
+    fn config(&self) -> Result<Arc<ClientConfig>, UntrustedServer> {
         self.config.get_or_init(|| self.find()).clone()
     }
 
-    fn find(&self) -> Result<Arc<ClientConfig>, NotTrusted> {
+    fn find(&self) -> Result<Arc<ClientConfig>, UntrustedServer> {
         let mut roots = RootCertStore { roots: SYSTEM.roots.clone() };
         if let Some(bundle) = self.bundle.get() {
-            add_file(&mut roots, bundle).map_err(|why| NotTrusted(format!("{}: {why}", bundle.display())))?;
+            add_file(&mut roots, bundle).map_err(|why| UntrustedServer(format!("{}: {why}", bundle.display())))?;
         }
         let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|error| NotTrusted(error.to_string()))?
+            .map_err(|error| UntrustedServer(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
         // One request at a time for each connection, and as many of those as there are requests: one connection for all
@@ -422,14 +424,14 @@ mod tests {
     use super::*;
 
     /// A connection that reads widely, and its other end.
-    async fn connected() -> (Wide, TcpStream) {
+    async fn connected() -> (ReadAheadStream, TcpStream) {
         let there = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", there.local_addr().unwrap()).parse().unwrap();
-        let here = Plain(Tcp::new()).call(address).await.unwrap();
+        let here = PlainConnector(Tcp::new()).call(address).await.unwrap();
         (here, there.accept().await.unwrap().0)
     }
 
-    async fn read(from: &mut Wide, at_most: usize) -> Vec<u8> {
+    async fn read(from: &mut ReadAheadStream, at_most: usize) -> Vec<u8> {
         let mut bytes = vec![0; at_most];
         let mut into = ReadBuf::new(&mut bytes);
         poll_fn(|cx| Pin::new(&mut *from).poll_read(cx, into.unfilled())).await.unwrap();

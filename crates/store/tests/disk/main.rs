@@ -100,7 +100,7 @@ async fn read(store: &DiskStore, source: &PinnedObject, range: Option<Range>) ->
     Ok(chunks.concat())
 }
 
-async fn put(store: &DiskStore, scratch: &Scratch, key: &str, body: &[u8]) -> Result<seqferry_store::Written> {
+async fn put(store: &DiskStore, scratch: &Scratch, key: &str, body: &[u8]) -> Result<seqferry_store::WrittenObject> {
     store.put(scratch.bucket(), key, Bytes::copy_from_slice(body), &Attributes::default()).await
 }
 

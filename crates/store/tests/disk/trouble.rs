@@ -10,11 +10,11 @@ use seqferry_store::{Attributes, CompletedPart, Digests, ErrorClass, ObjectRef, 
 use super::{Scratch, code, completion, creation, failure, pattern, put, read, store};
 
 /// A small file system of its own, where that is allowed.
-struct Mounted {
+struct TmpfsMount {
     scratch: Scratch,
 }
 
-impl Mounted {
+impl TmpfsMount {
     fn new(options: &str) -> Option<Self> {
         let scratch = Scratch::new();
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&scratch.folder).output();
@@ -33,7 +33,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for TmpfsMount {
     fn drop(&mut self) {
         let _best_effort = Command::new("umount").arg(&self.scratch.folder).status();
     }
@@ -50,7 +50,7 @@ fn full(error: &seqferry_store::StoreError) {
 
 #[tokio::test]
 async fn a_full_disk_stops_the_job_and_leaves_nothing_half_done() {
-    let Some(mounted) = Mounted::new("size=1m") else { return };
+    let Some(mounted) = TmpfsMount::new("size=1m") else { return };
     let (scratch, store) = (&mounted.scratch, store());
     put(&store, scratch, "a", &pattern(100_000, 1)).await.unwrap();
 
@@ -64,7 +64,7 @@ async fn a_full_disk_stops_the_job_and_leaves_nothing_half_done() {
 
 #[tokio::test]
 async fn no_file_left_is_a_full_disk_too() {
-    let Some(mounted) = Mounted::new("size=1m,nr_inodes=4") else { return };
+    let Some(mounted) = TmpfsMount::new("size=1m,nr_inodes=4") else { return };
     let (scratch, store) = (&mounted.scratch, store());
 
     let mut written = 0;
@@ -81,7 +81,7 @@ async fn no_file_left_is_a_full_disk_too() {
 
 #[tokio::test]
 async fn an_upload_goes_on_when_there_is_room_again() {
-    let Some(mounted) = Mounted::new("size=1m") else { return };
+    let Some(mounted) = TmpfsMount::new("size=1m") else { return };
     let scratch = &mounted.scratch;
     let body = pattern(700_000, 3);
     scratch.file("ballast", &pattern(600_000, 4));
@@ -130,7 +130,7 @@ async fn an_upload_goes_on_when_there_is_room_again() {
 
 #[tokio::test]
 async fn a_disk_mounted_for_reading_stops_the_job() {
-    let Some(mounted) = Mounted::new("size=1m") else { return };
+    let Some(mounted) = TmpfsMount::new("size=1m") else { return };
     let (scratch, store) = (&mounted.scratch, store());
     put(&store, scratch, "f/a", b"here").await.unwrap();
     mounted.remount("remount,ro");
@@ -150,9 +150,9 @@ async fn a_disk_mounted_for_reading_stops_the_job() {
 }
 
 /// Take the right to write into a folder, also from root; None where that cannot be done.
-struct Closed(PathBuf);
+struct ReadOnlyFolder(PathBuf);
 
-impl Closed {
+impl ReadOnlyFolder {
     fn new(folder: PathBuf) -> Option<Self> {
         std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o555)).unwrap();
         let closed = Self(folder);
@@ -169,7 +169,7 @@ impl Closed {
     }
 }
 
-impl Drop for Closed {
+impl Drop for ReadOnlyFolder {
     fn drop(&mut self) {
         let _was_not = Command::new("chattr").arg("-i").arg(&self.0).stderr(Stdio::null()).status();
         let _best_effort = std::fs::set_permissions(&self.0, std::os::unix::fs::PermissionsExt::from_mode(0o755));
@@ -181,7 +181,7 @@ async fn a_closed_target_stops_the_job_and_a_closed_folder_only_its_files() {
     let (scratch, store) = (Scratch::new(), store());
     std::fs::create_dir(scratch.path("below")).unwrap();
     {
-        let Some(_below) = Closed::new(scratch.path("below")) else { return };
+        let Some(_below) = ReadOnlyFolder::new(scratch.path("below")) else { return };
         for key in ["below/file", "below/more/file"] {
             let error = failure(put(&store, &scratch, key, b"x").await);
             assert_eq!(
@@ -192,7 +192,7 @@ async fn a_closed_target_stops_the_job_and_a_closed_folder_only_its_files() {
         }
         put(&store, &scratch, "beside", b"x").await.unwrap();
     }
-    let Some(_root) = Closed::new(scratch.folder.clone()) else { return };
+    let Some(_root) = ReadOnlyFolder::new(scratch.folder.clone()) else { return };
     for key in ["file", "more/file"] {
         let error = failure(put(&store, &scratch, key, b"x").await);
         assert_eq!(

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use seqferry_store::budget::{Access, Ended, FlowId, Priority, Wanted};
+use seqferry_store::budget::{Access, FlowId, PermitRequest, Priority, RequestOutcome};
 use seqferry_store::{Budget, BudgetLimits};
 use seqferry_testkit::sim::model::{Load, Model, ModelOptions, Service as Work, Verdict};
 use tokio::time::Instant;
@@ -96,12 +96,12 @@ impl Service {
     }
 
     /// Make one request and wait for its answer.
-    pub async fn request(&self, worker: usize, load: Load, key: &str, work: Work) -> Ended {
-        // The way there: without it the workers' timers would decide who comes first, always the same.
+    pub async fn request(&self, worker: usize, load: Load, key: &str, work: Work) -> RequestOutcome {
+        // The time to the service. Without it the workers' timers would always bring the same worker first.
         tokio::time::sleep(Duration::from_micros(self.random())).await;
         let now = self.now();
         let (after, ended) = self.lock().arrive(now, worker, load, key, work);
-        let _under_way = UnderWay(self);
+        let _under_way = InFlightCount(self);
         tokio::time::sleep(after).await;
         ended
     }
@@ -141,10 +141,10 @@ impl Service {
     }
 }
 
-/// Also when the caller no longer waits for the answer.
-struct UnderWay<'a>(&'a Service);
+/// Takes a request from the count of those in flight on drop, also when its caller has stopped waiting.
+struct InFlightCount<'a>(&'a Service);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlightCount<'_> {
     fn drop(&mut self) {
         self.0.lock().in_flight -= 1;
     }
@@ -156,16 +156,23 @@ impl State {
         &mut self.phases[index].1
     }
 
-    fn arrive(&mut self, now: Duration, worker: usize, load: Load, key: &str, work: Work) -> (Duration, Ended) {
+    fn arrive(
+        &mut self,
+        now: Duration,
+        worker: usize,
+        load: Load,
+        key: &str,
+        work: Work,
+    ) -> (Duration, RequestOutcome) {
         let (after, ended) = match self.phase(now) {
             Phase::Model(model) => match model.arrive(now, load, "bucket", key, work) {
-                Verdict::Serve { after, .. } => (after, Ended::Worked),
-                Verdict::SlowDown { after } => (after, Ended::Throttled),
+                Verdict::Serve { after, .. } => (after, RequestOutcome::Worked),
+                Verdict::SlowDown { after } => (after, RequestOutcome::Throttled),
             },
             Phase::Queue(queue) => {
                 let begin = queue.free_at.pop().map_or(now, |Reverse(free)| free.max(now));
                 queue.free_at.push(Reverse(begin + queue.per_request));
-                ((begin + queue.per_request).saturating_sub(now), Ended::Worked)
+                ((begin + queue.per_request).saturating_sub(now), RequestOutcome::Worked)
             }
         };
         self.in_flight += 1;
@@ -177,7 +184,7 @@ impl State {
         let in_flight = self.in_flight;
         let seen = &mut self.seen[second];
         seen.in_flight = seen.in_flight.max(in_flight);
-        let counts = if ended == Ended::Worked { &mut seen.taken } else { &mut seen.refused };
+        let counts = if ended == RequestOutcome::Worked { &mut seen.taken } else { &mut seen.refused };
         if counts.len() <= worker {
             counts.resize(worker + 1, 0);
         }
@@ -186,12 +193,12 @@ impl State {
     }
 }
 
-/// Somebody with more to do than the service takes.
+/// A client with more requests than the service accepts.
 #[derive(Clone)]
 pub struct Worker {
     pub service: Arc<Service>,
     pub budget: Arc<Budget>,
-    /// As whom the service counts it.
+    /// Number by which the service counts its requests.
     pub number: usize,
     /// Whether slow requests are sent a second time.
     pub hedges: bool,
@@ -254,7 +261,7 @@ impl Worker {
         });
     }
 
-    fn wanted(&self, job: FlowId, work: Work) -> Wanted<'static> {
+    fn wanted(&self, job: FlowId, work: Work) -> PermitRequest<'static> {
         let (operation, bytes) = match work {
             Work::Small => ("DeleteObject", 0),
             Work::List => ("ListObjectsV2", 0),
@@ -264,7 +271,7 @@ impl Worker {
             Work::PartCopy { bytes } => ("UploadPartCopy", bytes),
         };
         let access = if load_of(work) == Load::Read { Access::Read } else { Access::Write };
-        Wanted {
+        PermitRequest {
             priority: self.priority,
             job,
             rank: 0,
@@ -286,7 +293,7 @@ impl Worker {
             let permit = self.budget.request(wanted).await;
             let ended = self.service.request(self.number, load_of(work), &key(number), work).await;
             permit.end(ended);
-            if ended == Ended::Worked {
+            if ended == RequestOutcome::Worked {
                 return;
             }
         }

@@ -9,7 +9,7 @@ use seqferry_store::{
 };
 
 use crate::server::{Reply, Wire, error_body};
-use crate::{Write, get, object, store_at};
+use crate::{WriteOperation, get, object, store_at};
 
 /// The declaration, blanks that keep the connection alive, then the rest: as S3 sends slow answers.
 fn after_white_space(xml: &str) -> String {
@@ -28,11 +28,11 @@ async fn an_error_in_a_200_is_an_error_of_its_class() {
         ("AccessDenied", ErrorClass::Person),
         ("PreconditionFailed", ErrorClass::Precondition),
         ("NoSuchUpload", ErrorClass::NotFound),
-        // Nobody knows what it means: the write may or may not have happened.
+        // A code that is in no list: the write may or may not have happened.
         ("Mystery", ErrorClass::Retry),
     ];
 
-    for write in Write::ALL {
+    for write in WriteOperation::ALL {
         for (code, class) in codes {
             for body in [error_body(code, ""), after_white_space(&error_body(code, ""))] {
                 let server = Wire::always(Reply::xml(&body));
@@ -48,7 +48,7 @@ async fn an_error_in_a_200_is_an_error_of_its_class() {
 
 #[tokio::test]
 async fn a_success_may_come_after_white_space() {
-    for write in Write::ALL {
+    for write in WriteOperation::ALL {
         let element = write.element();
         let body = after_white_space(&format!("<{element}><ETag>&quot;0123456789abcdef&quot;</ETag></{element}>"));
         let server = Wire::always(Reply::xml(&body));
@@ -59,7 +59,7 @@ async fn a_success_may_come_after_white_space() {
 
 #[tokio::test]
 async fn a_success_without_its_result_is_an_error_to_try_again() {
-    for write in Write::ALL {
+    for write in WriteOperation::ALL {
         let element = write.element();
         let bodies = [
             String::new(),
@@ -157,7 +157,7 @@ async fn a_checksum_of_several_parts_counts_only_when_it_says_what_it_spans() {
 
 #[tokio::test]
 async fn a_copy_that_was_taken_for_an_upload_says_that_the_operation_is_not_offered() {
-    for write in [Write::Copy, Write::CopyPart] {
+    for write in [WriteOperation::Copy, WriteOperation::CopyPart] {
         let server = Wire::always(Reply::new(200, &[("etag", "\"d41d8cd98f00b204e9800998ecf8427e\"")], ""));
         let error = write.send(&store_at(&server.url()).await).await.expect_err("an error");
 

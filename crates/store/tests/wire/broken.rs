@@ -8,8 +8,8 @@ use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{ErrorClass, Range, Scope, StoreError};
 
-use crate::server::{Reply, Then, Wire};
-use crate::{Write, get, object, store_at};
+use crate::server::{Reply, ReplyEnding, Wire};
+use crate::{WriteOperation, get, object, store_at};
 
 fn may_pass_later(error: &StoreError, code: &str) {
     let facts = (error.code.as_str(), error.class, error.scope);
@@ -18,11 +18,11 @@ fn may_pass_later(error: &StoreError, code: &str) {
 
 #[tokio::test]
 async fn nobody_listens() {
-    // A port that was free a moment ago, and that nobody is given again while it is bound without listening.
+    // A port that was free a moment ago.
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     let store = store_at(&format!("http://{address}")).await;
 
-    for error in [get(&store, "key").await.unwrap_err(), Write::Copy.send(&store).await.unwrap_err()] {
+    for error in [get(&store, "key").await.unwrap_err(), WriteOperation::Copy.send(&store).await.unwrap_err()] {
         may_pass_later(&error, code::CONNECTION_FAILED);
         assert!(error.message.to_lowercase().contains("connection refused"), "names the cause: {}", error.message);
         assert!(error.message.contains(&address.to_string()), "names the endpoint: {}", error.message);
@@ -41,11 +41,11 @@ async fn the_host_has_no_address() {
 
 #[tokio::test]
 async fn the_connection_is_reset_before_an_answer() {
-    let server = Wire::always(Reply::none(Then::Reset));
+    let server = Wire::always(Reply::none(ReplyEnding::Reset));
     let store = store_at(&server.url()).await;
 
     may_pass_later(&get(&store, "key").await.unwrap_err(), code::CONNECTION_FAILED);
-    for write in Write::ALL {
+    for write in WriteOperation::ALL {
         may_pass_later(&write.send(&store).await.unwrap_err(), code::CONNECTION_FAILED);
     }
     assert_eq!(server.requests().len(), 4, "each made once");
@@ -53,11 +53,11 @@ async fn the_connection_is_reset_before_an_answer() {
 
 #[tokio::test]
 async fn the_connection_is_closed_before_an_answer() {
-    let server = Wire::always(Reply::none(Then::Close));
+    let server = Wire::always(Reply::none(ReplyEnding::Close));
     let store = store_at(&server.url()).await;
 
     may_pass_later(&get(&store, "key").await.unwrap_err(), code::CONNECTION_FAILED);
-    for write in Write::ALL {
+    for write in WriteOperation::ALL {
         may_pass_later(&write.send(&store).await.unwrap_err(), code::CONNECTION_FAILED);
     }
     assert_eq!(server.requests().len(), 4, "each made once");
@@ -65,7 +65,7 @@ async fn the_connection_is_closed_before_an_answer() {
 
 #[tokio::test]
 async fn what_listens_speaks_no_http() {
-    let server = Wire::always(Reply::raw("220 mail.example.org ESMTP\r\n", Then::Close));
+    let server = Wire::always(Reply::raw("220 mail.example.org ESMTP\r\n", ReplyEnding::Close));
     let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
 
     may_pass_later(&error, code::CONNECTION_FAILED);
@@ -74,20 +74,20 @@ async fn what_listens_speaks_no_http() {
 
 #[tokio::test]
 async fn the_answer_breaks_off_in_its_head() {
-    let server = Wire::always(Reply::raw("HTTP/1.1 200 OK\r\ncontent-le", Then::Close));
+    let server = Wire::always(Reply::raw("HTTP/1.1 200 OK\r\ncontent-le", ReplyEnding::Close));
     let store = store_at(&server.url()).await;
 
     may_pass_later(&get(&store, "key").await.unwrap_err(), code::CONNECTION_FAILED);
-    may_pass_later(&Write::Copy.send(&store).await.unwrap_err(), code::CONNECTION_FAILED);
+    may_pass_later(&WriteOperation::Copy.send(&store).await.unwrap_err(), code::CONNECTION_FAILED);
 }
 
 #[tokio::test]
 async fn the_answer_to_a_write_breaks_off_in_its_body() {
-    for write in Write::ALL {
+    for write in WriteOperation::ALL {
         let element = write.element();
         let whole = Reply::xml(&format!("<{element}><ETag>&quot;0123&quot;</ETag></{element}>"));
         for missing in [1, 20, 40] {
-            for then in [Then::Close, Then::Reset] {
+            for then in [ReplyEnding::Close, ReplyEnding::Reset] {
                 let server = Wire::always(whole.clone().cut(missing, then));
                 let error = write.send(&store_at(&server.url()).await).await.unwrap_err();
 
@@ -104,7 +104,7 @@ async fn the_answer_to_a_write_breaks_off_in_its_body() {
 
 #[tokio::test]
 async fn an_error_answer_that_breaks_off_still_counts_by_its_status() {
-    let server = Wire::always(Reply::error(503, "SlowDown").cut(30, Then::Close));
+    let server = Wire::always(Reply::error(503, "SlowDown").cut(30, ReplyEnding::Close));
     let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
 
     assert!(matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle), "{error:?}");
@@ -113,7 +113,7 @@ async fn an_error_answer_that_breaks_off_still_counts_by_its_status() {
 #[tokio::test]
 async fn a_body_that_ends_early_is_an_error_at_its_end() {
     let body = "0123456789".repeat(10_000);
-    for then in [Then::Close, Then::Reset] {
+    for then in [ReplyEnding::Close, ReplyEnding::Reset] {
         let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], &body).cut(1, then));
         let error = get(&store_at(&server.url()).await, "key").await.unwrap_err();
 
@@ -125,7 +125,7 @@ async fn a_body_that_ends_early_is_an_error_at_its_end() {
 #[tokio::test]
 async fn a_range_that_ends_early_is_an_error_at_its_end() {
     let headers = [("etag", "\"e\""), ("content-range", "bytes 10-19/100")];
-    let server = Wire::always(Reply::new(206, &headers, "0123456789").cut(4, Then::Close));
+    let server = Wire::always(Reply::new(206, &headers, "0123456789").cut(4, ReplyEnding::Close));
     let store = store_at(&server.url()).await;
 
     let chunks: Vec<_> =
@@ -139,7 +139,7 @@ async fn a_range_that_ends_early_is_an_error_at_its_end() {
 
 #[tokio::test]
 async fn a_body_that_stalls_is_given_up() {
-    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], "0123456789").cut(4, Then::Stall));
+    let server = Wire::always(Reply::new(200, &[("etag", "\"e\"")], "0123456789").cut(4, ReplyEnding::Stall));
     let store = store_at(&server.url()).await;
     let mut body = store.get(&object("key"), None).await.unwrap().into_stream();
     let mut received = 0;
@@ -158,8 +158,8 @@ async fn a_body_that_stalls_is_given_up() {
 
 #[tokio::test]
 async fn an_answer_that_never_comes_is_given_up() {
-    for write in Write::ALL {
-        let server = Wire::always(Reply::none(Then::Stall));
+    for write in WriteOperation::ALL {
+        let server = Wire::always(Reply::none(ReplyEnding::Stall));
         let store = Arc::new(store_at(&server.url()).await);
         let request = tokio::spawn({
             let store = Arc::clone(&store);
@@ -174,9 +174,9 @@ async fn an_answer_that_never_comes_is_given_up() {
         may_pass_later(&error, code::TIMED_OUT);
         assert!(error.message.contains("no answer within"), "{}", error.message);
         let operation = match write {
-            Write::Copy => "CopyObject",
-            Write::CopyPart => "UploadPartCopy",
-            Write::Complete => "CompleteMultipartUpload",
+            WriteOperation::Copy => "CopyObject",
+            WriteOperation::CopyPart => "UploadPartCopy",
+            WriteOperation::Complete => "CompleteMultipartUpload",
         };
         assert_eq!((error.operation, error.key.as_deref()), (operation, Some("target")));
     }

@@ -1,7 +1,7 @@
 //! Each error code, answered by a server, becomes an error of the right class and reach.
 //!
-//! The table here is written by hand from the S3 error list, and says what the engine must do. It and the store's own must
-//! name the same codes: whoever adds one there says here what is expected of it.
+//! The table here is written by hand from the S3 error list, and says what the engine must do. It and the store's own
+//! table must name the same codes: a developer who adds a code there adds its expected class and scope here.
 
 use std::collections::BTreeSet;
 
@@ -313,8 +313,8 @@ async fn a_wrong_whole_checksum_at_completion_is_no_matter_for_another_try() {
     let server = Wire::always(Reply::error(400, "BadDigest"));
     let store = store_at(&server.url()).await;
 
-    let completed = crate::Write::Complete.send(&store).await.expect_err("an error");
-    let copied = crate::Write::Copy.send(&store).await.expect_err("an error");
+    let completed = crate::WriteOperation::Complete.send(&store).await.expect_err("an error");
+    let copied = crate::WriteOperation::Copy.send(&store).await.expect_err("an error");
 
     assert_eq!((completed.class, copied.class), (Object, Retry));
 }

@@ -12,7 +12,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{EndpointOptions, ErrorClass, ListRequest, S3Store, Scope};
 
 use crate::server::{Reply, Request, Wire, error_body};
-use crate::{Write, get};
+use crate::{WriteOperation, get};
 
 /// A folder that is removed at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -76,8 +76,8 @@ async fn no_credentials_anywhere_inner() {
         store.list(&request).await.unwrap_err(),
         store.head_bucket("bucket").await.unwrap_err(),
         get(&store, "key").await.unwrap_err(),
-        Write::Copy.send(&store).await.unwrap_err(),
-        Write::CopyPart.send(&store).await.unwrap_err(),
+        WriteOperation::Copy.send(&store).await.unwrap_err(),
+        WriteOperation::CopyPart.send(&store).await.unwrap_err(),
     ] {
         let facts = (error.code.as_str(), error.class, error.scope);
         assert_eq!(facts, (code::NO_CREDENTIALS, ErrorClass::Person, Scope::Job), "{error:?}");
@@ -157,8 +157,8 @@ async fn an_anonymous_request_bears_no_signature_inner() {
     let store = S3Store::connect(EndpointOptions { anonymous: true, ..EndpointOptions::default() }).await;
 
     assert_eq!(get(&store, "key").await.unwrap(), "body");
-    assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
-    assert_eq!(Write::CopyPart.send(&store).await.unwrap(), "e");
+    assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
+    assert_eq!(WriteOperation::CopyPart.send(&store).await.unwrap(), "e");
     // There is nothing to refresh, and nothing to find out by trying.
     assert_eq!(store.refresh_credentials().await.unwrap_err().code, code::NO_CREDENTIALS);
 }
@@ -291,8 +291,8 @@ async fn expired_credentials_are_loaded_anew_inner() {
 
     for error in [
         get(&store, "key").await.unwrap_err(),
-        Write::Copy.send(&store).await.unwrap_err(),
-        Write::CopyPart.send(&store).await.unwrap_err(),
+        WriteOperation::Copy.send(&store).await.unwrap_err(),
+        WriteOperation::CopyPart.send(&store).await.unwrap_err(),
     ] {
         assert_eq!((error.code.as_str(), error.class), ("ExpiredToken", ErrorClass::Credentials), "{error:?}");
     }
@@ -302,6 +302,6 @@ async fn expired_credentials_are_loaded_anew_inner() {
 
     for _ in 0..3 {
         assert_eq!(get(&store, "key").await.unwrap(), "body");
-        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
     }
 }

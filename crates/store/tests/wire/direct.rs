@@ -12,7 +12,7 @@ use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectRef, Pinne
 use seqferry_testkit::signed;
 
 use crate::server::{Reply, Request, Wire};
-use crate::{ACCESS_KEY, SECRET_KEY, Write, object, store_at};
+use crate::{ACCESS_KEY, SECRET_KEY, WriteOperation, object, store_at};
 
 fn copied(request: &Request) -> Reply {
     let element = if request.query().contains("partNumber") { "CopyPartResult" } else { "CopyObjectResult" };
@@ -155,7 +155,7 @@ pub(crate) fn assert_signed(request: &Request) {
     let credentials = signed::Credentials { access_key: ACCESS_KEY, secret_key: SECRET_KEY };
     let right = signed::authorization(credentials, &request.method, &request.target, &signed_headers);
     assert_eq!(authorization.replace(", ", ","), right.replace(", ", ","), "{}", request.target);
-    // Whatever changes what the request does, or for whom, is under the signature.
+    // The signature covers every header that changes the operation or its identity.
     for (name, _) in request.headers.iter().filter(|(name, _)| name.starts_with("x-amz-") || name == "host") {
         assert!(names.split(';').any(|signed| signed == name), "{name} is not signed: {names}");
     }
@@ -171,8 +171,8 @@ async fn copies_share_the_connections_of_other_requests() {
 
     for _ in 0..5 {
         store.head(ObjectRef::new("bucket", "key"), None).await.unwrap();
-        Write::Copy.send(&store).await.unwrap();
-        Write::CopyPart.send(&store).await.unwrap();
+        WriteOperation::Copy.send(&store).await.unwrap();
+        WriteOperation::CopyPart.send(&store).await.unwrap();
     }
 
     assert_eq!(server.connections(), 1);
@@ -182,7 +182,7 @@ async fn copies_share_the_connections_of_other_requests() {
 async fn an_answer_without_an_end_is_given_up() {
     let endless = format!("<CopyObjectResult>{}<ETag>e</ETag></CopyObjectResult>", " ".repeat(2 << 20));
     let server = Wire::always(Reply::xml(&endless));
-    let error = Write::Copy.send(&store_at(&server.url()).await).await.unwrap_err();
+    let error = WriteOperation::Copy.send(&store_at(&server.url()).await).await.unwrap_err();
 
     assert_eq!((error.code.as_str(), error.class), (code::MALFORMED, ErrorClass::Retry), "{error:?}");
 }

@@ -9,15 +9,15 @@ use proptest::test_runner::TestRunner;
 use seqferry_store::prelude::*;
 use seqferry_store::{CreateUpload, ListRequest, ObjectRef, S3Store, StoreError, UploadRef};
 
-use crate::server::{Reply, Then, Wire};
-use crate::{Write, get, store_at};
+use crate::server::{Reply, ReplyEnding, Wire};
+use crate::{WriteOperation, get, store_at};
 
 #[path = "../../fuzz/mutate.rs"]
 mod mutate;
 
-use mutate::{Recorded, mutated, mutations};
+use mutate::{RecordedAnswer, mutated, mutations};
 
-static CORPUS: LazyLock<Vec<Recorded>> = LazyLock::new(mutate::corpus);
+static CORPUS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(mutate::corpus);
 
 /// Operations whose answers are documents that the SDK reads, by the names of the recorded answers to them.
 const OPERATIONS: [&str; 7] = ["list", "list-parts", "list-uploads", "create", "complete", "copy", "tags"];
@@ -37,8 +37,8 @@ async fn ask(store: &S3Store, operation: &str) -> Result<usize, StoreError> {
             let upload = CreateUpload { bucket: "bucket".to_owned(), key: "key".to_owned(), ..CreateUpload::default() };
             store.create_upload(&upload).await.map(|_| 1)
         }
-        "complete" => Write::Complete.send(store).await.map(|_| 1),
-        "copy" => Write::Copy.send(store).await.map(|_| 1),
+        "complete" => WriteOperation::Complete.send(store).await.map(|_| 1),
+        "copy" => WriteOperation::Copy.send(store).await.map(|_| 1),
         _ => store.get_tags(ObjectRef::new("bucket", "key")).await.map(|tags| tags.len()),
     }
 }
@@ -56,7 +56,7 @@ fn requests_end_whatever_is_answered_and_none_gets_the_answer_to_another() {
     let server = Wire::serve(move |request, _| match request.path() {
         "/other" | "/other/" => page("other"),
         "/bucket/second" => Reply::new(200, &[("etag", "\"e\"")], "second"),
-        _ => Reply::of_bytes(&to_send.lock().unwrap_or_else(PoisonError::into_inner), Then::Next),
+        _ => Reply::of_bytes(&to_send.lock().unwrap_or_else(PoisonError::into_inner), ReplyEnding::Next),
     });
     let store = runtime.block_on(store_at(&server.url()));
     let cases = ProptestConfig::default().cases / 4;
@@ -65,7 +65,8 @@ fn requests_end_whatever_is_answered_and_none_gets_the_answer_to_another() {
     TestRunner::new(ProptestConfig::with_cases(cases))
         .run(&strategy, |((index, changes), operation)| {
             let ending = format!("-{operation}");
-            let fitting: Vec<&Recorded> = CORPUS.iter().filter(|recorded| recorded.name.ends_with(&ending)).collect();
+            let fitting: Vec<&RecordedAnswer> =
+                CORPUS.iter().filter(|recorded| recorded.name.ends_with(&ending)).collect();
             let recorded = fitting[index.index(fitting.len())];
             let bytes = mutated(&recorded.bytes, &changes, &CORPUS);
             answer.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&bytes);

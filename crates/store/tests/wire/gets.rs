@@ -8,7 +8,7 @@ use seqferry_store::prelude::*;
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, S3Store, StoreError};
 
 use crate::direct::{assert_signed, essence, sdk_at, sources};
-use crate::server::{Reply, Then, Wire, error_body};
+use crate::server::{Reply, ReplyEnding, Wire, error_body};
 use crate::{get, object, store_at};
 
 const RANGE: Range = Range { first: 5, last: 1 << 40 };
@@ -134,17 +134,17 @@ async fn came(reply: Reply) -> Result<Vec<u8>, StoreError> {
 async fn bodies_end_where_their_head_says() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
                    5\r\nfirst\r\n00006 ; name=value\r\n, then\r\nB\r\n the others\r\n0\r\nx-amz-trailer: t\r\n\r\n";
-    assert_eq!(came(Reply::raw(chunked, Then::Next)).await.unwrap(), b"first, then the others");
+    assert_eq!(came(Reply::raw(chunked, ReplyEnding::Next)).await.unwrap(), b"first, then the others");
 
     // As long as the connection lasts: nothing says how long it is, so nothing can be said to be missing.
     let closed = "HTTP/1.0 200 OK\r\nServer: old\r\n\r\nuntil here";
-    assert_eq!(came(Reply::raw(closed, Then::Close)).await.unwrap(), b"until here");
+    assert_eq!(came(Reply::raw(closed, ReplyEnding::Close)).await.unwrap(), b"until here");
 
     let announced = "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbody";
-    assert_eq!(came(Reply::raw(announced, Then::Next)).await.unwrap(), b"body");
+    assert_eq!(came(Reply::raw(announced, ReplyEnding::Next)).await.unwrap(), b"body");
 
     let bare = "HTTP/1.1 200 OK\ncontent-length: 4\n\nbody";
-    assert_eq!(came(Reply::raw(bare, Then::Next)).await.unwrap(), b"body");
+    assert_eq!(came(Reply::raw(bare, ReplyEnding::Next)).await.unwrap(), b"body");
 }
 
 #[tokio::test]
@@ -153,8 +153,11 @@ async fn refusals_are_understood_however_their_body_is_sent() {
     let chunked =
         format!("HTTP/1.1 403 Forbidden\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let closed = format!("HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n{body}");
-    for reply in [Reply::raw(&chunked, Then::Next), Reply::raw(&closed, Then::Close), Reply::error(403, "AccessDenied")]
-    {
+    for reply in [
+        Reply::raw(&chunked, ReplyEnding::Next),
+        Reply::raw(&closed, ReplyEnding::Close),
+        Reply::error(403, "AccessDenied"),
+    ] {
         let error = came(reply).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.status), ("AccessDenied", Some(403)));
         assert_eq!(error.message, "the text of AccessDenied");
@@ -175,7 +178,7 @@ async fn bodies_whose_framing_makes_no_sense_never_pass_for_whole() {
         "4\r\nbody\r\n0\r\n",
         &long,
     ] {
-        let error = came(Reply::raw(&format!("{head}{rest}"), Then::Close)).await.unwrap_err();
+        let error = came(Reply::raw(&format!("{head}{rest}"), ReplyEnding::Close)).await.unwrap_err();
         assert_eq!((error.code.as_str(), error.class), (code::TRUNCATED, ErrorClass::Retry), "{rest:.20}: {error:?}");
     }
     for head in [
@@ -184,7 +187,7 @@ async fn bodies_whose_framing_makes_no_sense_never_pass_for_whole() {
         "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nbody",
         "HTTP/2 200 OK\r\ncontent-length: 4\r\n\r\nbody",
     ] {
-        let error = came(Reply::raw(head, Then::Close)).await.unwrap_err();
+        let error = came(Reply::raw(head, ReplyEnding::Close)).await.unwrap_err();
         assert_eq!(
             (error.code.as_str(), error.class),
             (code::CONNECTION_FAILED, ErrorClass::Retry),
@@ -202,7 +205,7 @@ async fn a_connection_serves_one_get_after_the_other() {
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n";
     let server = Wire::serve(move |_, before| match before % 3 {
         0 => Reply::new(200, &[], "body"),
-        1 => Reply::raw(chunked, Then::Next),
+        1 => Reply::raw(chunked, ReplyEnding::Next),
         _ => Reply::error(404, "NoSuchKey"),
     });
     let store = store_at(&server.url()).await;
@@ -224,14 +227,14 @@ async fn a_connection_that_cannot_be_trusted_serves_no_other() {
         // Surplus bytes: the next answer would begin with them.
         "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nbodyHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil",
     ] {
-        let server = Wire::always(Reply::raw(reply, Then::Next));
+        let server = Wire::always(Reply::raw(reply, ReplyEnding::Next));
         let store = store_at(&server.url()).await;
         whole(&store).await;
         whole(&store).await;
         assert_eq!(server.connections(), 2, "{reply}");
     }
 
-    // Whose body was not read.
+    // A connection with an unread body.
     let server = Wire::always(Reply::new(200, &[], "body"));
     let store = store_at(&server.url()).await;
     drop(store.get(&object("key"), None).await.unwrap());
@@ -241,7 +244,7 @@ async fn a_connection_that_cannot_be_trusted_serves_no_other() {
 
 #[tokio::test]
 async fn a_connection_that_was_closed_while_nobody_used_it_is_no_error() {
-    for then in [Then::Close, Then::Reset] {
+    for then in [ReplyEnding::Close, ReplyEnding::Reset] {
         let leaves = Arc::new(AtomicBool::new(true));
         let left = Arc::clone(&leaves);
         // The second request on a connection is not answered: as if the end of it had been on its way.
@@ -262,7 +265,7 @@ async fn a_connection_that_was_closed_while_nobody_used_it_is_no_error() {
 #[tokio::test]
 async fn a_range_tells_the_size_of_the_whole_object() {
     let head = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 5-8/100\r\nETag: \"e\"\r\n";
-    let server = Wire::always(Reply::raw(&format!("{head}content-length: 4\r\n\r\nbody"), Then::Next));
+    let server = Wire::always(Reply::raw(&format!("{head}content-length: 4\r\n\r\nbody"), ReplyEnding::Next));
     let store = store_at(&server.url()).await;
     let source = PinnedObject { if_match: Some("e".to_owned()), ..object("key") };
     let fetched = store.fetch(&source, Some(Range { first: 5, last: 8 })).await.unwrap();

@@ -58,13 +58,13 @@ async fn get(store: &S3Store, key: &str) -> Result<Bytes> {
 
 /// The requests whose success may turn out to be none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Write {
+enum WriteOperation {
     Copy,
     CopyPart,
     Complete,
 }
 
-impl Write {
+impl WriteOperation {
     const ALL: [Self; 3] = [Self::Copy, Self::CopyPart, Self::Complete];
 
     /// The element of a success.

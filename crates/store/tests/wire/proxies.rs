@@ -6,7 +6,7 @@ use seqferry_store::{CopyTarget, EndpointOptions, ResolvedSettings, S3Store};
 
 use super::credentials::{Folder, in_own_process};
 use super::server::{Reply, Wire};
-use super::{Write, get, object};
+use super::{WriteOperation, get, object};
 
 const KEYS: [(&str, &str); 3] =
     [("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "AKIDENV"), ("AWS_SECRET_ACCESS_KEY", "secret")];
@@ -45,7 +45,7 @@ fn copies_go_through_the_http_proxy() {
 #[tokio::test]
 #[ignore = "run in a process of its own"]
 async fn one_copy_inner() {
-    assert_eq!(Write::Copy.send(&S3Store::connect(EndpointOptions::default()).await).await.unwrap(), "e");
+    assert_eq!(WriteOperation::Copy.send(&S3Store::connect(EndpointOptions::default()).await).await.unwrap(), "e");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn tls_is_tunnelled_through_the_https_proxy() {
 async fn refused_tunnel_inner() {
     let store = S3Store::connect(EndpointOptions::default()).await;
 
-    for error in [get(&store, "key").await.unwrap_err(), Write::Copy.send(&store).await.unwrap_err()] {
+    for error in [get(&store, "key").await.unwrap_err(), WriteOperation::Copy.send(&store).await.unwrap_err()] {
         assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
     }
 }
@@ -144,7 +144,7 @@ async fn resolved_settings_inner() {
     };
     let store = S3Store::connect(options).await;
 
-    for error in [get(&store, "key").await.unwrap_err(), Write::Copy.send(&store).await.unwrap_err()] {
+    for error in [get(&store, "key").await.unwrap_err(), WriteOperation::Copy.send(&store).await.unwrap_err()] {
         assert_eq!(error.code, code::CONNECTION_FAILED, "{error:?}");
     }
 }

@@ -15,7 +15,7 @@ use seqferry_store::{
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::direct::{assert_signed, essence, sdk_at, sources};
-use crate::server::{Reply, Then, Wire, error_body};
+use crate::server::{Reply, ReplyEnding, Wire, error_body};
 use crate::{options_for, store_at};
 
 /// What a body can be sent with.
@@ -177,7 +177,7 @@ async fn answers_to_puts_tell_what_was_written() {
 #[tokio::test]
 async fn puts_share_a_connection_and_none_is_sent_twice() {
     let server = Wire::serve(|_, before| match before {
-        3 => Reply::none(Then::Close),
+        3 => Reply::none(ReplyEnding::Close),
         _ => Reply::new(200, &[("etag", "\"e\"")], ""),
     });
     let store = store_at(&server.url()).await;

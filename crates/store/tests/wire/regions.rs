@@ -7,11 +7,11 @@ use seqferry_store::prelude::*;
 use seqferry_store::{ErrorClass, ObjectRef, Scope};
 
 use crate::server::{Reply, Request, Wire, error_body};
-use crate::{Write, get, store_at};
+use crate::{WriteOperation, get, store_at};
 
 const HOME: &str = "eu-central-1";
 
-/// Answers as a bucket in [`HOME`] does to whoever signs for another region.
+/// A bucket in [`HOME`]: it gives this refusal to requests that are signed for another region.
 fn at_home_in_frankfurt(refusal: fn(&Request) -> Reply) -> Wire {
     Wire::serve(move |request, _| {
         if request.signed_region() != Some(HOME) {
@@ -52,7 +52,7 @@ async fn a_request_is_made_again_in_the_right_region_which_is_remembered() {
         assert_eq!(get(&store, "key").await.unwrap(), "body");
         assert_eq!(signed_for(&server), ["us-east-1", HOME]);
 
-        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
         assert_eq!(signed_for(&server)[2..], [HOME]);
     }
 }
@@ -63,8 +63,8 @@ async fn a_copy_is_made_again_in_the_right_region_which_is_remembered() {
         let server = at_home_in_frankfurt(refusal);
         let store = store_at(&server.url()).await;
 
-        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
-        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
         assert_eq!(get(&store, "key").await.unwrap(), "body");
 
         assert_eq!(signed_for(&server), ["us-east-1", HOME, HOME, HOME]);
@@ -211,7 +211,7 @@ async fn a_clock_that_is_off_is_corrected_from_the_answer() {
 
         assert_eq!(get(&store, "key").await.unwrap(), "body");
         assert_eq!(server.requests().len(), 2, "one refused, one corrected");
-        assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+        assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
     }
 }
 
@@ -222,7 +222,7 @@ async fn copies_correct_the_clock_once() {
         let store = store_at(&server.url()).await;
 
         for _ in 0..3 {
-            assert_eq!(Write::Copy.send(&store).await.unwrap(), "e");
+            assert_eq!(WriteOperation::Copy.send(&store).await.unwrap(), "e");
         }
         assert_eq!(server.requests().len(), 4, "one refused, three with the service's time");
     }
@@ -234,7 +234,7 @@ async fn a_skew_that_cannot_be_corrected_is_an_error_after_one_more_try() {
     let server = Wire::always(Reply::error_with(403, &[("date", &date)], &error_body("RequestTimeTooSkewed", "")));
     let (got, copied) = (
         get(&store_at(&server.url()).await, "key").await.unwrap_err(),
-        Write::Copy.send(&store_at(&server.url()).await).await.unwrap_err(),
+        WriteOperation::Copy.send(&store_at(&server.url()).await).await.unwrap_err(),
     );
 
     for error in [got, copied] {

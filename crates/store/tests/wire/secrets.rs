@@ -7,7 +7,7 @@ use seqferry_store::{EndpointOptions, ObjectRef, S3Store, StoreError};
 
 use crate::credentials::{Folder, in_own_process};
 use crate::server::{Reply, Wire, error_body};
-use crate::{ACCESS_KEY, SECRET_KEY, Write, get, options_for, store_at};
+use crate::{ACCESS_KEY, SECRET_KEY, WriteOperation, get, options_for, store_at};
 
 const SESSION_TOKEN: &str = "t0kenThatNobodyMaySee";
 
@@ -53,7 +53,7 @@ async fn errors_show_no_secret_even_where_the_service_repeats_them() {
             Reply::error_with(status, &[], &body.replace("SIGNATURE", &signature))
         });
         let store = store_at(&server.url()).await;
-        let error = Write::Copy.send(&store).await.unwrap_err();
+        let error = WriteOperation::Copy.send(&store).await.unwrap_err();
 
         let request = server.only_request();
         let signature = request.header("authorization").unwrap().rsplit_once("Signature=").unwrap().1;
@@ -67,7 +67,7 @@ async fn errors_of_the_transport_show_no_secret() {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
     // A password has no business in an endpoint's address, but people put one there.
     let store = store_at(&format!("http://user:{SECRET_KEY}@{address}")).await;
-    for error in [get(&store, "key").await.unwrap_err(), Write::Copy.send(&store).await.unwrap_err()] {
+    for error in [get(&store, "key").await.unwrap_err(), WriteOperation::Copy.send(&store).await.unwrap_err()] {
         assert_clean(&texts(&error), &[SECRET_KEY]);
     }
     assert_clean(&format!("{store:?}"), &[SECRET_KEY]);

@@ -56,7 +56,7 @@ impl Request {
 
 /// What follows the last byte of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum ReplyEnding {
     /// The next request on the same connection.
     Next,
     /// An orderly end of the connection.
@@ -71,7 +71,7 @@ pub(crate) enum Then {
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     bytes: Vec<u8>,
-    then: Then,
+    then: ReplyEnding,
 }
 
 impl Reply {
@@ -88,7 +88,7 @@ impl Reply {
         if status != 304 && status != 204 {
             bytes.extend_from_slice(body);
         }
-        Self { bytes, then: Then::Next }
+        Self { bytes, then: ReplyEnding::Next }
     }
 
     /// A success with an XML body.
@@ -114,22 +114,22 @@ impl Reply {
     }
 
     /// Bytes that need not be HTTP.
-    pub(crate) fn raw(bytes: &str, then: Then) -> Self {
+    pub(crate) fn raw(bytes: &str, then: ReplyEnding) -> Self {
         Self::of_bytes(bytes.as_bytes(), then)
     }
 
     /// Bytes that need not be text.
-    pub(crate) fn of_bytes(bytes: &[u8], then: Then) -> Self {
+    pub(crate) fn of_bytes(bytes: &[u8], then: ReplyEnding) -> Self {
         Self { bytes: bytes.to_vec(), then }
     }
 
     /// Nothing at all.
-    pub(crate) fn none(then: Then) -> Self {
+    pub(crate) fn none(then: ReplyEnding) -> Self {
         Self { bytes: Vec::new(), then }
     }
 
     /// Without its last `missing` bytes, and then so.
-    pub(crate) fn cut(mut self, missing: usize, then: Then) -> Self {
+    pub(crate) fn cut(mut self, missing: usize, then: ReplyEnding) -> Self {
         self.bytes.truncate(self.bytes.len() - missing);
         self.then = then;
         self
@@ -146,7 +146,7 @@ pub(crate) fn error_body(code: &str, more: &str) -> String {
 
 type Answer = dyn Fn(&Request, usize) -> Reply + Send + Sync;
 
-struct Shared {
+struct ServerState {
     answer: Box<Answer>,
     requests: Mutex<Vec<Request>>,
     connections: AtomicUsize,
@@ -157,7 +157,7 @@ struct Shared {
 /// A running server; takes no more connections when dropped.
 pub(crate) struct Wire {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -166,7 +166,7 @@ impl Wire {
     pub(crate) fn serve(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port");
         let address = listener.local_addr().expect("its address");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             answer: Box::new(answer),
             requests: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -233,7 +233,7 @@ impl Drop for Wire {
 }
 
 /// Serve a connection until either side has enough of it.
-fn connection_loop(mut stream: TcpStream, shared: &Shared) {
+fn connection_loop(mut stream: TcpStream, shared: &ServerState) {
     let _ = stream.set_nodelay(true);
     while let Some(request) = next_request(&mut stream) {
         let before = {
@@ -250,7 +250,7 @@ fn connection_loop(mut stream: TcpStream, shared: &Shared) {
             // The length is told, the body is not sent.
             reply.bytes.truncate(end + 4);
         }
-        if reply.then == Then::Reset {
+        if reply.then == ReplyEnding::Reset {
             // The last byte of the request was left unread: closing now makes the system send a reset. What is to be read
             // before it must have left.
             if !reply.bytes.is_empty() {
@@ -263,12 +263,12 @@ fn connection_loop(mut stream: TcpStream, shared: &Shared) {
             return;
         }
         match reply.then {
-            Then::Next => {}
-            Then::Close | Then::Reset => {
+            ReplyEnding::Next => {}
+            ReplyEnding::Close | ReplyEnding::Reset => {
                 let _ = stream.shutdown(Shutdown::Write);
                 return;
             }
-            Then::Stall => {
+            ReplyEnding::Stall => {
                 // Until the client leaves.
                 let _ = stream.read(&mut [0]);
                 return;

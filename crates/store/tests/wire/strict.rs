@@ -8,7 +8,7 @@ use seqferry_store::error::classify::code;
 use seqferry_store::prelude::*;
 use seqferry_store::{ErrorClass, ObjectRef, Scope, StoreError};
 
-use crate::server::{Reply, Then, Wire};
+use crate::server::{Reply, ReplyEnding, Wire};
 use crate::{get, store_at};
 
 fn metadata(entries: usize) -> Vec<(String, String)> {
@@ -72,7 +72,7 @@ fn doubtful() -> Vec<String> {
     all.push(CHUNKS.replacen("chunked", "gzip, chunked", 1));
     all.push(CHUNKS.replacen("HTTP/1.1", "HTTP/1.0", 1));
     all.push(CHUNKS.replacen("200 OK", "101 Switching", 1));
-    // Without an end, as far as anybody waits for it.
+    // Longer than the client reads in search of an end.
     all.push(CHUNKS.replacen("0\r\n\r\n", &format!("0\r\n{}\r\n", "trailer: value\r\n".repeat(100_000)), 1));
     all.push(CHUNKS.replacen("\r\n5\r\n", &format!("\r\n5;{}\r\n", "x".repeat(1 << 20)), 1));
     all
@@ -83,7 +83,7 @@ async fn answers_without_a_certain_end_are_refused_and_their_connection_is_close
     for text in doubtful() {
         let shown = text.chars().take(200).collect::<String>();
         let server = Wire::serve(move |request, before| match before {
-            0 => Reply::raw(&text, Then::Next),
+            0 => Reply::raw(&text, ReplyEnding::Next),
             _ => Reply::new(200, &[("etag", "\"e\"")], request.path()),
         });
         let store = store_at(&server.url()).await;
@@ -98,7 +98,7 @@ async fn answers_without_a_certain_end_are_refused_and_their_connection_is_close
 #[tokio::test]
 async fn the_same_length_said_twice_and_blanks_around_it_are_no_reason_to_refuse() {
     for lengths in ["content-length: 5\r\ncontent-length: 5", "content-length:\t 5 \t"] {
-        let server = Wire::always(Reply::raw(&LENGTH.replacen("content-length: 5", lengths, 1), Then::Next));
+        let server = Wire::always(Reply::raw(&LENGTH.replacen("content-length: 5", lengths, 1), ReplyEnding::Next));
         assert_eq!(get(&store_at(&server.url()).await, "key").await.unwrap(), "first");
     }
 }
@@ -110,7 +110,7 @@ async fn what_follows_an_answer_is_nobodys_answer() {
         for after in [forged, "\r\n", "x"] {
             let reply = format!("{first}{after}");
             let server = Wire::serve(move |request, before| match before {
-                0 => Reply::raw(&reply, Then::Next),
+                0 => Reply::raw(&reply, ReplyEnding::Next),
                 _ => Reply::new(200, &[("etag", "\"e\"")], request.path()),
             });
             let store = store_at(&server.url()).await;
@@ -131,7 +131,7 @@ async fn an_answer_that_has_no_body_and_announces_one_ends_its_connection() {
         {
             let reply = format!("HTTP/1.1 {status}\r\netag: \"e\"\r\n{announced}\r\n");
             let server = Wire::serve(move |request, before| match before {
-                0 => Reply::raw(&reply, Then::Next),
+                0 => Reply::raw(&reply, ReplyEnding::Next),
                 _ => Reply::new(200, &[("etag", "\"e\"")], request.path()),
             });
             let store = store_at(&server.url()).await;
@@ -182,7 +182,7 @@ proptest! {
 
         let second = runtime.block_on(async {
             let server = Wire::serve(move |request, before| match before {
-                0 => Reply::raw(&text, Then::Next),
+                0 => Reply::raw(&text, ReplyEnding::Next),
                 _ => Reply::new(200, &[("etag", "\"e\"")], request.path()),
             });
             let store = store_at(&server.url()).await;

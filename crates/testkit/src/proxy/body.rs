@@ -20,17 +20,17 @@ const LOOKED_AT: usize = 4096;
 /// Time that bytes already handed to hyper get to reach the socket before the connection is broken.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
 
-/// The connection is to be broken here.
+/// Error that breaks the connection to the client. The text is the reason.
 #[derive(Debug)]
-pub(super) struct Broken(pub(super) String);
+pub(super) struct RelayError(pub(super) String);
 
-impl fmt::Display for Broken {
+impl fmt::Display for RelayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Broken {}
+impl Error for RelayError {}
 
 /// A request's body, counted on its way to the server, and spoiled where a rule says so.
 pub(super) struct RequestBody {
@@ -42,7 +42,7 @@ pub(super) struct RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = RelayError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -73,7 +73,7 @@ pub(super) enum Source {
 }
 
 impl Source {
-    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+    fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, RelayError>>> {
         match self {
             Self::Whole(bytes) => Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok)),
             Self::Streamed(incoming) => loop {
@@ -84,7 +84,9 @@ impl Source {
                             return Poll::Ready(Some(Ok(data)));
                         }
                     }
-                    Some(Err(error)) => return Poll::Ready(Some(Err(Broken(format!("the body broke off: {error}"))))),
+                    Some(Err(error)) => {
+                        return Poll::Ready(Some(Err(RelayError(format!("the body broke off: {error}")))));
+                    }
                     None => return Poll::Ready(None),
                 }
             },
@@ -109,7 +111,7 @@ impl Source {
 
 /// Damage that a rule does to a reply's body.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Spoil {
+pub(super) struct BodyDamage {
     /// Break the connection after so many bytes.
     pub(super) keep: Option<u64>,
     /// Flip the byte at this offset.
@@ -119,7 +121,7 @@ pub(super) struct Spoil {
 /// A reply's body. Ends the request's ticket when it is dropped, and says there whether it was written to its end.
 pub(super) struct ReplyBody {
     source: Source,
-    spoil: Spoil,
+    spoil: BodyDamage,
     breaking: Option<Pin<Box<Sleep>>>,
     sent: u64,
     length: Option<u64>,
@@ -132,10 +134,10 @@ pub(super) struct ReplyBody {
 impl ReplyBody {
     /// A reply that is not on record.
     pub(super) fn unrecorded(bytes: Bytes) -> Self {
-        Self::new(Source::Whole(Some(bytes)), Spoil::default(), None)
+        Self::new(Source::Whole(Some(bytes)), BodyDamage::default(), None)
     }
 
-    pub(super) fn new(source: Source, spoil: Spoil, ticket: Option<Ticket>) -> Self {
+    pub(super) fn new(source: Source, spoil: BodyDamage, ticket: Option<Ticket>) -> Self {
         let mut body = Self {
             source,
             spoil,
@@ -164,13 +166,13 @@ impl ReplyBody {
         self.ended = false;
     }
 
-    fn poll_break(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_break(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RelayError>>> {
         let wait = self.breaking.get_or_insert_with(|| Box::pin(tokio::time::sleep(FLUSH_TIME)));
         std::task::ready!(wait.as_mut().poll(context));
-        Poll::Ready(Some(Err(self.fail(Broken("truncated by a rule".to_owned())))))
+        Poll::Ready(Some(Err(self.fail(RelayError("truncated by a rule".to_owned())))))
     }
 
-    fn fail(&mut self, error: Broken) -> Broken {
+    fn fail(&mut self, error: RelayError) -> RelayError {
         if let Some(ticket) = &mut self.ticket {
             ticket.record.failure = Some(error.to_string());
         }
@@ -180,7 +182,7 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = RelayError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,

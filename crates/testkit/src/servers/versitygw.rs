@@ -3,11 +3,11 @@
 use std::process::Command;
 
 use super::{
-    ADMIN, MOVER, NotStarted, S3Server, ServerKind, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
+    ADMIN, MOVER, S3Server, ServerKind, StartError, Supervisor, TRIES, await_ready, find_tool, free_ports, new_folder,
 };
 use crate::signed;
 
-pub(super) fn start(options: &[&str]) -> Result<S3Server, NotStarted> {
+pub(super) fn start(options: &[&str]) -> Result<S3Server, StartError> {
     let binary = find_tool("versitygw", "SEQFERRY_VERSITYGW", ".tools/bin", "run `make tools` (needs Go)")?;
     let mut said = String::new();
     for attempt in 0..TRIES {
@@ -37,10 +37,10 @@ pub(super) fn start(options: &[&str]) -> Result<S3Server, NotStarted> {
         }
         said = supervisor.log();
     }
-    Err(NotStarted::Failed(said))
+    Err(StartError::Failed(said))
 }
 
-fn create_user(binary: &std::path::Path, endpoint_url: &str) -> Result<(), NotStarted> {
+fn create_user(binary: &std::path::Path, endpoint_url: &str) -> Result<(), StartError> {
     let output = Command::new(binary)
         .args(["admin", "create-user", "--role", "userplus"])
         .args(["--access", MOVER.access_key, "--secret", MOVER.secret_key])
@@ -51,6 +51,6 @@ fn create_user(binary: &std::path::Path, endpoint_url: &str) -> Result<(), NotSt
     if output.status.success() {
         Ok(())
     } else {
-        Err(NotStarted::Failed(format!("creating a user: {}", String::from_utf8_lossy(&output.stderr))))
+        Err(StartError::Failed(format!("creating a user: {}", String::from_utf8_lossy(&output.stderr))))
     }
 }

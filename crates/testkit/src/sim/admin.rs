@@ -21,8 +21,8 @@ use super::answer::AnswerBody;
 use super::bucket::Position;
 use super::faults::Rule;
 use super::scenario::BucketSpec;
-use super::server::{Shared, model_options};
-use super::world::World;
+use super::server::{ServerContext, model_options};
+use super::state::SimState;
 use super::{Check, Stats};
 use crate::classify::Query;
 
@@ -32,7 +32,7 @@ const LARGEST_BODY: usize = 16 << 20;
 /// Keys named in the answer of a check.
 const MOST_NAMED: usize = 100;
 
-pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<AnswerBody> {
+pub(super) async fn answer(shared: &Arc<ServerContext>, request: Request<Incoming>) -> Response<AnswerBody> {
     let (status, value) = match dispatch(shared, request).await {
         Ok(value) => (StatusCode::OK, value),
         Err((status, error)) => (status, json!({ "error": error })),
@@ -63,30 +63,30 @@ fn rules(body: &[u8]) -> Result<Vec<Rule>, Refusal> {
     Ok(rules)
 }
 
-async fn dispatch(shared: &Shared, request: Request<Incoming>) -> Result<Value, Refusal> {
+async fn dispatch(shared: &ServerContext, request: Request<Incoming>) -> Result<Value, Refusal> {
     let (parts, body) = request.into_parts();
     let body = Limited::new(body, LARGEST_BODY).collect().await.map_err(bad)?.to_bytes();
     let query = Query::parse(parts.uri.query());
     let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
     let to_value = |value| serde_json::to_value(value).map_err(bad);
     match (&parts.method, path) {
-        (&Method::GET, "stats") => serde_json::to_value(stats(&shared.world())).map_err(bad),
+        (&Method::GET, "stats") => serde_json::to_value(stats(&shared.state())).map_err(bad),
         (&Method::POST, "reset") => {
-            shared.world().counters.reset();
+            shared.state().counters.reset();
             Ok(json!({}))
         }
-        (&Method::GET, "faults") => to_value(&shared.world().faults.rules),
+        (&Method::GET, "faults") => to_value(&shared.state().faults.rules),
         (&Method::PUT, "faults") => {
             let rules = rules(&body)?;
-            let mut world = shared.world();
-            world.faults.rules = rules;
-            to_value(&world.faults.rules)
+            let mut state = shared.state();
+            state.faults.rules = rules;
+            to_value(&state.faults.rules)
         }
         (&Method::POST, "faults") => {
             let rules = rules(&body)?;
-            let mut world = shared.world();
-            world.faults.rules.extend(rules);
-            to_value(&world.faults.rules)
+            let mut state = shared.state();
+            state.faults.rules.extend(rules);
+            to_value(&state.faults.rules)
         }
         (&Method::GET, "check") => {
             let wanted =
@@ -96,42 +96,44 @@ async fn dispatch(shared: &Shared, request: Request<Incoming>) -> Result<Value, 
         }
         (&Method::POST, "buckets") => {
             let spec: BucketSpec = serde_json::from_slice(&body).map_err(bad)?;
-            shared.world().add_bucket(&spec).map_err(bad)?;
+            shared.state().add_bucket(&spec).map_err(bad)?;
             Ok(json!({}))
         }
         (&Method::GET, "options") => {
-            let world = shared.world();
-            Ok(
-                json!({ "model": model_options(&world), "time_scale": world.options.time_scale, "seed": world.options.seed }),
-            )
+            let state = shared.state();
+            Ok(json!({
+                "model": model_options(&state),
+                "time_scale": state.options.time_scale,
+                "seed": state.options.seed,
+            }))
         }
         _ => Err((StatusCode::NOT_FOUND, format!("s3sim knows no {} {path}", parts.method))),
     }
 }
 
-pub(super) fn stats(world: &World) -> Stats {
-    let counters = &world.counters;
+pub(super) fn stats(state: &SimState) -> Stats {
+    let counters = &state.counters;
     let operations: std::collections::BTreeMap<String, _> =
         counters.operations.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
     Stats {
-        seconds: world.now().as_secs_f64(),
+        seconds: state.now().as_secs_f64(),
         requests: operations.values().map(|count| count.requests).sum(),
         throttled: operations.values().map(|count| count.throttled).sum(),
         operations,
         in_flight: counters.in_flight,
         peak_in_flight: counters.peak_in_flight,
-        faults: world.faults.fired(),
+        faults: state.faults.fired(),
         bytes_received: counters.bytes_received,
         bytes_sent: counters.bytes_sent,
         bytes_copied: counters.bytes_copied,
         wasted: counters.wasted,
-        open_uploads: world.uploads.len() as u64,
-        kept_bytes: world.kept.load(std::sync::atomic::Ordering::Relaxed),
-        written_objects: world.buckets.values().map(super::bucket::Bucket::written).sum(),
-        partitions: world
+        open_uploads: state.uploads.len() as u64,
+        kept_bytes: state.kept.load(std::sync::atomic::Ordering::Relaxed),
+        written_objects: state.buckets.values().map(super::bucket::Bucket::written).sum(),
+        partitions: state
             .buckets
             .keys()
-            .map(|name| (name.clone(), world.model.partitions(name).len().max(1)))
+            .map(|name| (name.clone(), state.model.partitions(name).len().max(1)))
             .collect(),
         timeline: counters.timeline(),
     }
@@ -142,7 +144,7 @@ fn place(text: &str) -> (&str, &str) {
 }
 
 /// Page by page, so that requests go on between.
-pub(super) fn check(shared: &Shared, source: &str, target: &str) -> Result<Check, String> {
+pub(super) fn check(shared: &ServerContext, source: &str, target: &str) -> Result<Check, String> {
     let ((from, from_prefix), (to, to_prefix)) = (place(source), place(target));
     let mut check = Check::default();
     let mut after: Option<Position> = None;
@@ -152,13 +154,13 @@ pub(super) fn check(shared: &Shared, source: &str, target: &str) -> Result<Check
         }
     };
     loop {
-        let mut world = shared.world();
-        let there = |name: &str, world: &World| {
-            world.buckets.contains_key(name).then_some(()).ok_or_else(|| format!("there is no bucket {name}"))
+        let mut state = shared.state();
+        let there = |name: &str, state: &SimState| {
+            state.buckets.contains_key(name).then_some(()).ok_or_else(|| format!("there is no bucket {name}"))
         };
-        there(from, &world)?;
-        there(to, &world)?;
-        let page = match world.buckets.get_mut(from) {
+        there(from, &state)?;
+        there(to, &state)?;
+        let page = match state.buckets.get_mut(from) {
             Some(bucket) => bucket.list(from_prefix, None, after.as_ref(), 1_000),
             None => return Ok(check),
         };
@@ -166,8 +168,8 @@ pub(super) fn check(shared: &Shared, source: &str, target: &str) -> Result<Check
             check.objects += 1;
             check.bytes += listed.size;
             let key = format!("{to_prefix}{}", &listed.key[from_prefix.len()..]);
-            let original = world.buckets.get_mut(from).and_then(|bucket| bucket.get(&listed.key));
-            let copied = world.buckets.get_mut(to).and_then(|bucket| bucket.get(&key));
+            let original = state.buckets.get_mut(from).and_then(|bucket| bucket.get(&listed.key));
+            let copied = state.buckets.get_mut(to).and_then(|bucket| bucket.get(&key));
             match (original, copied) {
                 (Some(original), Some(copied)) if original.content.is(&copied.content) => check.same += 1,
                 (_, Some(_)) => {

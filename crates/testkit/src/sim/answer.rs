@@ -20,15 +20,15 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(2);
 
 /// Error that ends a connection without a whole answer.
 #[derive(Debug)]
-pub(super) struct Broken;
+pub(super) struct SimulatedDisconnect;
 
-impl fmt::Display for Broken {
+impl fmt::Display for SimulatedDisconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("broken by order of the simulation")
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for SimulatedDisconnect {}
 
 /// A body, and what is counted when it ends.
 pub(super) struct AnswerBody {
@@ -71,12 +71,12 @@ impl AnswerBody {
 }
 
 impl Stream {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, SimulatedDisconnect>>> {
         if self.sent == self.length {
             return Poll::Ready(None);
         }
         if self.cut.is_some_and(|cut| self.sent >= cut) {
-            return Poll::Ready(Some(Err(Broken)));
+            return Poll::Ready(Some(Err(SimulatedDisconnect)));
         }
         let mut end = self.length.min(self.sent + PIECE);
         for at in [self.cut, self.stall.map(|(at, _)| at)].into_iter().flatten().filter(|at| *at > self.sent) {
@@ -105,7 +105,7 @@ impl Stream {
         let mut bytes = vec![0; usize::try_from(end - self.sent).unwrap_or(0)];
         // Asked before the answer began.
         if self.content.read(self.offset + self.sent, &mut bytes).is_err() {
-            return Poll::Ready(Some(Err(Broken)));
+            return Poll::Ready(Some(Err(SimulatedDisconnect)));
         }
         if let Some(at) = self.spoilt.and_then(|at| at.checked_sub(self.sent))
             && let Some(byte) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at))
@@ -119,9 +119,12 @@ impl Stream {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = SimulatedDisconnect;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, SimulatedDisconnect>>> {
         let polled = match &mut self.source {
             Source::Once(bytes) => Poll::Ready(bytes.take().map(Ok)),
             Source::Content(stream) => stream.poll(context),

@@ -9,7 +9,7 @@ use md5::{Digest as _, Md5};
 
 use super::checksum::{Algorithm, Value};
 use super::content::Content;
-use super::scenario::{BucketSpec, Elsewhere, Family, mixed};
+use super::scenario::{BucketSpec, Family, RegionRefusal, mixed};
 
 /// `ETag`s of counted objects that are remembered; then all are forgotten.
 const MOST_CACHED: usize = 1 << 20;
@@ -161,7 +161,7 @@ impl Object {
 #[derive(Debug)]
 pub(super) struct Bucket {
     pub(super) region: String,
-    pub(super) elsewhere: Elsewhere,
+    pub(super) elsewhere: RegionRefusal,
     pub(super) created: SystemTime,
     families: Vec<(Family, Arc<Attributes>)>,
     /// None: deleted, hides a counted one.
@@ -171,8 +171,8 @@ pub(super) struct Bucket {
     md5_limit: u64,
 }
 
-/// A key of a listing.
-pub(super) struct Listed {
+/// An object on a page of a listing.
+pub(super) struct PageObject {
     pub(super) key: String,
     pub(super) size: u64,
     pub(super) etag: Etag,
@@ -193,7 +193,7 @@ pub(super) enum Position {
 /// A page of a listing.
 #[derive(Default)]
 pub(super) struct Page {
-    pub(super) objects: Vec<Listed>,
+    pub(super) objects: Vec<PageObject>,
     pub(super) prefixes: Vec<String>,
     /// The last of both; where the next page begins, when there is one.
     pub(super) next: Option<Position>,
@@ -382,7 +382,7 @@ impl Bucket {
                 Place::Counted(family, index) => Some(self.make(family, index)),
             };
             if let Some(object) = object {
-                page.objects.push(Listed {
+                page.objects.push(PageObject {
                     key,
                     size: object.content.length(),
                     etag: object.etag,

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use super::content::{Content, NotKept};
+use super::content::{Content, DiscardedBodyError};
 use super::crc::Crc;
 
 /// A checksum algorithm as S3 names it; SHA1 and the younger ones are not known here.
@@ -51,7 +51,7 @@ impl Algorithm {
     }
 
     /// The true value. SHA-256 reads the bytes.
-    pub(super) fn of(self, content: &Content) -> Result<Value, NotKept> {
+    pub(super) fn of(self, content: &Content) -> Result<Value, DiscardedBodyError> {
         match self {
             Self::Crc(crc) => content.crc(crc).map(|value| Value::Crc(crc, value)),
             Self::Sha256 => {

@@ -154,19 +154,19 @@ pub fn stream_crc(crc: Crc, seed: u64, offset: u64, length: u64) -> u64 {
 
 /// Bytes that clients sent and that are kept; they count against a common allowance until dropped.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptBody {
     bytes: Box<[u8]>,
     used: Arc<AtomicU64>,
 }
 
-impl Kept {
+impl KeptBody {
     /// `used` has been raised by the length already.
     pub(super) fn new(bytes: Box<[u8]>, used: Arc<AtomicU64>) -> Arc<Self> {
         Arc::new(Self { bytes, used })
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptBody {
     fn drop(&mut self) {
         self.used.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
     }
@@ -174,7 +174,7 @@ impl Drop for Kept {
 
 /// A body that was not kept: its length and checksums are known, its bytes are not.
 #[derive(Debug)]
-pub struct Forgotten {
+pub struct DiscardedBody {
     pub(super) length: u64,
     /// Two bodies are the same when these and the lengths are.
     pub(super) sha256: [u8; 32],
@@ -188,9 +188,9 @@ pub enum Source {
     /// The stream of a seed.
     Stream(u64),
     /// A body that was sent.
-    Kept(Arc<Kept>),
+    Kept(Arc<KeptBody>),
     /// A body that was sent and thrown away.
-    Forgotten(Arc<Forgotten>),
+    Forgotten(Arc<DiscardedBody>),
 }
 
 impl Source {
@@ -238,7 +238,7 @@ enum List {
 
 /// Error of an operation that needs bytes which were not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotKept;
+pub struct DiscardedBodyError;
 
 impl Content {
     /// A range of the stream of `seed`.
@@ -246,12 +246,12 @@ impl Content {
         Self::whole(Source::Stream(seed), offset, length)
     }
 
-    pub(super) fn kept(kept: Arc<Kept>) -> Self {
+    pub(super) fn kept(kept: Arc<KeptBody>) -> Self {
         let length = kept.bytes.len() as u64;
         Self::whole(Source::Kept(kept), 0, length)
     }
 
-    pub(super) fn forgotten(forgotten: Arc<Forgotten>) -> Self {
+    pub(super) fn forgotten(forgotten: Arc<DiscardedBody>) -> Self {
         let length = forgotten.length;
         Self::whole(Source::Forgotten(forgotten), 0, length)
     }
@@ -357,7 +357,7 @@ impl Content {
     ///
     /// # Panics
     /// When there are not so many.
-    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), NotKept> {
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiscardedBodyError> {
         let mut done = 0;
         for extent in self.range(offset, bytes.len() as u64).extents() {
             let length = usize::try_from(extent.length).unwrap_or(usize::MAX);
@@ -368,7 +368,7 @@ impl Content {
                     let from = usize::try_from(extent.offset).unwrap_or(usize::MAX);
                     piece.copy_from_slice(&kept.bytes[from..from + length]);
                 }
-                Source::Forgotten(_) => return Err(NotKept),
+                Source::Forgotten(_) => return Err(DiscardedBodyError),
             }
             done += length;
         }
@@ -380,7 +380,7 @@ impl Content {
     ///
     /// # Errors
     /// When some were not kept.
-    pub fn each(&self, mut take: impl FnMut(&[u8])) -> Result<(), NotKept> {
+    pub fn each(&self, mut take: impl FnMut(&[u8])) -> Result<(), DiscardedBodyError> {
         let mut buffer = vec![0; usize::try_from(self.length().min(4 * BLOCK)).unwrap_or(0)];
         let (mut offset, length) = (0, self.length());
         while offset < length {
@@ -396,7 +396,7 @@ impl Content {
     ///
     /// # Errors
     /// For a part of a body that was not kept.
-    pub fn crc(&self, crc: Crc) -> Result<u64, NotKept> {
+    pub fn crc(&self, crc: Crc) -> Result<u64, DiscardedBodyError> {
         let mut all = crc.of(&[]);
         for extent in self.extents() {
             let value = match &extent.source {
@@ -406,7 +406,7 @@ impl Content {
                     crc.of(&kept.bytes[from..from + usize::try_from(extent.length).unwrap_or(0)])
                 }
                 Source::Forgotten(body) if extent.length == body.length => body.crcs[crc.index()],
-                Source::Forgotten(_) => return Err(NotKept),
+                Source::Forgotten(_) => return Err(DiscardedBodyError),
             };
             all = crc.joined(all, value, extent.length);
         }
@@ -426,7 +426,7 @@ impl Content {
     ///
     /// # Errors
     /// When some were not kept.
-    pub fn md5(&self) -> Result<[u8; 16], NotKept> {
+    pub fn md5(&self) -> Result<[u8; 16], DiscardedBodyError> {
         let mut digest = Md5::new();
         self.each(|bytes| digest.update(bytes))?;
         Ok(digest.finalize().into())

@@ -24,7 +24,7 @@ pub struct Count {
 
 /// Bytes of work that came to nothing or were done more than once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Wasted {
+pub struct WastedWork {
     /// Parts that a later one of the same number took the place of.
     pub parts_written_again: u64,
     /// Parts of uploads that were aborted, or that were left out when their upload was completed.
@@ -53,7 +53,7 @@ pub(super) struct Counters {
     pub(super) bytes_received: u64,
     pub(super) bytes_sent: u64,
     pub(super) bytes_copied: u64,
-    pub(super) wasted: Wasted,
+    pub(super) wasted: WastedWork,
     timeline: VecDeque<Second>,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::classify::{OPERATIONS, RequestInfo};
 
-/// A fault and whom it meets. All that is given must match.
+/// A fault and the requests that it strikes. A request must match all given fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {

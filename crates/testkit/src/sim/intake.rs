@@ -16,25 +16,25 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::checksum::{Algorithm, Value};
-use super::content::{BLOCK, Content, Forgotten, HEAD, Kept, fill, recognise};
+use super::content::{BLOCK, Content, DiscardedBody, HEAD, KeptBody, fill, recognise};
 use super::crc::Crc;
-use super::reply::Fail;
+use super::reply::ErrorReply;
 
 /// Larger documents are no requests.
 const LONGEST_DOCUMENT: usize = 8 << 20;
 
 /// A body that was read.
 #[derive(Debug, Default)]
-pub(super) enum Received {
+pub(super) enum ReceivedBody {
     #[default]
     Nothing,
     Document(Vec<u8>),
-    Object(Sent),
+    Object(ReceivedObject),
 }
 
 /// Decoded and verified body of an object or part.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct ReceivedObject {
     pub(super) content: Content,
     /// None when the request did not ask for it.
     pub(super) md5: Option<[u8; 16]>,
@@ -52,18 +52,22 @@ pub(super) struct Terms {
     pub(super) checksums: bool,
 }
 
-fn incomplete() -> Fail {
-    Fail::new(400, "IncompleteBody", "You did not provide the number of bytes specified by the Content-Length header.")
+fn incomplete() -> ErrorReply {
+    ErrorReply::new(
+        400,
+        "IncompleteBody",
+        "You did not provide the number of bytes specified by the Content-Length header.",
+    )
 }
 
 /// Reads a document such as a list of parts.
-pub(super) async fn document(body: Incoming) -> Result<Received, Fail> {
+pub(super) async fn document(body: Incoming) -> Result<ReceivedBody, ErrorReply> {
     let body = http_body_util::Limited::new(body, LONGEST_DOCUMENT).collect().await.map_err(|_| incomplete())?;
-    Ok(Received::Document(body.to_bytes().to_vec()))
+    Ok(ReceivedBody::Document(body.to_bytes().to_vec()))
 }
 
 /// Reads the body of an object or part.
-pub(super) async fn object(headers: &HeaderMap, mut body: Incoming, terms: Terms) -> Result<Received, Fail> {
+pub(super) async fn object(headers: &HeaderMap, mut body: Incoming, terms: Terms) -> Result<ReceivedBody, ErrorReply> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let chunked = header("x-amz-content-sha256").is_some_and(|sum| sum.starts_with("STREAMING-"));
     let content_md5 = header("content-md5").map(str::to_owned);
@@ -72,10 +76,10 @@ pub(super) async fn object(headers: &HeaderMap, mut body: Incoming, terms: Terms
     if terms.checksums
         && let Some(other) = headers.keys().find(|name| is_unknown_checksum(name.as_str()))
     {
-        return Err(Fail::unknown(other));
+        return Err(ErrorReply::unknown(other));
     }
     let decoded_length: Option<u64> = header("x-amz-decoded-content-length").and_then(|length| length.parse().ok());
-    let mut taking = Taking::new(&terms, content_md5.is_some());
+    let mut taking = ObjectIntake::new(&terms, content_md5.is_some());
     let mut chunks = chunked.then(Chunks::default);
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| incomplete())?.into_data() else { continue };
@@ -94,9 +98,14 @@ pub(super) async fn object(headers: &HeaderMap, mut body: Incoming, terms: Terms
     }
     if let Some(expected) = content_md5 {
         let raw = STANDARD.decode(&expected).ok().filter(|raw| raw.len() == 16);
-        let raw = raw.ok_or_else(|| Fail::new(400, "InvalidDigest", "The Content-MD5 you specified is not valid."))?;
+        let raw =
+            raw.ok_or_else(|| ErrorReply::new(400, "InvalidDigest", "The Content-MD5 you specified is not valid."))?;
         if md5.is_none_or(|md5| md5[..] != raw[..]) {
-            return Err(Fail::new(400, "BadDigest", "The Content-MD5 you specified did not match what we received."));
+            return Err(ErrorReply::new(
+                400,
+                "BadDigest",
+                "The Content-MD5 you specified did not match what we received.",
+            ));
         }
     }
     let in_trailer = trailers.into_iter().filter_map(|(name, value)| {
@@ -105,10 +114,10 @@ pub(super) async fn object(headers: &HeaderMap, mut body: Incoming, terms: Terms
     });
     let mut value = None;
     for (algorithm, expected) in declared.into_iter().chain(in_trailer).filter(|_| terms.checksums) {
-        let actual = algorithm.of(&content).map_err(|_| Fail::not_kept())?;
+        let actual = algorithm.of(&content).map_err(|_| ErrorReply::not_kept())?;
         if actual.base64() != expected {
             let name = algorithm.name();
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 400,
                 "BadDigest",
                 format!("The {name} you specified did not match the calculated checksum."),
@@ -116,7 +125,7 @@ pub(super) async fn object(headers: &HeaderMap, mut body: Incoming, terms: Terms
         }
         value = Some(actual);
     }
-    Ok(Received::Object(Sent { content, md5, value }))
+    Ok(ReceivedBody::Object(ReceivedObject { content, md5, value }))
 }
 
 fn is_unknown_checksum(name: &str) -> bool {
@@ -124,8 +133,8 @@ fn is_unknown_checksum(name: &str) -> bool {
         .is_some_and(|rest| !matches!(rest, "type" | "mode" | "algorithm") && Algorithm::parse(rest).is_none())
 }
 
-/// A body on its way in.
-struct Taking<'a> {
+/// Receiver of the body of an object or part.
+struct ObjectIntake<'a> {
     terms: &'a Terms,
     length: u64,
     md5: Option<Md5>,
@@ -143,7 +152,7 @@ enum State {
     Forgetting(Box<(Sha256, [crc_fast::Digest; 3])>),
 }
 
-impl<'a> Taking<'a> {
+impl<'a> ObjectIntake<'a> {
     fn new(terms: &'a Terms, md5: bool) -> Self {
         Self { terms, length: 0, md5: (md5 || terms.md5).then(Md5::new), state: State::Begun(Vec::new()) }
     }
@@ -219,11 +228,17 @@ impl<'a> Taking<'a> {
         }
         let content = match std::mem::replace(&mut self.state, State::Stream(0, 0)) {
             State::Stream(seed, offset) => Content::stream(seed, offset, self.length),
-            State::Keeping(bytes) => Content::kept(Kept::new(bytes.into_boxed_slice(), Arc::clone(&self.terms.kept))),
+            State::Keeping(bytes) => {
+                Content::kept(KeptBody::new(bytes.into_boxed_slice(), Arc::clone(&self.terms.kept)))
+            }
             State::Forgetting(sums) => {
                 let (sha256, crcs) = *sums;
                 let crcs = crcs.map(|digest| digest.finalize());
-                Content::forgotten(Arc::new(Forgotten { length: self.length, sha256: sha256.finalize().into(), crcs }))
+                Content::forgotten(Arc::new(DiscardedBody {
+                    length: self.length,
+                    sha256: sha256.finalize().into(),
+                    crcs,
+                }))
             }
             State::Begun(_) => Content::default(),
         };
@@ -231,7 +246,7 @@ impl<'a> Taking<'a> {
     }
 }
 
-impl Drop for Taking<'_> {
+impl Drop for ObjectIntake<'_> {
     fn drop(&mut self) {
         // A client that left in the middle.
         if let State::Keeping(bytes) = &self.state {
@@ -279,7 +294,7 @@ enum Stage {
 }
 
 impl Chunks {
-    fn decode(&mut self, data: &Bytes, mut take: impl FnMut(&[u8])) -> Result<(), Fail> {
+    fn decode(&mut self, data: &Bytes, mut take: impl FnMut(&[u8])) -> Result<(), ErrorReply> {
         let mut data = data.clone();
         loop {
             if self.stage == Stage::Data {
@@ -319,11 +334,11 @@ impl Chunks {
         }
     }
 
-    fn end(self) -> Result<Vec<(String, String)>, Fail> {
+    fn end(self) -> Result<Vec<(String, String)>, ErrorReply> {
         if self.stage == Stage::Trailers { Ok(self.trailers) } else { Err(incomplete()) }
     }
 }
 
-fn malformed() -> Fail {
-    Fail::new(400, "InvalidRequest", "The body is not in the form aws-chunked.")
+fn malformed() -> ErrorReply {
+    ErrorReply::new(400, "InvalidRequest", "The body is not in the form aws-chunked.")
 }

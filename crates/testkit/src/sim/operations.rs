@@ -9,28 +9,28 @@ mod uploads;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::bucket::{Attributes, FixedSum, Object, Sum};
-use super::content::NotKept;
+use super::content::DiscardedBodyError;
 use super::model::{Load, Service};
-use super::reply::{Fail, Outcome, Reply};
-use super::world::{Ask, World};
+use super::reply::{ErrorReply, Outcome, Reply};
+use super::state::{SimRequest, SimState};
 
 /// Load and work of a request, for the model; a request whose object is missing counts as empty.
-pub(super) fn cost(world: &World, ask: &Ask, body_length: u64) -> (Load, Service) {
-    let size = |bucket: &str, key: &str| world.buckets.get(bucket).and_then(|bucket| bucket.size(key));
-    match ask.call.operation {
+pub(super) fn cost(state: &SimState, request: &SimRequest, body_length: u64) -> (Load, Service) {
+    let size = |bucket: &str, key: &str| state.buckets.get(bucket).and_then(|bucket| bucket.size(key));
+    match request.call.operation {
         "GetObject" => {
-            let bytes = size(ask.bucket(), ask.key()).map_or(0, |size| objects::expected_length(ask, size));
+            let bytes = size(request.bucket(), request.key()).map_or(0, |size| objects::expected_length(request, size));
             (Load::Read, Service::Get { bytes })
         }
         "ListObjects" | "ListObjectsV2" | "ListMultipartUploads" | "ListParts" => (Load::Read, Service::List),
         "PutObject" | "UploadPart" => (Load::Write, Service::Put { bytes: body_length }),
         "CopyObject" | "UploadPartCopy" => {
-            let source = ask.header("x-amz-copy-source").and_then(|raw| copies::Source::parse(raw).ok());
+            let source = request.header("x-amz-copy-source").and_then(|raw| copies::Source::parse(raw).ok());
             let bytes = source.and_then(|source| size(&source.bucket, &source.key)).unwrap_or(0);
-            if ask.call.operation == "CopyObject" {
+            if request.call.operation == "CopyObject" {
                 return (Load::Write, Service::Copy { bytes });
             }
-            let part = ask.call.range.as_deref().and_then(copies::closed_range);
+            let part = request.call.range.as_deref().and_then(copies::closed_range);
             (Load::Write, Service::PartCopy { bytes: part.map_or(bytes, |(first, last)| last - first + 1) })
         }
         "CreateBucket"
@@ -62,38 +62,38 @@ pub(super) fn body_of(operation: &str) -> Body {
 }
 
 /// Carries a request out.
-pub(super) fn perform(world: &mut World, ask: &Ask) -> Outcome {
-    if let Some(header) = ask.headers.keys().find(|name| is_unknown(name.as_str())) {
-        return Err(Fail::unknown(format_args!("the header {header}")));
+pub(super) fn perform(state: &mut SimState, request: &SimRequest) -> Outcome {
+    if let Some(header) = request.headers.keys().find(|name| is_unknown(name.as_str())) {
+        return Err(ErrorReply::unknown(format_args!("the header {header}")));
     }
-    match ask.call.operation {
-        "ListBuckets" => Ok(buckets::list_buckets(world)),
-        "HeadBucket" => buckets::head_bucket(world, ask),
-        "CreateBucket" => buckets::create_bucket(world, ask),
-        "DeleteBucket" => buckets::delete_bucket(world, ask),
-        "GetBucketLocation" => buckets::location(world, ask),
-        "GetBucketVersioning" => buckets::versioning(world, ask),
-        "ListObjectsV2" => buckets::list_v2(world, ask),
-        "ListObjects" => buckets::list_v1(world, ask),
-        "HeadObject" | "GetObject" => objects::get(world, ask),
-        "GetObjectAttributes" => objects::attributes(world, ask),
-        "PutObject" => objects::put(world, ask),
-        "DeleteObject" => objects::delete(world, ask),
-        "DeleteObjects" => objects::delete_many(world, ask),
-        "CopyObject" => copies::copy(world, ask),
-        "UploadPartCopy" => copies::copy_part(world, ask),
-        "CreateMultipartUpload" => uploads::create(world, ask),
-        "UploadPart" => uploads::put_part(world, ask),
-        "CompleteMultipartUpload" => uploads::complete(world, ask),
-        "AbortMultipartUpload" => uploads::abort(world, ask),
-        "ListParts" => uploads::list_parts(world, ask),
-        "ListMultipartUploads" => uploads::list(world, ask),
-        "GetObjectTagging" => tags::get(world, ask),
-        "PutObjectTagging" => tags::put(world, ask),
-        "DeleteObjectTagging" => tags::delete(world, ask),
+    match request.call.operation {
+        "ListBuckets" => Ok(buckets::list_buckets(state)),
+        "HeadBucket" => buckets::head_bucket(state, request),
+        "CreateBucket" => buckets::create_bucket(state, request),
+        "DeleteBucket" => buckets::delete_bucket(state, request),
+        "GetBucketLocation" => buckets::location(state, request),
+        "GetBucketVersioning" => buckets::versioning(state, request),
+        "ListObjectsV2" => buckets::list_v2(state, request),
+        "ListObjects" => buckets::list_v1(state, request),
+        "HeadObject" | "GetObject" => objects::get(state, request),
+        "GetObjectAttributes" => objects::attributes(state, request),
+        "PutObject" => objects::put(state, request),
+        "DeleteObject" => objects::delete(state, request),
+        "DeleteObjects" => objects::delete_many(state, request),
+        "CopyObject" => copies::copy(state, request),
+        "UploadPartCopy" => copies::copy_part(state, request),
+        "CreateMultipartUpload" => uploads::create(state, request),
+        "UploadPart" => uploads::put_part(state, request),
+        "CompleteMultipartUpload" => uploads::complete(state, request),
+        "AbortMultipartUpload" => uploads::abort(state, request),
+        "ListParts" => uploads::list_parts(state, request),
+        "ListMultipartUploads" => uploads::list(state, request),
+        "GetObjectTagging" => tags::get(state, request),
+        "PutObjectTagging" => tags::put(state, request),
+        "DeleteObjectTagging" => tags::delete(state, request),
         other => {
-            let query = ask.query.as_deref().map_or_else(String::new, |query| format!(" (?{query})"));
-            Err(Fail::unknown(format_args!("the operation {other}{query}")))
+            let query = request.query.as_deref().map_or_else(String::new, |query| format!(" (?{query})"));
+            Err(ErrorReply::unknown(format_args!("the operation {other}{query}")))
         }
     }
 }
@@ -123,9 +123,9 @@ fn names(condition: &str, etag: &str) -> bool {
     condition.trim() == "*" || condition.split(',').any(|one| unquoted(one.trim().trim_start_matches("W/")) == etag)
 }
 
-fn decoded(text: &str) -> Result<String, Fail> {
+fn decoded(text: &str) -> Result<String, ErrorReply> {
     let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(std::borrow::Cow::into_owned).map_err(|_| Fail::invalid("A name is not UTF-8."))
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| ErrorReply::invalid("A name is not UTF-8."))
 }
 
 /// As `encoding-type=url` wants keys.
@@ -143,11 +143,11 @@ struct ChecksumHeader {
     kind: &'static str,
 }
 
-fn told(object: &Object) -> Result<Option<ChecksumHeader>, Fail> {
+fn told(object: &Object) -> Result<Option<ChecksumHeader>, ErrorReply> {
     let (value, text, kind) = match &object.sum {
         Sum::None => return Ok(None),
         Sum::Full(algorithm) => {
-            let value = algorithm.of(&object.content).map_err(|NotKept| Fail::not_kept())?;
+            let value = algorithm.of(&object.content).map_err(|DiscardedBodyError| ErrorReply::not_kept())?;
             (value, value.base64(), "FULL_OBJECT")
         }
         Sum::Fixed(fixed) => {
@@ -174,7 +174,7 @@ fn full(value: super::checksum::Value) -> Sum {
 }
 
 /// Reads the properties of an object from a request's headers.
-fn attributes_of(ask: &Ask) -> Result<Attributes, Fail> {
+fn attributes_of(request: &SimRequest) -> Result<Attributes, ErrorReply> {
     const CONTENT: [&str; 7] = [
         "content-type",
         "content-language",
@@ -186,7 +186,7 @@ fn attributes_of(ask: &Ask) -> Result<Attributes, Fail> {
     ];
     let mut headers = Vec::new();
     for name in CONTENT {
-        if let Some(value) = ask.header(name) {
+        if let Some(value) = request.header(name) {
             // How the body came is not how the object is.
             let value = if name == "content-encoding" {
                 let kept: Vec<&str> =
@@ -201,7 +201,7 @@ fn attributes_of(ask: &Ask) -> Result<Attributes, Fail> {
         }
     }
     let mut metadata = 0;
-    for (name, value) in &ask.headers {
+    for (name, value) in &request.headers {
         if let Some(short) = name.as_str().strip_prefix("x-amz-meta-") {
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
             metadata += short.len() + value.len();
@@ -209,43 +209,43 @@ fn attributes_of(ask: &Ask) -> Result<Attributes, Fail> {
         }
     }
     if metadata > 2_048 {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             400,
             "MetadataTooLarge",
             "Your metadata headers exceed the maximum allowed metadata size.",
         ));
     }
-    let kms = ask.header("x-amz-server-side-encryption").is_some_and(|how| how.starts_with("aws:kms"));
-    let key = ask.header("x-amz-server-side-encryption-aws-kms-key-id").unwrap_or("alias/aws/s3");
+    let kms = request.header("x-amz-server-side-encryption").is_some_and(|how| how.starts_with("aws:kms"));
+    let key = request.header("x-amz-server-side-encryption-aws-kms-key-id").unwrap_or("alias/aws/s3");
     Ok(Attributes {
         headers,
-        tags: match ask.header("x-amz-tagging") {
+        tags: match request.header("x-amz-tagging") {
             Some(raw) => tags::parse_header(raw)?,
             None => Vec::new(),
         },
-        storage_class: ask.header("x-amz-storage-class").filter(|class| *class != "STANDARD").map(str::to_owned),
+        storage_class: request.header("x-amz-storage-class").filter(|class| *class != "STANDARD").map(str::to_owned),
         kms_key: kms.then(|| key.to_owned()),
     })
 }
 
 /// `If-Match` and `If-None-Match` of a write, against what is there.
-fn check_target(world: &mut World, ask: &Ask) -> Result<(), Fail> {
-    let (wanted, unwanted) = (ask.header("if-match"), ask.header("if-none-match"));
+fn check_target(state: &mut SimState, request: &SimRequest) -> Result<(), ErrorReply> {
+    let (wanted, unwanted) = (request.header("if-match"), request.header("if-none-match"));
     if wanted.is_none() && unwanted.is_none() {
         return Ok(());
     }
-    if world.lacks(super::scenario::Capability::Conditions) {
-        return Err(Fail::unknown("conditions on writes"));
+    if state.lacks(super::scenario::Capability::Conditions) {
+        return Err(ErrorReply::unknown("conditions on writes"));
     }
-    let there = world.bucket(ask)?.get(ask.key()).map(|object| object.etag.text());
+    let there = state.bucket(request)?.get(request.key()).map(|object| object.etag.text());
     if let Some(condition) = unwanted
         && there.as_deref().is_some_and(|etag| names(condition, etag))
     {
-        return Err(Fail::precondition("If-None-Match"));
+        return Err(ErrorReply::precondition("If-None-Match"));
     }
     match (wanted, there) {
-        (Some(_), None) => Err(Fail::no_key(ask.key())),
-        (Some(condition), Some(etag)) if !names(condition, &etag) => Err(Fail::precondition("If-Match")),
+        (Some(_), None) => Err(ErrorReply::no_key(request.key())),
+        (Some(condition), Some(etag)) if !names(condition, &etag) => Err(ErrorReply::precondition("If-Match")),
         _ => Ok(()),
     }
 }

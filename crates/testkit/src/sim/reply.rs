@@ -70,7 +70,7 @@ impl Reply {
 
 /// An error as S3 answers it.
 #[derive(Debug)]
-pub(super) struct Fail {
+pub(super) struct ErrorReply {
     pub(super) status: u16,
     pub(super) code: Cow<'static, str>,
     message: String,
@@ -78,9 +78,9 @@ pub(super) struct Fail {
     pub(super) headers: Vec<(&'static str, String)>,
 }
 
-pub(super) type Outcome = Result<Reply, Fail>;
+pub(super) type Outcome = Result<Reply, ErrorReply>;
 
-impl Fail {
+impl ErrorReply {
     pub(super) fn new(status: u16, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self { status, code: code.into(), message: message.into(), elements: Vec::new(), headers: Vec::new() }
     }

@@ -175,7 +175,7 @@ pub struct BucketSpec {
     /// Refusal for another region: 301 `PermanentRedirect`, or 400 `AuthorizationHeaderMalformed` as regions opened
     /// since 2019 do.
     #[serde(default)]
-    pub elsewhere: Elsewhere,
+    pub elsewhere: RegionRefusal,
     /// Its objects.
     #[serde(default)]
     pub objects: Vec<ObjectsSpec>,
@@ -187,7 +187,7 @@ pub struct BucketSpec {
 /// Refusal of a request that is signed for another region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Elsewhere {
+pub enum RegionRefusal {
     /// 301 `PermanentRedirect`.
     #[default]
     Redirect,
@@ -336,13 +336,13 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Either {
+        enum SizeInput {
             Number(u64),
             Text(String),
         }
-        match Either::deserialize(from).map_err(|_| serde::de::Error::custom("a size is a number or a text"))? {
-            Either::Number(bytes) => Ok(Self(bytes)),
-            Either::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        match SizeInput::deserialize(from).map_err(|_| serde::de::Error::custom("a size is a number or a text"))? {
+            SizeInput::Number(bytes) => Ok(Self(bytes)),
+            SizeInput::Text(text) => text.parse().map_err(serde::de::Error::custom),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The simulator over HTTP/1.1: one request's way from its head to the last byte of its answer.
 //!
-//! At arrival it is decided, under the lock, what a request will come to: who may not is refused, the model admits or
-//! throttles it and sets its time, and a fault may strike. Then its body is read, its time passes, and only then, under the
-//! lock again, it takes effect: as with S3, a copy shows up when it is answered. A client that leaves meanwhile does not stop
-//! a request that writes.
+//! The simulator decides on a request at its arrival, under the lock: it refuses a request without permission, the
+//! model admits or throttles it and sets its time, and a fault may strike. Then the body is read and the time passes.
+//! Only then, under the lock again, the request takes effect: as with S3, a copy shows up when it is answered. A client
+//! that leaves meanwhile does not stop a request that writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,43 +19,43 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep_until};
 
-use super::answer::{AnswerBody, Broken, Stream};
+use super::answer::{AnswerBody, SimulatedDisconnect, Stream};
 use super::counters::Count;
 use super::faults::Fault;
-use super::intake::{self, Received, Terms};
+use super::intake::{self, ReceivedBody, Terms};
 use super::model::{Load, Verdict};
 use super::operations::{self, Body};
-use super::reply::{Fail, Outcome, Payload, Reply};
+use super::reply::{ErrorReply, Outcome, Payload, Reply};
 use super::scenario::Capability;
-use super::world::{Ask, World, fault, slow_down};
+use super::state::{SimRequest, SimState, fault, slow_down};
 use super::{admin, model};
 use crate::classify::classify;
 use crate::connection::ClientStream;
 
 /// State that all connections share.
-pub(super) struct Shared {
-    world: Mutex<World>,
+pub(super) struct ServerContext {
+    state: Mutex<SimState>,
     terms: Terms,
     time_scale: f64,
 }
 
-type Answer = Result<Response<AnswerBody>, Broken>;
+type Answer = Result<Response<AnswerBody>, SimulatedDisconnect>;
 
-impl Shared {
-    pub(super) fn new(world: World) -> Self {
-        let options = &world.options;
+impl ServerContext {
+    pub(super) fn new(state: SimState) -> Self {
+        let options = &state.options;
         let terms = Terms {
-            kept: Arc::clone(&world.kept),
+            kept: Arc::clone(&state.kept),
             memory: options.memory.0,
             md5: options.upload_md5,
-            checksums: !world.lacks(Capability::Checksums),
+            checksums: !state.lacks(Capability::Checksums),
         };
-        Self { time_scale: options.time_scale, terms, world: Mutex::new(world) }
+        Self { time_scale: options.time_scale, terms, state: Mutex::new(state) }
     }
 
     /// No request leaves a half-made change behind, so a panic of one does not spoil the state for the others.
-    pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> MutexGuard<'_, SimState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn real(&self, time: Duration) -> Duration {
@@ -64,7 +64,7 @@ impl Shared {
 }
 
 /// Takes connections until dropped.
-pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+pub(super) async fn accept(listener: TcpListener, shared: Arc<ServerContext>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -76,7 +76,7 @@ pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<ServerContext>) {
     let _ = stream.set_nodelay(true);
     let reset = Arc::new(AtomicBool::new(false));
     let io = TokioIo::new(ClientStream { stream, reset: Arc::clone(&reset) });
@@ -95,7 +95,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
 
 /// A request that is counted as under way; when dropped, as ended.
 pub(super) struct Ticket {
-    shared: Arc<Shared>,
+    shared: Arc<ServerContext>,
     operation: &'static str,
     end: End,
     complete: bool,
@@ -118,7 +118,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let (end, complete) = (self.end, self.complete);
-        self.shared.world().counters.end(self.operation, |count: &mut Count| {
+        self.shared.state().counters.end(self.operation, |count: &mut Count| {
             *match end {
                 _ if !complete => &mut count.unanswered,
                 End::Succeeded => &mut count.succeeded,
@@ -129,22 +129,22 @@ impl Drop for Ticket {
     }
 }
 
-/// A request whose time passes. Dropped before its time because the client left, it is carried out all the same if it writes.
-struct Pending {
-    shared: Arc<Shared>,
+/// A request that waits until its time has passed. A write takes effect even if the client leaves and this is dropped.
+struct PendingRequest {
+    shared: Arc<ServerContext>,
     writes: bool,
-    ask: Option<Ask>,
+    request: Option<SimRequest>,
     at: Instant,
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
-        let Some(ask) = self.ask.take().filter(|_| self.writes) else { return };
+        let Some(request) = self.request.take().filter(|_| self.writes) else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (shared, at) = (Arc::clone(&self.shared), self.at);
             runtime.spawn(async move {
                 sleep_until(at).await;
-                let _ = operations::perform(&mut shared.world(), &ask);
+                let _ = operations::perform(&mut shared.state(), &request);
             });
         }
     }
@@ -154,45 +154,45 @@ impl Drop for Pending {
 struct Decision {
     verdict: Verdict,
     fault: Option<Fault>,
-    refusal: Option<Fail>,
+    refusal: Option<ErrorReply>,
     load: Load,
 }
 
-fn decide(shared: &Shared, ask: &Ask, body_length: u64) -> Decision {
-    let mut world = shared.world();
-    let world = &mut *world;
-    let operation = ask.call.operation;
-    world.counters.begin(operation);
-    let (load, service) = operations::cost(world, ask, body_length);
-    let now = world.now();
-    let verdict = if ask.call.bucket.is_some() {
+fn decide(shared: &ServerContext, request: &SimRequest, body_length: u64) -> Decision {
+    let mut state = shared.state();
+    let state = &mut *state;
+    let operation = request.call.operation;
+    state.counters.begin(operation);
+    let (load, service) = operations::cost(state, request, body_length);
+    let now = state.now();
+    let verdict = if request.call.bucket.is_some() {
         // A listing counts where it reads.
-        let prefix = ask.call.key.is_none().then(|| ask.query().get("prefix").map(str::to_owned)).flatten();
-        world.model.arrive(now, load, ask.bucket(), prefix.as_deref().unwrap_or(ask.key()), service)
+        let prefix = request.call.key.is_none().then(|| request.query().get("prefix").map(str::to_owned)).flatten();
+        state.model.arrive(now, load, request.bucket(), prefix.as_deref().unwrap_or(request.key()), service)
     } else {
         Verdict::Serve { after: Duration::ZERO, first_byte: Duration::ZERO }
     };
-    world.counters.tick(now.as_secs(), matches!(verdict, Verdict::SlowDown { .. }));
-    Decision { verdict, fault: world.faults.strike(&ask.call), refusal: world.admit(ask).err(), load }
+    state.counters.tick(now.as_secs(), matches!(verdict, Verdict::SlowDown { .. }));
+    Decision { verdict, fault: state.faults.strike(&request.call), refusal: state.admit(request).err(), load }
 }
 
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>, reset: &AtomicBool) -> Answer {
+async fn answer(shared: Arc<ServerContext>, request: Request<Incoming>, reset: &AtomicBool) -> Answer {
     let arrived = Instant::now();
     let (parts, body) = request.into_parts();
     let call = classify(&parts);
     let head_only = parts.method == hyper::Method::HEAD;
     let query = parts.uri.query().map(str::to_owned);
-    let mut ask = Ask { call, query, headers: parts.headers, received: Received::Nothing };
+    let mut request = SimRequest { call, query, headers: parts.headers, received: ReceivedBody::Nothing };
     let length = ["x-amz-decoded-content-length", "content-length"];
-    let body_length = length.iter().find_map(|name| ask.header(name)?.parse().ok()).unwrap_or(0);
-    let decision = decide(&shared, &ask, body_length);
-    let operation = ask.call.operation;
+    let body_length = length.iter().find_map(|name| request.header(name)?.parse().ok()).unwrap_or(0);
+    let decision = decide(&shared, &request, body_length);
+    let operation = request.call.operation;
     let mut ticket = Ticket { shared: Arc::clone(&shared), operation, end: End::Failed, complete: false };
     let resource = parts.uri.path();
 
     if decision.fault == Some(Fault::Reset) {
         reset.store(true, Ordering::Relaxed);
-        return Err(Broken);
+        return Err(SimulatedDisconnect);
     }
     let (after, first_byte) = match decision.verdict {
         Verdict::Serve { after, first_byte } => (after, first_byte),
@@ -207,23 +207,23 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>, reset: &AtomicB
     let received = match operations::body_of(operation) {
         _ if decision.refusal.is_some() => {
             drain(body).await;
-            Ok(Received::Nothing)
+            Ok(ReceivedBody::Nothing)
         }
-        Body::Object => intake::object(&ask.headers, body, shared.terms.clone()).await,
+        Body::Object => intake::object(&request.headers, body, shared.terms.clone()).await,
         Body::Document => intake::document(body).await,
         Body::None => {
             drain(body).await;
-            Ok(Received::Nothing)
+            Ok(ReceivedBody::Nothing)
         }
     };
     let at = arrived + shared.real(first_byte);
     let refusal = match (decision.refusal, &decision.fault) {
         (Some(refusal), _) => Some(refusal),
-        (None, Some(struck)) if !happens(struck) => Some(fault(struck, shared.world().date())),
+        (None, Some(struck)) if !happens(struck) => Some(fault(struck, shared.state().date())),
         _ => None,
     };
     let (received, refusal) = match (received, refusal) {
-        (_, Some(refusal)) | (Err(refusal), None) => (Received::Nothing, Some(refusal)),
+        (_, Some(refusal)) | (Err(refusal), None) => (ReceivedBody::Nothing, Some(refusal)),
         (Ok(received), None) => (received, None),
     };
     let fault_in_200 = decision.fault == Some(Fault::ErrorIn200) && can_fail_in_200(operation);
@@ -234,17 +234,21 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>, reset: &AtomicB
         }
         return Ok(failed(&refusal, head_only, resource, ticket));
     }
-    ask.received = received;
+    request.received = received;
     let outcome = if at > Instant::now() {
-        let mut pending =
-            Pending { shared: Arc::clone(&shared), writes: decision.load == Load::Write, ask: Some(ask), at };
+        let mut pending = PendingRequest {
+            shared: Arc::clone(&shared),
+            writes: decision.load == Load::Write,
+            request: Some(request),
+            at,
+        };
         sleep_until(at).await;
-        match pending.ask.take() {
-            Some(ask) => operations::perform(&mut shared.world(), &ask),
-            None => Err(Fail::new(500, "InternalError", "The request was lost.")),
+        match pending.request.take() {
+            Some(request) => operations::perform(&mut shared.state(), &request),
+            None => Err(ErrorReply::new(500, "InternalError", "The request was lost.")),
         }
     } else {
-        operations::perform(&mut shared.world(), &ask)
+        operations::perform(&mut shared.state(), &request)
     };
     finish(&shared, outcome, decision.fault, (head_only, resource, at, after.saturating_sub(first_byte)), ticket).await
 }
@@ -259,7 +263,7 @@ fn can_fail_in_200(operation: &str) -> bool {
 }
 
 async fn finish(
-    shared: &Shared,
+    shared: &ServerContext,
     outcome: Outcome,
     struck: Option<Fault>,
     (head_only, resource, at, body_time): (bool, &str, Instant, Duration),
@@ -271,7 +275,7 @@ async fn finish(
     };
     ticket.end = End::Succeeded;
     let stall = match &struck {
-        Some(Fault::LostReply) => return Err(Broken),
+        Some(Fault::LostReply) => return Err(SimulatedDisconnect),
         Some(Fault::WrongEtag) => {
             wrong_etag(&mut reply);
             None
@@ -337,7 +341,7 @@ fn stamp(response: &mut Response<AnswerBody>) {
     response.headers_mut().insert("server", HeaderValue::from_static("s3sim"));
 }
 
-fn failed(fail: &Fail, head_only: bool, resource: &str, mut ticket: Ticket) -> Response<AnswerBody> {
+fn failed(fail: &ErrorReply, head_only: bool, resource: &str, mut ticket: Ticket) -> Response<AnswerBody> {
     let text = if head_only { String::new() } else { fail.xml(resource, REQUEST_ID) };
     if head_only {
         ticket.complete();
@@ -356,7 +360,7 @@ fn failed(fail: &Fail, head_only: bool, resource: &str, mut ticket: Ticket) -> R
 }
 
 /// As S3 does when it has begun to answer before it failed: white space, then the error.
-fn error_in_200(fail: &Fail, resource: &str, ticket: Ticket) -> Response<AnswerBody> {
+fn error_in_200(fail: &ErrorReply, resource: &str, ticket: Ticket) -> Response<AnswerBody> {
     let text = fail.xml(resource, REQUEST_ID);
     // White space may only stand behind the declaration.
     let text = text.replacen("?>\n", "?>\n      \n", 1);
@@ -384,6 +388,6 @@ fn wrong_etag(reply: &mut Reply) {
 }
 
 /// For the administration: what the model is.
-pub(super) fn model_options(world: &World) -> &model::ModelOptions {
-    world.model.options()
+pub(super) fn model_options(state: &SimState) -> &model::ModelOptions {
+    state.model.options()
 }

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::{ChecksumAlgorithm, CopyTarget, ErrorClass, ObjectMeta};
 
-use super::{CopyResult, Journal, Object, Trouble};
+use super::{AttemptError, CopyResult, Journal, Object};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::plan::PlanError;
 use crate::verification::{self, Route};
 
 impl<J: Journal> Object<'_, J> {
-    pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, Trouble> {
+    pub(super) async fn route(&self, source: &ObjectMeta) -> Result<Route, AttemptError> {
         if source.archived {
             return Err(self.archived(source));
         }
@@ -36,9 +36,9 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    pub(super) fn too_large(&self, error: &PlanError) -> Trouble {
+    pub(super) fn too_large(&self, error: &PlanError) -> AttemptError {
         let message = format!("{}: {error}. Choose another --part-size, or leave it out.", self.source_address());
-        Trouble::Failed(ObjectFailure::new(
+        AttemptError::Failed(ObjectFailure::new(
             FailureClass::Store(ErrorClass::Object),
             "EntityTooLarge",
             "CreateMultipartUpload",
@@ -50,7 +50,7 @@ impl<J: Journal> Object<'_, J> {
         &mut self,
         checksum: Option<ChecksumAlgorithm>,
         source: Option<ObjectMeta>,
-    ) -> Result<CopyResult, Trouble> {
+    ) -> Result<CopyResult, AttemptError> {
         let pinned = self.pinned();
         let write = self.write_options(source.as_ref()).await?;
         let (bucket, key) = (&self.policy.target_bucket, &self.item.target_key);
@@ -73,7 +73,7 @@ impl<J: Journal> Object<'_, J> {
         let written = match written {
             Ok(written) => written,
             Err(RequestError::Failed(error)) => return Err(self.refused_copy(error).await),
-            Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
         };
         if let Some(encrypted) = self.encrypted_unseen(&written).await? {
             // It has arrived without, and the next copy says so.

@@ -5,9 +5,9 @@ use futures::stream::{self, StreamExt as _};
 use seqferry_client::reading::{DigestedBytes, PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
 use seqferry_store::error::classify::code;
-use seqferry_store::{ErrorClass, PinnedObject, Range, Written};
+use seqferry_store::{ErrorClass, PinnedObject, Range, WrittenObject};
 
-use super::{Journal, Object, Trouble};
+use super::{AttemptError, Journal, Object};
 
 /// Bytes of each side that are compared at a time: 8 MiB, AWS's advice for ranged reads.
 const RANGE: u64 = 8 << 20;
@@ -15,7 +15,7 @@ const RANGE: u64 = 8 << 20;
 const SIDE_BY_SIDE: usize = 4;
 
 /// Result of reading both sides.
-pub(super) enum Compared {
+pub(super) enum ContentComparison {
     /// Byte for byte the same.
     Equal,
     /// Different bytes. The text names the offset of the first difference found, for the user.
@@ -26,7 +26,7 @@ pub(super) enum Compared {
 
 impl<J: Journal> Object<'_, J> {
     /// Read both sides, up to the first difference that is met.
-    pub(super) async fn compare_content(&self, written: &Written) -> Result<Compared, Trouble> {
+    pub(super) async fn compare_content(&self, written: &WrittenObject) -> Result<ContentComparison, AttemptError> {
         let size = self.item.size;
         let target = PinnedObject {
             bucket: self.policy.target_bucket.clone(),
@@ -45,13 +45,13 @@ impl<J: Journal> Object<'_, J> {
             .buffer_unordered(SIDE_BY_SIDE);
         while let Some(range) = compared.next().await {
             match range {
-                Ok(Compared::Equal) => {}
+                Ok(ContentComparison::Equal) => {}
                 Ok(different) => return Ok(different),
-                Err(Trouble::RangesIgnored) => return self.compare_in_order(&source, &target).await,
+                Err(AttemptError::RangesIgnored) => return self.compare_in_order(&source, &target).await,
                 Err(trouble) => return Err(trouble),
             }
         }
-        Ok(Compared::Equal)
+        Ok(ContentComparison::Equal)
     }
 
     async fn compare_range(
@@ -59,7 +59,7 @@ impl<J: Journal> Object<'_, J> {
         source: &PinnedObject,
         target: &PinnedObject,
         range: Range,
-    ) -> Result<Compared, Trouble> {
+    ) -> Result<ContentComparison, AttemptError> {
         let _reserved = self.source.reserve_bytes(2 * range.len()).await?;
         let theirs = self.read_pinned(self.source, source, range).await;
         let theirs = theirs.map_err(|error| self.source_trouble(error))?;
@@ -70,7 +70,11 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// The same with one read of each side that ignores ranges.
-    async fn compare_in_order(&self, source: &PinnedObject, target: &PinnedObject) -> Result<Compared, Trouble> {
+    async fn compare_in_order(
+        &self,
+        source: &PinnedObject,
+        target: &PinnedObject,
+    ) -> Result<ContentComparison, AttemptError> {
         let mut theirs = self.whole(self.source, source).await.map_err(|error| self.source_trouble(error))?;
         let mut ours = match self.whole(self.target, target).await {
             Ok(ours) => ours,
@@ -82,13 +86,13 @@ impl<J: Journal> Object<'_, J> {
             let theirs = read.map_err(|error| self.source_trouble(error))?;
             match self.next(self.target, target, &mut ours, range).await {
                 Ok(ours) => match difference(&theirs, &ours, range) {
-                    Compared::Equal => {}
+                    ContentComparison::Equal => {}
                     different => return Ok(different),
                 },
                 Err(error) => return target_gone(error),
             }
         }
-        Ok(Compared::Equal)
+        Ok(ContentComparison::Equal)
     }
 
     /// A side that ignores ranges from its first byte; None for one that can be asked for any.
@@ -143,21 +147,21 @@ impl<J: Journal> Object<'_, J> {
         read
     }
 
-    fn source_trouble(&self, why: RequestError) -> Trouble {
+    fn source_trouble(&self, why: RequestError) -> AttemptError {
         match why {
-            RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Trouble::RangesIgnored,
+            RequestError::Failed(error) if error.code == code::RANGE_IGNORED => AttemptError::RangesIgnored,
             RequestError::Failed(error) => self.copy_trouble(error),
-            RequestError::Cancelled => Trouble::Cancelled,
+            RequestError::Cancelled => AttemptError::Cancelled,
         }
     }
 }
 
-fn target_gone(why: RequestError) -> Result<Compared, Trouble> {
+fn target_gone(why: RequestError) -> Result<ContentComparison, AttemptError> {
     match why {
-        RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Err(Trouble::RangesIgnored),
+        RequestError::Failed(error) if error.code == code::RANGE_IGNORED => Err(AttemptError::RangesIgnored),
         // Overwritten or removed since we wrote it: not our copy any more.
         RequestError::Failed(error) if matches!(error.class, ErrorClass::Precondition | ErrorClass::NotFound) => {
-            Ok(Compared::Gone)
+            Ok(ContentComparison::Gone)
         }
         other => Err(other.into()),
     }
@@ -167,10 +171,10 @@ fn ranges(size: u64) -> impl Iterator<Item = Range> {
     (0..size.div_ceil(RANGE)).map(move |n| Range { first: n * RANGE, last: ((n + 1) * RANGE).min(size) - 1 })
 }
 
-fn difference(theirs: &DigestedBytes, ours: &DigestedBytes, range: Range) -> Compared {
+fn difference(theirs: &DigestedBytes, ours: &DigestedBytes, range: Range) -> ContentComparison {
     let at = theirs.bytes.iter().zip(&ours.bytes).position(|(a, b)| a != b);
     match at {
-        None => Compared::Equal,
-        Some(at) => Compared::Differs(format!("the bytes differ at offset {}", range.first + at as u64)),
+        None => ContentComparison::Equal,
+        Some(at) => ContentComparison::Differs(format!("the bytes differ at offset {}", range.first + at as u64)),
     }
 }

@@ -4,8 +4,8 @@ use futures::TryStreamExt as _;
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
 use seqferry_store::{ErrorClass, MTIME, ObjectMeta, ObjectReadExt as _, PinnedObject, Range, StoreError, read_mtime};
 
-use super::{Journal, Object, Trouble};
-use crate::outcome::Verified;
+use super::{AttemptError, Journal, Object};
+use crate::outcome::VerificationLevel;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Side, Verdict, compare};
 
 /// Bytes read from a file in one request.
@@ -28,13 +28,13 @@ impl<J: Journal> Object<'_, J> {
         target: &ObjectMeta,
         same_boundaries: bool,
         trust_times: bool,
-    ) -> Result<Verdict, Trouble> {
+    ) -> Result<Verdict, AttemptError> {
         let plain = compare(Side::from(source), Side::from(target), same_boundaries);
         if !self.has_files() || matches!(plain, Verdict::Differs(_)) {
             return Ok(plain);
         }
         if trust_times && self.have_one_time(source, target) {
-            return Ok(Verdict::Proven(Verified::Time));
+            return Ok(Verdict::Proven(VerificationLevel::Time));
         }
         let (source_key, target_key) = (self.item.source_key.as_str(), self.item.target_key.as_str());
         let (source_bucket, target_bucket) = (self.policy.source_bucket.as_str(), self.policy.target_bucket.as_str());
@@ -83,7 +83,7 @@ impl<J: Journal> Object<'_, J> {
         file: &PinnedObject,
         size: u64,
         reference: Option<ExpectedDigest>,
-    ) -> Result<Verdict, Trouble> {
+    ) -> Result<Verdict, AttemptError> {
         let Some(reference) = reference else { return Ok(Verdict::Unknown) };
         let mut stretches = SegmentedDigest::new(&reference);
         let mut first = 0;
@@ -109,7 +109,7 @@ impl<J: Journal> Object<'_, J> {
                     })
                     .await;
                     // It fails only when the runtime is being torn down.
-                    let Ok(hashed) = hashed else { return Err(Trouble::Cancelled) };
+                    let Ok(hashed) = hashed else { return Err(AttemptError::Cancelled) };
                     stretches = hashed;
                 }
                 // Another process writes or removes it: it is not the same in any case.

@@ -14,7 +14,7 @@ use seqferry_store::{
 };
 use tokio::task::JoinHandle;
 
-use super::{Journal, Object, Trouble};
+use super::{AttemptError, Journal, Object};
 
 /// The metadata key that rclone reads: Base64 of the 16 bytes.
 pub(super) const MD5: &str = "md5chksum";
@@ -50,7 +50,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Reads the whole file: its MD5, Base64. One range is read while the one before it is hashed, and no more are held.
-    pub(super) async fn read_md5(&mut self) -> Result<String, Trouble> {
+    pub(super) async fn read_md5(&mut self) -> Result<String, AttemptError> {
         let size = self.item.size;
         let pinned = self.pinned();
         let mut hashing = tokio::task::spawn_blocking(Sums::new);
@@ -69,7 +69,7 @@ impl<J: Journal> Object<'_, J> {
             let chunks = match read {
                 Ok(chunks) => chunks,
                 Err(RequestError::Failed(error)) => return Err(self.copy_trouble(error)),
-                Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
+                Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
             };
             let sums = finished(hashing).await?;
             // Hashing takes milliseconds: too long to keep others from this thread.
@@ -86,7 +86,7 @@ impl<J: Journal> Object<'_, J> {
 
     /// Returns the failure of an object whose parts have another CRC64NVME than the read for the MD5: the file was
     /// changed without a new modification time.
-    pub(super) fn differs_from_before(&self, sent: Option<&Checksum>) -> Option<Trouble> {
+    pub(super) fn differs_from_before(&self, sent: Option<&Checksum>) -> Option<AttemptError> {
         let before = self.read_before.as_deref()?;
         let sent = sent.filter(|sum| {
             sum.algorithm == ChecksumAlgorithm::Crc64Nvme && sum.kind == ChecksumKind::FullObject && sum.value != before
@@ -100,11 +100,11 @@ impl<J: Journal> Object<'_, J> {
         );
         error.class = ErrorClass::Precondition;
         let how = format!("it was read twice, and had CRC64NVME {before} first and {} then", sent.value);
-        Some(Trouble::Again(self.source_changed(&error, &how)))
+        Some(AttemptError::Again(self.source_changed(&error, &how)))
     }
 }
 
 /// It fails only when the runtime is being torn down.
-async fn finished(hashing: JoinHandle<Sums>) -> Result<Sums, Trouble> {
-    hashing.await.map_err(|_| Trouble::Cancelled)
+async fn finished(hashing: JoinHandle<Sums>) -> Result<Sums, AttemptError> {
+    hashing.await.map_err(|_| AttemptError::Cancelled)
 }

@@ -11,8 +11,8 @@ use seqferry_client::upload::ReservedCopy;
 use seqferry_store::{CompletedPart, ObjectMeta};
 use tracing::{Instrument as _, debug_span};
 
-use super::upload::{Done, Opened};
-use super::{CopyResult, Journal, Object, Trouble};
+use super::upload::{CompletedParts, OpenedUpload};
+use super::{AttemptError, CopyResult, Journal, Object};
 use crate::outcome::Method;
 use crate::plan::PartPlan;
 use crate::verification::PartsRoute;
@@ -25,15 +25,15 @@ impl<'a, J: Journal> Object<'a, J> {
         &mut self,
         mut route: PartsRoute,
         source: &ObjectMeta,
-    ) -> Result<CopyResult, Trouble> {
+    ) -> Result<CopyResult, AttemptError> {
         let trial = self.try_part_checksums(&route, source).await?;
         if self.target.quirks().useless_part_checksums() {
             (route.checksum, route.whole) = (None, None);
         }
         let recorded = self.upload.open().cloned();
         let done = match self.open_upload(&mut route, source).await? {
-            Opened::Upload(done) => done,
-            Opened::Completed(written) => {
+            OpenedUpload::Upload(done) => done,
+            OpenedUpload::Completed(written) => {
                 return self.verify(Method::Multipart, written, Some(source.clone()), route.same_boundaries).await;
             }
         };
@@ -54,7 +54,7 @@ impl<'a, J: Journal> Object<'a, J> {
             (route.checksum, route.whole) = (None, None);
         }
         if outdated || done.values().any(|part| is_wrong(part.checksum.as_deref(), source, route.plan)) {
-            return Err(Trouble::UselessPartChecksums);
+            return Err(AttemptError::UselessPartChecksums);
         }
         // One that was perhaps created without an algorithm shows nothing: another object has to find out.
         let trial = trial.filter(|_| !is_recorded);
@@ -68,14 +68,18 @@ impl<'a, J: Journal> Object<'a, J> {
 
     /// Wait for the trial of part checksums, so that not every object begins twice where they are useless. Some: this
     /// object finds out with its first part. None: the result is known, or the object needs no trial.
-    async fn try_part_checksums(&self, route: &PartsRoute, source: &ObjectMeta) -> Result<Option<Trial<'a>>, Trouble> {
+    async fn try_part_checksums(
+        &self,
+        route: &PartsRoute,
+        source: &ObjectMeta,
+    ) -> Result<Option<Trial<'a>>, AttemptError> {
         let Some((algorithm, _)) = route.checksum.filter(|_| route.plan.count() > 1) else { return Ok(None) };
         // Only then can a part's checksum be taken for the whole's.
         let alike = source.checksum.as_ref().is_some_and(|sum| sum.algorithm == algorithm);
         let target = self.target;
         tokio::select! {
             biased;
-            () = target.cancel().cancelled() => Err(Trouble::Cancelled),
+            () = target.cancel().cancelled() => Err(AttemptError::Cancelled),
             trial = target.quirks().try_part_checksums(alike) => Ok(trial),
         }
     }
@@ -87,9 +91,9 @@ impl<'a, J: Journal> Object<'a, J> {
         route: &PartsRoute,
         source: &ObjectMeta,
         checked: bool,
-        mut done: Done,
+        mut done: CompletedParts,
         trial: Option<Trial<'_>>,
-    ) -> Result<Done, Trouble> {
+    ) -> Result<CompletedParts, AttemptError> {
         let plan = route.plan;
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !done.contains_key(number)).collect();
         let mut missing = missing.into_iter();
@@ -101,14 +105,14 @@ impl<'a, J: Journal> Object<'a, J> {
                     trial.found(false);
                     done.insert(number, part);
                 }
-                Ok(_) | Err(Trouble::UselessPartChecksums) => {
+                Ok(_) | Err(AttemptError::UselessPartChecksums) => {
                     trial.found(true);
-                    return Err(Trouble::UselessPartChecksums);
+                    return Err(AttemptError::UselessPartChecksums);
                 }
                 Err(other) => return Err(other),
             }
         }
-        let mut next: FuturesUnordered<BoxFuture<'_, Result<ReservedCopy, Trouble>>> = FuturesUnordered::new();
+        let mut next: FuturesUnordered<BoxFuture<'_, Result<ReservedCopy, AttemptError>>> = FuturesUnordered::new();
         let mut parts = FuturesUnordered::new();
         loop {
             while next.len() < AHEAD
@@ -125,7 +129,7 @@ impl<'a, J: Journal> Object<'a, J> {
                     let part: CompletedPart = part?;
                     // Without an algorithm of ours there is nothing more to be learned.
                     if route.checksum.is_some() && is_wrong(part.checksum.as_deref(), source, plan) {
-                        return Err(Trouble::UselessPartChecksums);
+                        return Err(AttemptError::UselessPartChecksums);
                     }
                     done.insert(part.number, part);
                 }
@@ -135,12 +139,12 @@ impl<'a, J: Journal> Object<'a, J> {
     }
 
     /// Wait until this part may be copied.
-    async fn reserve_part(&self, plan: PartPlan, number: u32) -> Result<ReservedCopy, Trouble> {
-        let Some(range) = plan.range(number) else { return Err(Trouble::Cancelled) };
+    async fn reserve_part(&self, plan: PartPlan, number: u32) -> Result<ReservedCopy, AttemptError> {
+        let Some(range) = plan.range(number) else { return Err(AttemptError::Cancelled) };
         Ok(self.upload.reserve_copy(number, range).await?)
     }
 
-    async fn copy_part(&self, checked: bool, reserved: ReservedCopy) -> Result<CompletedPart, Trouble> {
+    async fn copy_part(&self, checked: bool, reserved: ReservedCopy) -> Result<CompletedPart, AttemptError> {
         let (number, range, bucket) = (reserved.number, reserved.range, &self.policy.target_bucket);
         let span = debug_span!("part", part = number, size = range.len());
         let copied = self.upload.copy_part(&self.pinned(), reserved).instrument(span).await;
@@ -150,7 +154,7 @@ impl<'a, J: Journal> Object<'a, J> {
                 Ok(CompletedPart { number, etag: copied.etag, checksum: copied.checksum })
             }
             Err(RequestError::Failed(error)) if error.code == "NoSuchUpload" => {
-                Err(Trouble::Again(self.upload_lost(&error)))
+                Err(AttemptError::Again(self.upload_lost(&error)))
             }
             // The upload has a checksum, and the service computes none of what it copies.
             Err(RequestError::Failed(error)) if checked && error.is_about_checksums() => {
@@ -160,10 +164,10 @@ impl<'a, J: Journal> Object<'a, J> {
                         error.operation, error.code
                     ));
                 }
-                Err(Trouble::UselessPartChecksums)
+                Err(AttemptError::UselessPartChecksums)
             }
             Err(RequestError::Failed(error)) => Err(self.refused_copy(error).await),
-            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
 }

@@ -21,7 +21,7 @@ pub enum IfExists {
 
 /// Evidence required that a target holds the bytes of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verify {
+pub enum VerificationRule {
     /// The strongest that costs no second read.
     #[default]
     Auto,
@@ -50,7 +50,7 @@ pub struct Policy {
     /// Rule for targets that exist already.
     pub if_exists: IfExists,
     /// Evidence required of each target.
-    pub verify: Verify,
+    pub verify: VerificationRule,
     /// Part size and threshold.
     pub part_options: PartOptions,
     /// Storage class of the targets; None for the bucket's default.

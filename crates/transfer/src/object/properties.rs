@@ -10,10 +10,10 @@
 use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::{
     Attributes, BucketEncryption, ChecksumAlgorithm, Encryption, ErrorClass, ObjectLock, ObjectMeta, WriteOptions,
-    Written,
+    WrittenObject,
 };
 
-use super::{Journal, LookBack, Object, Trouble};
+use super::{AttemptError, Journal, Object, TargetAfterWrite};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 
 /// Rule for the encryption of targets.
@@ -152,7 +152,7 @@ pub(crate) struct Protection {
 
 impl<J: Journal> Object<'_, J> {
     /// Encryption, access and retention of the target; notes what cannot be carried.
-    pub(super) async fn write_options(&mut self, source: Option<&ObjectMeta>) -> Result<WriteOptions, Trouble> {
+    pub(super) async fn write_options(&mut self, source: Option<&ObjectMeta>) -> Result<WriteOptions, AttemptError> {
         if let Some(source) = source {
             (self.protection.has_seen_source, self.protection.source) = (true, source.encryption.clone());
         }
@@ -186,8 +186,8 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Choose the encryption to request for the target. None: the bucket's default.
-    async fn encryption_to_send(&self) -> Result<Option<Encryption>, Trouble> {
-        if self.target.capabilities().files {
+    async fn encryption_to_send(&self) -> Result<Option<Encryption>, AttemptError> {
+        if !self.target.capabilities().protection {
             return Ok(None);
         }
         let source = match &self.policy.properties.encryption {
@@ -211,7 +211,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Returns the default encryption of one side's bucket, asked once for each connection and bucket.
-    async fn bucket_encryption(&self, of_source: bool) -> Result<BucketEncryption, Trouble> {
+    async fn bucket_encryption(&self, of_source: bool) -> Result<BucketEncryption, AttemptError> {
         let (side, bucket) = if of_source {
             (self.source, &self.policy.source_bucket)
         } else {
@@ -225,19 +225,22 @@ impl<J: Journal> Object<'_, J> {
         let found = match found {
             Ok(found) => found,
             Err(RequestError::Failed(_)) => BucketEncryption::Unknown,
-            Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
         };
         side.quirks().learn_bucket_encryption(bucket, &found);
         Ok(found)
     }
 
-    /// After a copy in one request whose source was not looked at: whether it may have arrived less encrypted than it was.
-    /// Some: the source, which is encrypted.
-    pub(super) async fn encrypted_unseen(&mut self, written: &Written) -> Result<Option<ObjectMeta>, Trouble> {
+    /// After a copy in one request without a look at its source: finds out if the copy may be less encrypted than the
+    /// source. Some: the source, which is encrypted.
+    pub(super) async fn encrypted_unseen(
+        &mut self,
+        written: &WrittenObject,
+    ) -> Result<Option<ObjectMeta>, AttemptError> {
         let unknown = !self.protection.has_seen_source && written.encryption.is_none();
         if !unknown
             || self.policy.properties.encryption != EncryptionRule::Carry
-            || self.source.capabilities().files
+            || !self.source.capabilities().protection
             || self.bucket_encryption(true).await? == BucketEncryption::Unsupported
             // Planning looks at a single object. The copy is pinned to the ETag that it has found.
             || self.source.quirks().is_plain_object(&self.pinned())
@@ -250,13 +253,17 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// See that the target is encrypted as asked, or as its source is. What is not is removed.
-    pub(super) async fn require_encryption(&mut self, method: Method, written: &Written) -> Result<(), Trouble> {
+    pub(super) async fn require_encryption(
+        &mut self,
+        method: Method,
+        written: &WrittenObject,
+    ) -> Result<(), AttemptError> {
         let asked = matches!(self.policy.properties.encryption, EncryptionRule::Asked(_));
         let wanted = self.protection.sent.clone();
         let source = self.encrypted_source().cloned();
         let rule = &self.policy.properties.encryption;
         if method == Method::None
-            || self.target.capabilities().files
+            || !self.target.capabilities().protection
             || *rule == EncryptionRule::BucketDefault
             || (wanted.is_none() && source.is_none())
         {
@@ -266,11 +273,11 @@ impl<J: Journal> Object<'_, J> {
         let told = match written.encryption.clone().filter(|_| !asked) {
             Some(told) => Some(told),
             None => match self.look_back().await? {
-                LookBack::Found(target) if target.etag == written.etag => target.encryption,
-                LookBack::Found(_) => return Err(self.target_changed("holds something else")),
-                LookBack::Gone => return Err(self.target_changed("is gone")),
+                TargetAfterWrite::Found(target) if target.etag == written.etag => target.encryption,
+                TargetAfterWrite::Found(_) => return Err(self.target_changed("holds something else")),
+                TargetAfterWrite::Gone => return Err(self.target_changed("is gone")),
                 // Write-only access: the answer is all there is.
-                LookBack::Denied => written.encryption.clone(),
+                TargetAfterWrite::Denied => written.encryption.clone(),
             },
         };
         let shown = told.as_ref().map_or_else(|| "no encryption".to_owned(), ToString::to_string);
@@ -295,12 +302,12 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// See that the target is locked as it must be: some services drop the headers of a copy. What is not is removed.
-    pub(super) async fn require_lock(&mut self, method: Method, written: &Written) -> Result<(), Trouble> {
+    pub(super) async fn require_lock(&mut self, method: Method, written: &WrittenObject) -> Result<(), AttemptError> {
         let wanted = self.protection.lock.clone();
-        if method == Method::None || wanted.is_none() || self.target.capabilities().files {
+        if method == Method::None || wanted.is_none() || !self.target.capabilities().protection {
             return Ok(());
         }
-        let LookBack::Found(target) = self.look_back().await? else {
+        let TargetAfterWrite::Found(target) = self.look_back().await? else {
             return Err(self.target_changed("cannot be looked at"));
         };
         if target.etag != written.etag {
@@ -315,12 +322,12 @@ impl<J: Journal> Object<'_, J> {
             self.target_address()
         );
         let class = FailureClass::Store(ErrorClass::Capability);
-        Err(Trouble::Failed(ObjectFailure::new(class, "NotLocked", "HeadObject", message)))
+        Err(AttemptError::Failed(ObjectFailure::new(class, "NotLocked", "HeadObject", message)))
     }
 
     /// Note when the target does not have the checksum that was asked for, by the answer to the write and a look at the target
     /// where one was made. An answer without any is no proof: not all services tell it there.
-    pub(super) fn note_checksum(&mut self, written: &Written, seen: Option<&ObjectMeta>) {
+    pub(super) fn note_checksum(&mut self, written: &WrittenObject, seen: Option<&ObjectMeta>) {
         let Some(asked) = self.policy.properties.checksum else { return };
         let answered = written.checksum.as_ref().map(|sum| sum.algorithm);
         let shown = match seen {
@@ -329,7 +336,7 @@ impl<J: Journal> Object<'_, J> {
             None if answered.is_none() => return,
             None => answered,
         };
-        if self.target.capabilities().files || shown == Some(asked) {
+        if !self.target.capabilities().protection || shown == Some(asked) {
             return;
         }
         let instead = shown.map_or("none", ChecksumAlgorithm::name);
@@ -337,7 +344,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// The target is not, or would not be, encrypted as it must be.
-    fn unprotected(&self, how: &str) -> Trouble {
+    fn unprotected(&self, how: &str) -> AttemptError {
         let asked = matches!(self.policy.properties.encryption, EncryptionRule::Asked(_));
         let what = if asked {
             "encryption was asked for".to_owned()
@@ -351,7 +358,7 @@ impl<J: Journal> Object<'_, J> {
         };
         let next = if asked { "Choose an --sse that the storage has." } else { "To copy it all the same: --sse none." };
         let message = format!("{}: {what}; {}. {next}", self.target_address(), how.trim_end_matches('.'));
-        Trouble::Failed(ObjectFailure::new(
+        AttemptError::Failed(ObjectFailure::new(
             FailureClass::Store(ErrorClass::Capability),
             "NotEncrypted",
             "HeadObject",

@@ -3,16 +3,16 @@
 use seqferry_client::{RequestError, RequestSpec, RetryingClient};
 use seqferry_store::{Address, ChecksumKind, ErrorClass, ObjectMeta, ObjectRef, PinnedObject, StoreError};
 
-use super::{Journal, Object, Stopped, Trouble};
+use super::{AttemptError, Journal, Object, RecheckError};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::etag_parts;
 
 impl<J: Journal> Object<'_, J> {
     /// After a try that met another source than was listed: take the source as it is now.
-    pub(super) async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), Stopped> {
+    pub(super) async fn look_again(&mut self, failure: ObjectFailure) -> Result<(), RecheckError> {
         if self.item.version_id.is_some() && failure.class == FailureClass::SourceChanged {
             // A version never changes: looking again would find the same.
-            return Err(Stopped::Failed(failure));
+            return Err(RecheckError::Failed(failure));
         }
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
@@ -34,10 +34,10 @@ impl<J: Journal> Object<'_, J> {
                 Ok(())
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
-                Err(Stopped::Failed(self.source_changed(&error, "it was deleted while it was copied")))
+                Err(RecheckError::Failed(self.source_changed(&error, "it was deleted while it was copied")))
             }
-            Err(RequestError::Failed(error)) => Err(Stopped::Failed(error.into())),
-            Err(RequestError::Cancelled) => Err(Stopped::Cancelled),
+            Err(RequestError::Failed(error)) => Err(RecheckError::Failed(error.into())),
+            Err(RequestError::Cancelled) => Err(RecheckError::Cancelled),
         }
     }
 
@@ -57,7 +57,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Facts about the source, which must be what was listed.
-    pub(super) async fn head_source(&self) -> Result<ObjectMeta, Trouble> {
+    pub(super) async fn head_source(&self) -> Result<ObjectMeta, AttemptError> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let version = self.item.version_id.as_deref();
         let head = self
@@ -80,24 +80,24 @@ impl<J: Journal> Object<'_, J> {
                 } else {
                     "it was written to meanwhile".to_owned()
                 };
-                Err(Trouble::Again(self.source_changed(&error, &how)))
+                Err(AttemptError::Again(self.source_changed(&error, &how)))
             }
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
-                Err(Trouble::Failed(self.source_changed(&error, "it is gone")))
+                Err(AttemptError::Failed(self.source_changed(&error, "it is gone")))
             }
             Err(other) => Err(other.into()),
         }
     }
 
-    pub(super) fn archived(&self, source: &ObjectMeta) -> Trouble {
+    pub(super) fn archived(&self, source: &ObjectMeta) -> AttemptError {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         let error = StoreError::new("HeadObject", bucket, Some(key), "InvalidObjectState", None)
             .with_message(format!("storage class {}", source.storage_class.as_deref().unwrap_or("archive")));
-        Trouble::Failed(error.into())
+        AttemptError::Failed(error.into())
     }
 
     /// The length of the source's first part, where its evidence rests on the boundaries of its parts.
-    pub(super) async fn first_part(&self, source: &ObjectMeta) -> Result<Option<u64>, Trouble> {
+    pub(super) async fn first_part(&self, source: &ObjectMeta) -> Result<Option<u64>, AttemptError> {
         let (bucket, key) = (&self.policy.source_bucket, &self.item.source_key);
         self.first_part_of(self.source, bucket, key, self.item.version_id.as_deref(), source).await
     }
@@ -110,7 +110,7 @@ impl<J: Journal> Object<'_, J> {
         key: &str,
         version: Option<&str>,
         meta: &ObjectMeta,
-    ) -> Result<Option<u64>, Trouble> {
+    ) -> Result<Option<u64>, AttemptError> {
         let by_boundaries = etag_parts(&meta.etag).is_some()
             && !meta.opaque_etag
             && meta.checksum.as_ref().is_none_or(|sum| sum.kind == ChecksumKind::Composite);
@@ -143,15 +143,15 @@ impl<J: Journal> Object<'_, J> {
 
     /// Returns the failure of a refused copy or read. A failed precondition means that the source was overwritten: the
     /// condition is its pin.
-    pub(crate) fn copy_trouble(&self, error: StoreError) -> Trouble {
+    pub(crate) fn copy_trouble(&self, error: StoreError) -> AttemptError {
         match error.class {
             ErrorClass::Precondition => {
-                Trouble::Again(self.source_changed(&error, "it was overwritten while it was copied"))
+                AttemptError::Again(self.source_changed(&error, "it was overwritten while it was copied"))
             }
             ErrorClass::NotFound if matches!(error.code.as_str(), "NoSuchKey" | "NoSuchVersion" | "NotFound") => {
-                Trouble::Failed(self.source_changed(&error, "it is gone"))
+                AttemptError::Failed(self.source_changed(&error, "it is gone"))
             }
-            _ => Trouble::Failed(error.into()),
+            _ => AttemptError::Failed(error.into()),
         }
     }
 }

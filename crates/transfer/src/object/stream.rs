@@ -18,13 +18,13 @@ use seqferry_client::{RequestError, RequestSpec, Sums};
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
     Attributes, Checksum, ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, Digests, ErrorClass, MTIME, ObjectMeta,
-    PutObject, StoreError, Written,
+    PutObject, StoreError, WrittenObject,
 };
 
 use super::disk::time_text;
 use super::md5::MD5;
-use super::{CopyResult, IfExists, Journal, LookBack, Object, There, Trouble};
-use crate::outcome::{FailureClass, Method, ObjectFailure, Verified};
+use super::{AttemptError, CopyResult, IfExists, Journal, Object, TargetAfterWrite, TargetState};
+use crate::outcome::{FailureClass, Method, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{self, ExpectedDigest, SegmentedDigest, Side, Verdict, compare, is_digest, weaker};
 
@@ -43,7 +43,7 @@ pub enum DataPath {
 }
 
 /// Evidence from reading and sending an object, before it is compared with the target.
-struct Streamed {
+struct StreamResult {
     /// Verdict on the bytes that were read, by the digest that the source states.
     read: Verdict,
     /// The checksum of what was sent.
@@ -90,7 +90,7 @@ impl<J: Journal> Object<'_, J> {
             IfExists::Skip | IfExists::Fail => true,
             // A late write of this process must not replace what came after its work was done by another.
             IfExists::Same | IfExists::Overwrite => {
-                self.there == There::Nothing && self.target.capabilities().conditions
+                self.there == TargetState::Nothing && self.target.capabilities().conditions
             }
         };
         wanted && !self.target.quirks().refuses_conditions()
@@ -99,7 +99,7 @@ impl<J: Journal> Object<'_, J> {
     /// The `ETag` of what was at the target when it was looked at: nothing else may be replaced.
     pub(super) fn if_match(&self) -> Option<String> {
         match (&self.there, self.policy.if_exists) {
-            (There::Object(etag), IfExists::Same | IfExists::Overwrite)
+            (TargetState::Object(etag), IfExists::Same | IfExists::Overwrite)
                 if !etag.is_empty()
                     && self.target.capabilities().conditions
                     && !self.target.quirks().refuses_matches() =>
@@ -111,7 +111,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// A write was refused for its condition: something else is at the target now, or the service knows no such condition.
-    pub(super) fn refused_condition(&self, error: &StoreError, if_match: bool) -> Option<Trouble> {
+    pub(super) fn refused_condition(&self, error: &StoreError, if_match: bool) -> Option<AttemptError> {
         let name = if if_match { "if-match" } else { "if-none-match" };
         if error.class == ErrorClass::Capability || error.message.to_ascii_lowercase().contains(name) {
             if if_match {
@@ -119,7 +119,7 @@ impl<J: Journal> Object<'_, J> {
             } else {
                 self.target.quirks().learn_refused_conditions();
             }
-            return Some(Trouble::UnknownCondition);
+            return Some(AttemptError::UnknownCondition);
         }
         let gone = if_match && error.class == ErrorClass::NotFound && error.code != "NoSuchUpload";
         if error.class != ErrorClass::Precondition && !gone {
@@ -128,7 +128,7 @@ impl<J: Journal> Object<'_, J> {
         if self.is_unseen() {
             return Some(self.cannot_be_compared(error.operation));
         }
-        // Whose it is, is seen at the next look.
+        // The next look at the target tells whether this transfer wrote it.
         let failure = match self.policy.if_exists {
             IfExists::Skip | IfExists::Fail => ObjectFailure { class: FailureClass::Exists, ..error.clone().into() },
             IfExists::Same | IfExists::Overwrite => {
@@ -139,21 +139,21 @@ impl<J: Journal> Object<'_, J> {
                 ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", error.operation, message)
             }
         };
-        Some(Trouble::Again(failure))
+        Some(AttemptError::Again(failure))
     }
 
-    /// After a write was refused for its condition: the target, when it is what was sent by a try whose answer was lost.
-    async fn written_before(&self, sent: Side<'_>) -> Result<Option<Written>, Trouble> {
-        let LookBack::Found(target) = self.look_back().await? else { return Ok(None) };
+    /// After a write was refused for its condition: the target, if an attempt whose answer was lost has written it.
+    async fn written_before(&self, sent: Side<'_>) -> Result<Option<WrittenObject>, AttemptError> {
+        let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
         if !matches!(compare(sent, Side::from(&*target), true), Verdict::Proven(_)) {
             return Ok(None);
         }
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;
-        Ok(Some(Written { etag, version_id, checksum, encryption }))
+        Ok(Some(WrittenObject { etag, version_id, checksum, encryption }))
     }
 
     /// A copy was refused: whether the bytes can be had in another way, which is then remembered.
-    pub(super) async fn refused_copy(&self, error: StoreError) -> Trouble {
+    pub(super) async fn refused_copy(&self, error: StoreError) -> AttemptError {
         let (source, target) = (self.source.connection(), self.target.connection());
         // To the target's credentials the source may be forbidden, or its bucket not there at all.
         let elsewhere = !source.is_same(target) && matches!(error.class, ErrorClass::Person | ErrorClass::NotFound);
@@ -166,7 +166,7 @@ impl<J: Journal> Object<'_, J> {
                     self.policy.target_bucket, error.operation, error.code
                 ));
             }
-            return Trouble::StreamInstead;
+            return AttemptError::StreamInstead;
         }
         self.copy_trouble(error)
     }
@@ -187,12 +187,12 @@ impl<J: Journal> Object<'_, J> {
 
     /// Returns the failure of a refused write. Where a checksum came with it, the service perhaps does not know that
     /// one, or other bytes arrived than were sent, each time.
-    pub(super) fn refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> Trouble {
+    pub(super) fn refused_write(&self, error: StoreError, sent: Option<ChecksumAlgorithm>) -> AttemptError {
         if error.is_about_bytes() {
             let message = format!(
                 "{error}. What arrives is not what is sent, however often it is sent: something on the way to the storage changes bytes, and the storage has refused them. Look for a proxy, a network device or memory that is at fault, then run the same command again."
             );
-            return Trouble::Failed(ObjectFailure::new(
+            return AttemptError::Failed(ObjectFailure::new(
                 FailureClass::Mismatch,
                 "ContentMismatch",
                 error.operation,
@@ -201,8 +201,10 @@ impl<J: Journal> Object<'_, J> {
         }
         let about_sums = error.class == ErrorClass::Capability || error.is_about_checksums();
         match sent {
-            Some(algorithm) if about_sums && self.target.capabilities().digests => Trouble::UnknownChecksum(algorithm),
-            _ => Trouble::Failed(error.into()),
+            Some(algorithm) if about_sums && self.target.capabilities().digests => {
+                AttemptError::UnknownChecksum(algorithm)
+            }
+            _ => AttemptError::Failed(error.into()),
         }
     }
 
@@ -216,22 +218,22 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// The bytes as they were read are not what the source promises: nothing was written, or nothing that is visible.
-    fn misread(&self, how: &str) -> Trouble {
+    fn misread(&self, how: &str) -> AttemptError {
         self.source.connection().store.forget(&self.pinned());
         let message = format!(
             "{}: {how}. Nothing was written. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator.",
             self.source_address()
         );
-        Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message))
+        AttemptError::Again(ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message))
     }
 
-    pub(super) async fn stream_at_once(&mut self) -> Result<CopyResult, Trouble> {
+    pub(super) async fn stream_at_once(&mut self) -> Result<CopyResult, AttemptError> {
         let size = self.item.size;
         let _memory = self.source.reserve_passing(size + BESIDES_BYTES, size).await?;
         let (meta, piece) = self.read_all().await?;
         let reference = self.reference(&meta).await?;
         let read = match &reference {
-            None if !self.source.capabilities().digests => Verdict::Proven(Verified::Checksum),
+            None if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
             None => Verdict::Unknown,
             Some(reference) => reference.verdict(&computed(reference, &piece)),
         };
@@ -274,7 +276,7 @@ impl<J: Journal> Object<'_, J> {
                 let refused =
                     if on_condition { self.refused_condition(&error, object.if_match.is_some()) } else { None };
                 let before = match &refused {
-                    Some(Trouble::Again(_)) if self.tries.retries() > again => {
+                    Some(AttemptError::Again(_)) if self.tries.retries() > again => {
                         let sum = object.digests.checksum.clone().map(|(algorithm, value)| Checksum {
                             algorithm,
                             value,
@@ -292,7 +294,7 @@ impl<J: Journal> Object<'_, J> {
                     (None, None) => return Err(self.refused_write(error, algorithm)),
                 }
             }
-            Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => return Err(AttemptError::Cancelled),
         };
         self.active.add(size);
         let sum = object.digests.checksum.map(|(algorithm, value)| Checksum {
@@ -307,11 +309,11 @@ impl<J: Journal> Object<'_, J> {
         let etag =
             (written.checksum.is_none() && is_digest(&written.etag)).then(|| hex(&piece.digest(DigestAlgorithm::Md5)));
         drop(piece);
-        self.settle(Streamed { read, sum, etag, doubt: None }, written, &meta, false).await
+        self.settle(StreamResult { read, sum, etag, doubt: None }, written, &meta, false).await
     }
 
     /// The whole object, with its facts.
-    async fn read_all(&self) -> Result<(ObjectMeta, DigestedBytes), Trouble> {
+    async fn read_all(&self) -> Result<(ObjectMeta, DigestedBytes), AttemptError> {
         let size = self.item.size;
         let pinned = self.pinned();
         let to_send = |meta: &ObjectMeta| {
@@ -339,13 +341,13 @@ impl<J: Journal> Object<'_, J> {
         match read {
             Ok(read) => Ok(read),
             Err(RequestError::Failed(error)) => Err(self.copy_trouble(error)),
-            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
 
     /// Returns the digest that the source states of its bytes. Asks for the length of the first part where the digest
     /// rests on the boundaries of parts.
-    pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, Trouble> {
+    pub(super) async fn reference(&self, source: &ObjectMeta) -> Result<Option<ExpectedDigest>, AttemptError> {
         if !self.source.capabilities().digests {
             return Ok(None);
         }
@@ -356,11 +358,11 @@ impl<J: Journal> Object<'_, J> {
     /// Prove the target that was just written, or remove it.
     async fn settle(
         &mut self,
-        streamed: Streamed,
-        written: Written,
+        streamed: StreamResult,
+        written: WrittenObject,
         source: &ObjectMeta,
         same_boundaries: bool,
-    ) -> Result<CopyResult, Trouble> {
+    ) -> Result<CopyResult, AttemptError> {
         let etag = written.etag.clone();
         let settled = self.settled(streamed, written, source, same_boundaries).await;
         self.without_strays(settled, &etag).await
@@ -368,12 +370,12 @@ impl<J: Journal> Object<'_, J> {
 
     async fn settled(
         &mut self,
-        streamed: Streamed,
-        mut written: Written,
+        streamed: StreamResult,
+        mut written: WrittenObject,
         source: &ObjectMeta,
         same_boundaries: bool,
-    ) -> Result<CopyResult, Trouble> {
-        let Streamed { mut read, sum, etag, doubt } = streamed;
+    ) -> Result<CopyResult, AttemptError> {
+        let StreamResult { mut read, sum, etag, doubt } = streamed;
         let sent = Side {
             size: Some(self.item.size),
             etag: etag.as_deref().unwrap_or_default(),
@@ -388,11 +390,11 @@ impl<J: Journal> Object<'_, J> {
             if !matches!(kept, Verdict::Proven(_) | Verdict::Differs(_)) {
                 // The answer does not settle it: look at the target.
                 match self.look_back().await? {
-                    LookBack::Gone => return Err(self.target_changed("is gone")),
-                    LookBack::Found(target) if target.etag != written.etag => {
+                    TargetAfterWrite::Gone => return Err(self.target_changed("is gone")),
+                    TargetAfterWrite::Found(target) if target.etag != written.etag => {
                         return Err(self.target_changed("holds something else"));
                     }
-                    LookBack::Found(target) => {
+                    TargetAfterWrite::Found(target) => {
                         kept = compare(sent, Side::from(&*target), true);
                         // Parts of an earlier run may have left gaps in what is known: both sides may still speak for themselves.
                         let direct = compare(Side::from(source), Side::from(&*target), same_boundaries);
@@ -401,7 +403,7 @@ impl<J: Journal> Object<'_, J> {
                         }
                         seen = Some(target);
                     }
-                    LookBack::Denied => {}
+                    TargetAfterWrite::Denied => {}
                 }
             }
             self.note_checksum(&written, seen.as_deref());
@@ -413,12 +415,12 @@ impl<J: Journal> Object<'_, J> {
         } else {
             if matches!(read, Verdict::Unknown) {
                 // Parts of an earlier run have left gaps in what is known, and a file is cheap to read.
-                let LookBack::Found(target) = self.look_back().await? else {
+                let TargetAfterWrite::Found(target) = self.look_back().await? else {
                     return Err(self.target_changed("is gone"));
                 };
                 read = self.compare_sides(source, &target, same_boundaries, false).await?;
             }
-            Verdict::Proven(Verified::Checksum)
+            Verdict::Proven(VerificationLevel::Checksum)
         };
         written.checksum = written.checksum.or(sum);
         self.conclude(Method::Stream, weaker(read, kept), written).await

@@ -2,11 +2,11 @@
 
 use seqferry_client::upload::CLOCK_SLACK;
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{Address, ErrorClass, ObjectMeta, ObjectRef, Written};
+use seqferry_store::{Address, ErrorClass, ObjectMeta, ObjectRef, WrittenObject};
 
-use super::content::Compared;
-use super::{CopyResult, IfExists, Journal, LookBack, Object, There, Trouble, Verify};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use super::content::ContentComparison;
+use super::{AttemptError, CopyResult, IfExists, Journal, Object, TargetAfterWrite, TargetState, VerificationRule};
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
 impl<J: Journal> Object<'_, J> {
@@ -33,7 +33,7 @@ impl<J: Journal> Object<'_, J> {
     pub(super) async fn look_at_target(
         &mut self,
         looked: &mut Option<ObjectMeta>,
-    ) -> Result<Option<CopyResult>, Trouble> {
+    ) -> Result<Option<CopyResult>, AttemptError> {
         let target = match self.ask_target().await {
             Ok(target) => target,
             // A link that is not followed, or a device: what is written there takes its place, or fails.
@@ -43,7 +43,7 @@ impl<J: Journal> Object<'_, J> {
                 IfExists::Same | IfExists::Overwrite => return Ok(None),
             },
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
-                self.there = There::Nothing;
+                self.there = TargetState::Nothing;
                 return Ok(None);
             }
             // Write-only access. What is there stays: the write is to replace nothing, unless that was asked for.
@@ -57,9 +57,9 @@ impl<J: Journal> Object<'_, J> {
             }
             Err(other) => return Err(other.into()),
         };
-        self.there = There::Object(target.etag.clone());
+        self.there = TargetState::Object(target.etag.clone());
         if self.policy.if_exists == IfExists::Skip {
-            return Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, Verified::No)));
+            return Ok(Some(CopyResult::found(State::Skipped, Method::None, &target, VerificationLevel::No)));
         }
         let opaque_etag = self.has_files();
         let listed = Side { size: Some(self.item.size), etag: &self.item.etag, opaque_etag, checksum: None };
@@ -69,16 +69,16 @@ impl<J: Journal> Object<'_, J> {
         if !matches!(verdict, Verdict::Proven(_)) && !hopeless {
             let source = self.head_source().await?;
             // A time says nothing of what an earlier run of ours has written: it may have been cut off.
-            let trust_times = self.policy.verify == Verify::Auto && !self.may_be_ours();
+            let trust_times = self.policy.verify == VerificationRule::Auto && !self.may_be_ours();
             verdict = self.compare_sides(&source, &target, false, trust_times).await?;
             *looked = Some(source);
         }
-        if matches!(verdict, Verdict::Proven(_)) && self.policy.verify == Verify::Content {
-            let there = Written { etag: target.etag.clone(), ..Written::default() };
+        if matches!(verdict, Verdict::Proven(_)) && self.policy.verify == VerificationRule::Content {
+            let there = WrittenObject { etag: target.etag.clone(), ..WrittenObject::default() };
             verdict = match self.compare_content(&there).await? {
-                Compared::Equal => Verdict::Proven(Verified::Content),
-                Compared::Differs(how) => Verdict::Differs(how),
-                Compared::Gone => return Ok(None),
+                ContentComparison::Equal => Verdict::Proven(VerificationLevel::Content),
+                ContentComparison::Differs(how) => Verdict::Differs(how),
+                ContentComparison::Gone => return Ok(None),
             };
         }
         // Written by an earlier try, as far as the service's clock can tell.
@@ -98,12 +98,12 @@ impl<J: Journal> Object<'_, J> {
         }
     }
 
-    pub(super) fn target_exists(&self) -> Trouble {
+    pub(super) fn target_exists(&self) -> AttemptError {
         let message = format!(
             "{} exists, and --if-exists fail was asked for. Choose same, skip or overwrite, or another target.",
             self.target_address()
         );
-        Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message))
+        AttemptError::Failed(ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message))
     }
 
     /// True when the target may hold an object that cannot be compared, and must not be replaced.
@@ -112,16 +112,16 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Something may be at a target that these credentials cannot read, and the service would replace it.
-    pub(super) fn cannot_be_seen(&self, operation: &'static str) -> Trouble {
+    pub(super) fn cannot_be_seen(&self, operation: &'static str) -> AttemptError {
         let message = format!(
             "{} may exist: these credentials may not look, and the storage refuses writes that replace nothing. Nothing was written. Give them s3:GetObject on the target, or choose --if-exists overwrite.",
             self.target_address()
         );
-        Trouble::Failed(ObjectFailure::new(FailureClass::Exists, "TargetUnreadable", operation, message))
+        AttemptError::Failed(ObjectFailure::new(FailureClass::Exists, "TargetUnreadable", operation, message))
     }
 
     /// Something is at a target that these credentials cannot read.
-    pub(crate) fn cannot_be_compared(&self, operation: &'static str) -> Trouble {
+    pub(crate) fn cannot_be_compared(&self, operation: &'static str) -> AttemptError {
         if self.policy.if_exists == IfExists::Fail {
             return self.target_exists();
         }
@@ -129,7 +129,7 @@ impl<J: Journal> Object<'_, J> {
             "{} exists, and cannot be compared: these credentials may not read it. It was not replaced. Give them s3:GetObject on the target, or choose --if-exists overwrite (a run that was cut off may have written it).",
             self.target_address()
         );
-        Trouble::ExistsUnseen(ObjectFailure::new(FailureClass::Exists, "TargetExists", operation, message))
+        AttemptError::ExistsUnseen(ObjectFailure::new(FailureClass::Exists, "TargetExists", operation, message))
     }
 
     /// True when `at`, a time by the service's clock, is not earlier than the creation of the transfer less
@@ -139,11 +139,11 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Facts about the target, as far as the credentials may read it.
-    pub(super) async fn look_back(&self) -> Result<LookBack, Trouble> {
+    pub(super) async fn look_back(&self) -> Result<TargetAfterWrite, AttemptError> {
         match self.ask_target().await {
-            Ok(target) => Ok(LookBack::Found(Box::new(target))),
-            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(LookBack::Gone),
-            Err(RequestError::Failed(error)) if error.is_denied() => Ok(LookBack::Denied),
+            Ok(target) => Ok(TargetAfterWrite::Found(Box::new(target))),
+            Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(TargetAfterWrite::Gone),
+            Err(RequestError::Failed(error)) if error.is_denied() => Ok(TargetAfterWrite::Denied),
             Err(other) => Err(other.into()),
         }
     }

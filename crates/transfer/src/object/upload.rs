@@ -8,23 +8,24 @@ use std::collections::BTreeMap;
 use seqferry_client::upload::Completion;
 use seqferry_client::{RecordedUpload, RequestError, RequestSpec, UploadJournal};
 use seqferry_store::{
-    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo, StoreError, Written,
+    CompleteUpload, CompletedPart, CreateUpload, ErrorClass, ObjectMeta, ObjectRef, PartInfo, StoreError, WrittenObject,
 };
 
 use super::md5::MD5;
-use super::{Journal, LookBack, Object, Trouble, Verify};
+use super::{AttemptError, Journal, Object, TargetAfterWrite, VerificationRule};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::plan::{PartPlan, etag_parts};
 use crate::verification::{self, PartsRoute, Verdict};
 
-pub(super) type Done = BTreeMap<u32, CompletedPart>;
+/// Parts that the upload holds, by part number.
+pub(super) type CompletedParts = BTreeMap<u32, CompletedPart>;
 
 /// Result of opening the upload of an object in parts.
-pub(super) enum Opened {
+pub(super) enum OpenedUpload {
     /// An upload is open and recorded, and holds these parts.
-    Upload(Done),
+    Upload(CompletedParts),
     /// A run that was cut off has completed it.
-    Completed(Written),
+    Completed(WrittenObject),
 }
 
 /// The journal of one item.
@@ -41,7 +42,11 @@ impl<J: Journal> UploadJournal for ItemJournal<'_, J> {
 
 impl<J: Journal> Object<'_, J> {
     /// The upload to go on with: the recorded one, whose part size wins over the route's, or a new one.
-    pub(super) async fn open_upload(&mut self, route: &mut PartsRoute, source: &ObjectMeta) -> Result<Opened, Trouble> {
+    pub(super) async fn open_upload(
+        &mut self,
+        route: &mut PartsRoute,
+        source: &ObjectMeta,
+    ) -> Result<OpenedUpload, AttemptError> {
         if let Some(RecordedUpload { part_size, .. }) = self.upload.open().cloned() {
             if let Some(parts) = self.upload.adopt().await? {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
@@ -49,12 +54,12 @@ impl<J: Journal> Object<'_, J> {
                 route.plan = plan;
                 self.note_uncarried(source).await?;
                 self.write_options(Some(source)).await?;
-                return Ok(Opened::Upload(fitting(parts, plan)));
+                return Ok(OpenedUpload::Upload(fitting(parts, plan)));
             }
             if let Some(written) = self.completed_before(route, source, part_size).await? {
                 self.note_uncarried(source).await?;
                 self.write_options(Some(source)).await?;
-                return Ok(Opened::Completed(written));
+                return Ok(OpenedUpload::Completed(written));
             }
             // The run that lost this upload may have begun another and died before that was recorded.
             if self.policy.resumed {
@@ -62,11 +67,11 @@ impl<J: Journal> Object<'_, J> {
             }
         }
         self.begin(route, source).await?;
-        Ok(Opened::Upload(Done::new()))
+        Ok(OpenedUpload::Upload(CompletedParts::new()))
     }
 
     /// Create the upload and have it recorded.
-    pub(super) async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), Trouble> {
+    pub(super) async fn begin(&mut self, route: &PartsRoute, source: &ObjectMeta) -> Result<(), AttemptError> {
         let tags = self.note_uncarried(source).await?;
         let write = self.write_options(Some(source)).await?;
         let mut attributes = self.carried(source);
@@ -93,7 +98,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Note what cannot be carried of the source to a target that is written anew; the tags that can.
-    pub(super) async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, Trouble> {
+    pub(super) async fn note_uncarried(&mut self, source: &ObjectMeta) -> Result<Vec<(String, String)>, AttemptError> {
         if source.missing_metadata > 0 {
             self.not_carried
                 .push(format!("{} metadata entries that the service cannot put into headers", source.missing_metadata));
@@ -147,8 +152,8 @@ impl<J: Journal> Object<'_, J> {
         &mut self,
         route: &PartsRoute,
         source: &ObjectMeta,
-        done: Done,
-    ) -> Result<Written, Trouble> {
+        done: CompletedParts,
+    ) -> Result<WrittenObject, AttemptError> {
         let request = CompleteUpload {
             parts: done.into_values().collect(),
             size: self.item.size,
@@ -169,14 +174,14 @@ impl<J: Journal> Object<'_, J> {
                     self.upload.confirm_completed();
                     Ok(written)
                 }
-                None => Err(Trouble::Again(self.upload_lost(&error))),
+                None => Err(AttemptError::Again(self.upload_lost(&error))),
             },
             Err(RequestError::Failed(error))
                 if (if_absent || if_match)
                     && let Some(trouble) = self.refused_condition(&error, if_match) =>
             {
-                // A try whose answer was lost may have made it.
-                let lost = matches!(trouble, Trouble::Again(_)) && self.tries.retries() > retries;
+                // An attempt whose answer was lost may have completed the upload.
+                let lost = matches!(trouble, AttemptError::Again(_)) && self.tries.retries() > retries;
                 if lost && let Some(written) = self.completed_before(route, source, route.plan.part_size).await? {
                     self.upload.abort(false).await;
                     self.upload.forget();
@@ -190,18 +195,18 @@ impl<J: Journal> Object<'_, J> {
                     && lacks_checksums
                     && matches!(error.code.as_str(), "InvalidPart" | "InvalidRequest") =>
             {
-                Err(Trouble::UselessPartChecksums)
+                Err(AttemptError::UselessPartChecksums)
             }
             // The service and we disagree about a part: worth one more try from the first.
             Err(RequestError::Failed(error)) if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder") => {
-                Err(Trouble::Again(error.into()))
+                Err(AttemptError::Again(error.into()))
             }
             // The service has put the parts together and found other bytes than the source's checksum promises.
             Err(RequestError::Failed(error)) if route.whole.is_some() && error.code == "BadDigest" => {
                 let message = format!(
                     "{error}: the parts do not add up to the source's checksum, so the service refused to make the object. Run the same command again."
                 );
-                Err(Trouble::Again(ObjectFailure::new(
+                Err(AttemptError::Again(ObjectFailure::new(
                     FailureClass::Mismatch,
                     "ContentMismatch",
                     error.operation,
@@ -218,8 +223,8 @@ impl<J: Journal> Object<'_, J> {
         route: &PartsRoute,
         source: &ObjectMeta,
         part_size: u64,
-    ) -> Result<Option<Written>, Trouble> {
-        let LookBack::Found(target) = self.look_back().await? else { return Ok(None) };
+    ) -> Result<Option<WrittenObject>, AttemptError> {
+        let TargetAfterWrite::Found(target) = self.look_back().await? else { return Ok(None) };
         let ours = match self.compare_sides(source, &target, route.same_boundaries, false).await? {
             Verdict::Proven(_) => true,
             Verdict::Differs(_) | Verdict::Doubtful(_) => false,
@@ -227,13 +232,13 @@ impl<J: Journal> Object<'_, J> {
             // asked for it is copied again.
             Verdict::Unknown => {
                 let plan = PartPlan { size: self.item.size, part_size: part_size.max(1) };
-                self.policy.verify == Verify::Auto
+                self.policy.verify == VerificationRule::Auto
                     && etag_parts(&target.etag) == Some(plan.count())
                     && self.is_young(target.last_modified)
             }
         };
         let ObjectMeta { etag, version_id, checksum, encryption, .. } = *target;
-        Ok(ours.then_some(Written { etag, version_id, checksum, encryption }))
+        Ok(ours.then_some(WrittenObject { etag, version_id, checksum, encryption }))
     }
 
     pub(super) fn upload_lost(&self, error: &StoreError) -> ObjectFailure {
@@ -247,7 +252,7 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Drop the uploads that an interrupted run created but did not live to record, unless this object needs none.
-    pub(super) async fn sweep_uploads(&self) -> Result<(), Trouble> {
+    pub(super) async fn sweep_uploads(&self) -> Result<(), AttemptError> {
         let small = if self.streams() {
             self.streams_at_once()
         } else {
@@ -261,7 +266,7 @@ impl<J: Journal> Object<'_, J> {
 }
 
 /// The parts that fit the plan; others are sent again.
-fn fitting(parts: Vec<PartInfo>, plan: PartPlan) -> Done {
+fn fitting(parts: Vec<PartInfo>, plan: PartPlan) -> CompletedParts {
     let fits = |part: &PartInfo| plan.range(part.number).is_some_and(|range| range.len() == part.size);
     parts
         .into_iter()

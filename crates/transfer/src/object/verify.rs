@@ -1,11 +1,11 @@
 //! Proving the target that was written. What is proven wrong is removed: it must not look whole.
 
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, Written};
+use seqferry_store::{ErrorClass, ObjectMeta, ObjectRef, StoreError, WrittenObject};
 
-use super::content::Compared;
-use super::{CopyResult, Journal, LookBack, Object, Trouble, Verify};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use super::content::ContentComparison;
+use super::{AttemptError, CopyResult, Journal, Object, TargetAfterWrite, VerificationRule};
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::{Side, Verdict, compare};
 
 impl<J: Journal> Object<'_, J> {
@@ -13,10 +13,10 @@ impl<J: Journal> Object<'_, J> {
     pub(crate) async fn verify(
         &mut self,
         method: Method,
-        written: Written,
+        written: WrittenObject,
         source: Option<ObjectMeta>,
         same_boundaries: bool,
-    ) -> Result<CopyResult, Trouble> {
+    ) -> Result<CopyResult, AttemptError> {
         let etag = written.etag.clone();
         let proven = self.prove(method, written, source, same_boundaries).await;
         self.without_strays(proven, &etag).await
@@ -26,10 +26,10 @@ impl<J: Journal> Object<'_, J> {
     /// `ETag` is removed.
     pub(super) async fn without_strays(
         &self,
-        proven: Result<CopyResult, Trouble>,
+        proven: Result<CopyResult, AttemptError>,
         etag: &str,
-    ) -> Result<CopyResult, Trouble> {
-        if let Err(Trouble::Again(failure) | Trouble::Failed(failure)) = &proven
+    ) -> Result<CopyResult, AttemptError> {
+        if let Err(AttemptError::Again(failure) | AttemptError::Failed(failure)) = &proven
             && failure.class == FailureClass::SourceChanged
         {
             // Made of a source that is no more, perhaps of two of them.
@@ -41,10 +41,10 @@ impl<J: Journal> Object<'_, J> {
     pub(super) async fn prove(
         &mut self,
         method: Method,
-        mut written: Written,
+        mut written: WrittenObject,
         mut source: Option<ObjectMeta>,
         same_boundaries: bool,
-    ) -> Result<CopyResult, Trouble> {
+    ) -> Result<CopyResult, AttemptError> {
         let listed = Side { size: None, etag: &self.item.etag, opaque_etag: false, checksum: None };
         let answered =
             Side { size: None, etag: &written.etag, opaque_etag: false, checksum: written.checksum.as_ref() };
@@ -56,16 +56,16 @@ impl<J: Journal> Object<'_, J> {
                 source = Some(self.head_source().await?);
             }
             verdict = match (self.look_back().await?, source.as_ref()) {
-                (LookBack::Gone, _) => return Err(self.target_changed("is gone")),
-                (LookBack::Found(target), _) if target.etag != written.etag => {
+                (TargetAfterWrite::Gone, _) => return Err(self.target_changed("is gone")),
+                (TargetAfterWrite::Found(target), _) if target.etag != written.etag => {
                     return Err(self.target_changed("holds something else"));
                 }
-                (LookBack::Found(target), Some(source)) => {
+                (TargetAfterWrite::Found(target), Some(source)) => {
                     let verdict = self.compare_sides(source, &target, same_boundaries, false).await?;
                     seen = Some(target);
                     verdict
                 }
-                (LookBack::Denied, Some(source)) => compare(Side::from(source), answered, same_boundaries),
+                (TargetAfterWrite::Denied, Some(source)) => compare(Side::from(source), answered, same_boundaries),
                 (_, None) => Verdict::Unknown,
             };
         }
@@ -79,20 +79,22 @@ impl<J: Journal> Object<'_, J> {
         &mut self,
         method: Method,
         verdict: Verdict,
-        written: Written,
-    ) -> Result<CopyResult, Trouble> {
+        written: WrittenObject,
+    ) -> Result<CopyResult, AttemptError> {
         self.require_encryption(method, &written).await?;
         self.require_lock(method, &written).await?;
         let must_read = match (&verdict, self.policy.verify) {
             (Verdict::Differs(_), _) => false,
-            (Verdict::Doubtful(_), _) | (_, Verify::Content) | (Verdict::Unknown, Verify::Checksum) => true,
+            (Verdict::Doubtful(_), _)
+            | (_, VerificationRule::Content)
+            | (Verdict::Unknown, VerificationRule::Checksum) => true,
             (Verdict::Proven(_) | Verdict::Unknown, _) => false,
         };
         let verified = if must_read {
             match self.compare_content(&written).await? {
-                Compared::Equal => Verified::Content,
-                Compared::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
-                Compared::Gone => return Err(self.target_changed("holds something else")),
+                ContentComparison::Equal => VerificationLevel::Content,
+                ContentComparison::Differs(how) => return Err(self.mismatch(method, &written, &how).await),
+                ContentComparison::Gone => return Err(self.target_changed("holds something else")),
             }
         } else {
             match verdict {
@@ -101,7 +103,7 @@ impl<J: Journal> Object<'_, J> {
                 Verdict::Doubtful(_) | Verdict::Unknown => {
                     // Nothing but the pin says that all parts are of one version, and some services ignore it.
                     self.head_source().await?;
-                    Verified::Size
+                    VerificationLevel::Size
                 }
             }
         };
@@ -114,17 +116,17 @@ impl<J: Journal> Object<'_, J> {
 
     /// Returns the failure of a target that is no longer what was written: its object now is not ours to judge or
     /// remove.
-    pub(super) fn target_changed(&self, now: &str) -> Trouble {
+    pub(super) fn target_changed(&self, now: &str) -> AttemptError {
         let message = format!(
             "{} was written, and now {now}: somebody else writes or removes objects at the target. Run the same command again when that has stopped.",
             self.target_address()
         );
-        Trouble::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
+        AttemptError::Again(ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", "HeadObject", message))
     }
 
     /// The target is proven wrong: it must not look whole. Bytes that passed through here may have been spoiled on the way, and
     /// are sent once more.
-    pub(super) async fn mismatch(&self, method: Method, written: &Written, how: &str) -> Trouble {
+    pub(super) async fn mismatch(&self, method: Method, written: &WrittenObject, how: &str) -> AttemptError {
         let left = self.remove_ours(&written.etag).await;
         let message = format!(
             "{} is not what {} is: {how}. {left} Run the same command again; if it happens again, report it to the storage's operator.",
@@ -132,7 +134,7 @@ impl<J: Journal> Object<'_, J> {
             self.source_address()
         );
         let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "Verify", message);
-        if method == Method::Stream { Trouble::Again(failure) } else { Trouble::Failed(failure) }
+        if method == Method::Stream { AttemptError::Again(failure) } else { AttemptError::Failed(failure) }
     }
 
     /// Remove the target, but only while it is what we wrote. Says what became of it.

@@ -5,19 +5,24 @@ use std::collections::BTreeMap;
 use seqferry_client::RequestError;
 use seqferry_client::upload::{CLOCK_SLACK, Completion};
 use seqferry_store::{
-    Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, StoreError, Written,
+    Checksum, ChecksumKind, CompleteUpload, CompletedPart, DigestAlgorithm, ErrorClass, ObjectMeta, StoreError,
+    WrittenObject,
 };
 
 use super::parts::{Contents, Sender, SentPart};
 use super::plan::Plan;
-use super::run::{MADE_OF, Pack, Packed, There};
-use super::trouble::Trouble;
-use crate::object::IfExists;
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
+use super::run::{MADE_OF, PackJob, PackedArchive};
+use super::trouble::PackError;
+use crate::object::{IfExists, TargetState};
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
 use crate::verification::assembled;
 
-impl Pack {
-    pub(super) async fn complete(&self, sender: &Sender, sent: &BTreeMap<u32, SentPart>) -> Result<Packed, Trouble> {
+impl PackJob {
+    pub(super) async fn complete(
+        &self,
+        sender: &Sender,
+        sent: &BTreeMap<u32, SentPart>,
+    ) -> Result<PackedArchive, PackError> {
         let plan = &sender.plan;
         let whole = sender.sum.and_then(|algorithm| {
             let values: Option<Vec<(&str, u64)>> = sent
@@ -49,7 +54,7 @@ impl Pack {
             self.write_index(plan, &target, whole.as_ref(), &contents).await?;
         }
         let method = if plan.copies() { Method::Multipart } else { Method::Stream };
-        Ok(Packed { state: State::Done, method, target: self::written(&target), verified, contents })
+        Ok(PackedArchive { state: State::Done, method, target: self::written(&target), verified, contents })
     }
 
     /// Complete the upload, without a condition that the service does not know.
@@ -58,15 +63,15 @@ impl Pack {
         sender: &Sender,
         sent: &BTreeMap<u32, SentPart>,
         whole: Option<&Checksum>,
-    ) -> Result<Written, Trouble> {
+    ) -> Result<WrittenObject, PackError> {
         let parts: Vec<CompletedPart> = sent.values().map(|part| part.part.clone()).collect();
         let retries = self.tries.retries();
         loop {
             let conditions = self.target.capabilities().conditions;
             let quirks = self.target.quirks();
             let (if_absent, if_match) = match (&self.there, self.policy.if_exists) {
-                (There::Nothing, _) => (conditions && !quirks.refuses_conditions(), None),
-                (There::Object(etag), IfExists::Same | IfExists::Overwrite)
+                (TargetState::Nothing, _) => (conditions && !quirks.refuses_conditions(), None),
+                (TargetState::Object(etag), IfExists::Same | IfExists::Overwrite)
                     if conditions && !etag.is_empty() && !quirks.refuses_matches() =>
                 {
                     (false, Some(etag.clone()))
@@ -88,7 +93,7 @@ impl Pack {
                 Ok(Completion::Object(written)) => return Ok(written),
                 Ok(Completion::Gone(error)) => {
                     let Some(written) = self.completed_before(&sender.plan).await? else {
-                        return Err(Trouble::again(None, self.upload_lost(&error)));
+                        return Err(PackError::again(None, self.upload_lost(&error)));
                     };
                     sender.session.write().await.confirm_completed();
                     return Ok(written);
@@ -110,29 +115,29 @@ impl Pack {
                     return Err(self.refused_complete(error));
                 }
                 Err(RequestError::Failed(error)) => return Err(self.refused_complete(error)),
-                Err(RequestError::Cancelled) => return Err(Trouble::Cancelled),
+                Err(RequestError::Cancelled) => return Err(PackError::Cancelled),
             }
         }
     }
 
-    fn refused_complete(&self, error: StoreError) -> Trouble {
+    fn refused_complete(&self, error: StoreError) -> PackError {
         if error.class == ErrorClass::Precondition {
             let message = format!(
                 "{error}: somebody else has written or removed {} since it was looked at. Run the same command again when that has stopped.",
                 self.address()
             );
             let failure = ObjectFailure::new(FailureClass::Mismatch, "TargetChanged", error.operation, message);
-            return Trouble::failed(None, failure);
+            return PackError::failed(None, failure);
         }
         // The service and we disagree about a part: worth one more try from the first.
         if matches!(error.code.as_str(), "InvalidPart" | "InvalidPartOrder" | "BadDigest") {
-            return Trouble::again(None, error.into());
+            return PackError::again(None, error.into());
         }
-        Trouble::failed(None, error)
+        PackError::failed(None, error)
     }
 
     /// The archive as it is at the target, when it is the one of this plan.
-    async fn completed_before(&self, plan: &Plan) -> Result<Option<Written>, Trouble> {
+    async fn completed_before(&self, plan: &Plan) -> Result<Option<WrittenObject>, PackError> {
         match self.ask_target().await {
             Ok(target) => {
                 let ours = target.attributes.metadata.get(MADE_OF) == Some(&plan.digest)
@@ -152,35 +157,35 @@ impl Pack {
         target: &ObjectMeta,
         whole: Option<&Checksum>,
         etag: Option<&str>,
-    ) -> Result<Verified, Trouble> {
+    ) -> Result<VerificationLevel, PackError> {
         let differs = |what: &str, ours: &str, theirs: &str| {
             let message = format!(
                 "{}: the archive was sent with {what} {ours}, and the storage holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
                 self.address()
             );
             let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "HeadObject", message);
-            Trouble::again(None, failure)
+            PackError::again(None, failure)
         };
         if target.size != plan.total() {
             return Err(differs("size", &plan.total().to_string(), &target.size.to_string()));
         }
         match (whole, &target.checksum) {
             (Some(ours), Some(theirs)) => match ours.agrees(theirs) {
-                Some(true) => return Ok(Verified::Checksum),
+                Some(true) => return Ok(VerificationLevel::Checksum),
                 Some(false) => return Err(differs(ours.algorithm.name(), &ours.value, &theirs.value)),
                 None => {}
             },
             // What was written to a disk is what it was given.
-            (Some(_), None) if !self.target.capabilities().digests => return Ok(Verified::Checksum),
+            (Some(_), None) if !self.target.capabilities().digests => return Ok(VerificationLevel::Checksum),
             _ => {}
         }
-        Ok(if etag == Some(target.etag.as_str()) { Verified::Etag } else { Verified::Size })
+        Ok(if etag == Some(target.etag.as_str()) { VerificationLevel::Etag } else { VerificationLevel::Size })
     }
 }
 
-pub(super) fn written(target: &ObjectMeta) -> Written {
+pub(super) fn written(target: &ObjectMeta) -> WrittenObject {
     let ObjectMeta { etag, version_id, checksum, encryption, .. } = target.clone();
-    Written { etag, version_id, checksum, encryption }
+    WrittenObject { etag, version_id, checksum, encryption }
 }
 
 /// Compute the `ETag` that the target has if it is made of its parts'. None unless all of those are digests.

@@ -2,21 +2,21 @@
 
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, ErrorClass};
 
-use super::run::{Pack, Packed};
-use super::trouble::Failed;
+use super::run::{PackJob, PackedArchive};
+use super::trouble::ArchiveFailure;
 use crate::job::Event;
 use crate::object::{Item, now};
-use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, Verified};
+use crate::outcome::{FailureClass, Method, ObjectFailure, Outcome, State, VerificationLevel};
 
 /// Tells the ends.
 pub(super) struct Report<'a> {
-    pub(super) pack: &'a Pack,
+    pub(super) pack: &'a PackJob,
     pub(super) started_at: f64,
 }
 
 impl Report<'_> {
     /// All members are in the archive.
-    pub(super) fn packed(&self, packed: &Packed) {
+    pub(super) fn packed(&self, packed: &PackedArchive) {
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let read = packed.contents.get(ordinal).and_then(Option::as_ref);
             let checksum = read.map(|(crc32c, _)| Checksum {
@@ -27,7 +27,9 @@ impl Report<'_> {
             let verified = match read {
                 Some((_, of_member)) => weaker(*of_member, packed.verified),
                 // Copied inside the storage, or read by an earlier run: every part was answered for.
-                None if packed.state == State::Done && packed.verified != Verified::No => Verified::Size,
+                None if packed.state == State::Done && packed.verified != VerificationLevel::No => {
+                    VerificationLevel::Size
+                }
                 None => packed.verified,
             };
             self.tell(Outcome {
@@ -43,7 +45,7 @@ impl Report<'_> {
     }
 
     /// No archive was made: the culprit has the cause, the others say which it was.
-    pub(super) fn failed(&self, failed: &Failed) {
+    pub(super) fn failed(&self, failed: &ArchiveFailure) {
         let culprit = failed.member.map(|member| self.pack.members.items()[member].source_key.as_str());
         for (ordinal, item) in self.pack.members.items().iter().enumerate() {
             let failure = match culprit {
@@ -85,7 +87,7 @@ impl Report<'_> {
             target_etag: None,
             target_version_id: None,
             checksum: None,
-            verified: Verified::No,
+            verified: VerificationLevel::No,
             not_carried: Vec::new(),
             failure: None,
         }
@@ -101,13 +103,13 @@ impl Report<'_> {
 }
 
 /// The weaker of what was read and what was written.
-fn weaker(one: Verified, other: Verified) -> Verified {
+fn weaker(one: VerificationLevel, other: VerificationLevel) -> VerificationLevel {
     let strength = |verified| match verified {
-        Verified::No => 0,
-        Verified::Size | Verified::Time => 1,
-        Verified::Etag => 2,
-        Verified::Checksum => 3,
-        Verified::Content => 4,
+        VerificationLevel::No => 0,
+        VerificationLevel::Size | VerificationLevel::Time => 1,
+        VerificationLevel::Etag => 2,
+        VerificationLevel::Checksum => 3,
+        VerificationLevel::Content => 4,
     };
     if strength(one) <= strength(other) { one } else { other }
 }

@@ -18,7 +18,7 @@ use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::error::classify::code;
 use seqferry_store::{
-    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, Fetched, PinnedObject,
+    ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digester, Digests, ErrorClass, FetchedObject, PinnedObject,
     Range as ByteRange, StoreError,
 };
 use tokio::sync::{Mutex, RwLock};
@@ -26,8 +26,8 @@ use tokio::task::JoinSet;
 
 use super::plan::{Members, Plan};
 use crate::limits::Limits;
-use crate::outcome::Verified;
-use crate::progress::Active;
+use crate::outcome::VerificationLevel;
+use crate::progress::ObjectTracker;
 use crate::schedule::JobSlots;
 use crate::verification::{ExpectedDigest, Verdict, is_digest, shown};
 
@@ -38,7 +38,7 @@ const AHEAD: usize = 8;
 
 /// Reason why a part could not be made.
 #[derive(Debug)]
-pub(super) enum PartTrouble {
+pub(super) enum PartError {
     Cancelled,
     /// A member could not be read, or is not what was found. Its ordinal.
     Member(usize, StoreError),
@@ -50,7 +50,7 @@ pub(super) enum PartTrouble {
     Write(StoreError),
 }
 
-impl PartTrouble {
+impl PartError {
     fn of(request: RequestError, failed: impl FnOnce(StoreError) -> Self) -> Self {
         match request {
             RequestError::Cancelled => Self::Cancelled,
@@ -61,11 +61,11 @@ impl PartTrouble {
 
 /// Range of a member that was read for one part, with its CRC-32C and evidence.
 #[derive(Debug, Clone)]
-pub(super) struct Fetch {
+pub(super) struct FetchedRange {
     pub(super) member: usize,
     pub(super) range: Range<u64>,
     pub(super) crc32c: String,
-    pub(super) verified: Verified,
+    pub(super) verified: VerificationLevel,
 }
 
 /// A part that is in the upload.
@@ -76,7 +76,7 @@ pub(super) struct SentPart {
     pub(super) sum: Option<String>,
     /// Its `ETag` is a digest of its bytes: it was compared, or the storage made the part itself.
     pub(super) plain: bool,
-    pub(super) fetches: Vec<Fetch>,
+    pub(super) fetches: Vec<FetchedRange>,
 }
 
 /// Sender of the parts of one archive, with the state that all of them share.
@@ -89,14 +89,14 @@ pub(super) struct Sender {
     pub(super) plan: Arc<Plan>,
     pub(super) sum: Option<ChecksumAlgorithm>,
     pub(super) limits: Limits,
-    pub(super) active: Arc<Active>,
+    pub(super) active: Arc<ObjectTracker>,
     pub(super) tries: Arc<RetryContext>,
     pub(super) slots: JobSlots,
 }
 
 impl Sender {
     /// Send every part that is not in `sent`. After a failure no part is under way any more.
-    pub(super) async fn send_missing(self: &Arc<Self>, sent: &mut BTreeMap<u32, SentPart>) -> Result<(), PartTrouble> {
+    pub(super) async fn send_missing(self: &Arc<Self>, sent: &mut BTreeMap<u32, SentPart>) -> Result<(), PartError> {
         let mut tasks = JoinSet::new();
         let outcome = self.run(&mut tasks, sent).await;
         tasks.shutdown().await;
@@ -105,15 +105,14 @@ impl Sender {
 
     async fn run(
         self: &Arc<Self>,
-        tasks: &mut JoinSet<Result<(u32, SentPart), PartTrouble>>,
+        tasks: &mut JoinSet<Result<(u32, SentPart), PartError>>,
         sent: &mut BTreeMap<u32, SentPart>,
-    ) -> Result<(), PartTrouble> {
+    ) -> Result<(), PartError> {
         let missing: Vec<u32> = (1..=self.plan.count()).filter(|number| !sent.contains_key(number)).collect();
         let assembled = |number: &u32| self.plan.part(*number).is_some_and(|part| part.source == PartSource::Assembled);
         let (assembled, copied): (Vec<u32>, Vec<u32>) = missing.into_iter().partition(assembled);
         let (mut assembled, mut copied) = (assembled.into_iter(), copied.into_iter());
-        let mut turn =
-            Some(self.slots.multipart().await.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?);
+        let mut turn = Some(self.slots.multipart().await.map_err(|request| PartError::of(request, PartError::Write))?);
         let mut room = FuturesUnordered::new();
         let mut reserved_copies = FuturesUnordered::new();
         loop {
@@ -142,7 +141,7 @@ impl Sender {
                 }
                 Some(part) = tasks.join_next() => {
                     // A task ends early only when it is torn down with the runtime.
-                    let (number, part) = part.unwrap_or(Err(PartTrouble::Cancelled))?;
+                    let (number, part) = part.unwrap_or(Err(PartError::Cancelled))?;
                     sent.insert(number, part);
                 }
                 else => return Ok(()),
@@ -150,28 +149,28 @@ impl Sender {
         }
     }
 
-    async fn reserve(&self, number: u32) -> Result<(u32, Option<MemoryPermit>), PartTrouble> {
+    async fn reserve(&self, number: u32) -> Result<(u32, Option<MemoryPermit>), PartError> {
         let len = self.plan.part(number).map_or(0, |part| part.range.end - part.range.start);
         let memory = self.source.reserve_passing(len, len).await;
-        Ok((number, memory.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?))
+        Ok((number, memory.map_err(|request| PartError::of(request, PartError::Write))?))
     }
 
-    async fn reserve_copy(&self, number: u32) -> Result<(usize, ReservedCopy), PartTrouble> {
+    async fn reserve_copy(&self, number: u32) -> Result<(usize, ReservedCopy), PartError> {
         let Some(PartSource::Copied { member, range }) = self.plan.part(number).map(|part| part.source.clone()) else {
-            return Err(PartTrouble::Cancelled);
+            return Err(PartError::Cancelled);
         };
         let range = ByteRange { first: range.start, last: range.end - 1 };
         let reserved = self.session.read().await.reserve_copy(number, range).await;
-        Ok((member, reserved.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?))
+        Ok((member, reserved.map_err(|request| PartError::of(request, PartError::Write))?))
     }
 
-    async fn copy(&self, member: usize, reserved: ReservedCopy) -> Result<SentPart, PartTrouble> {
+    async fn copy(&self, member: usize, reserved: ReservedCopy) -> Result<SentPart, PartError> {
         let (number, len) = (reserved.number, reserved.range.len());
         let pinned = self.members.pinned(&self.source_bucket, member);
         let copied = self.session.read().await.copy_part(&pinned, reserved).await;
         let copied = copied.map_err(|request| {
-            PartTrouble::of(request, |error| {
-                if error.code == "NoSuchUpload" { PartTrouble::Write(error) } else { PartTrouble::Copy(member, error) }
+            PartError::of(request, |error| {
+                if error.code == "NoSuchUpload" { PartError::Write(error) } else { PartError::Copy(member, error) }
             })
         })?;
         self.active.add(len);
@@ -181,15 +180,15 @@ impl Sender {
     }
 
     /// Put a part together and send it.
-    async fn assemble(&self, number: u32, memory: Option<MemoryPermit>) -> Result<SentPart, PartTrouble> {
-        let Some(part) = self.plan.part(number) else { return Err(PartTrouble::Cancelled) };
+    async fn assemble(&self, number: u32, memory: Option<MemoryPermit>) -> Result<SentPart, PartError> {
+        let Some(part) = self.plan.part(number) else { return Err(PartError::Cancelled) };
         let mut buffer = vec![0; usize::try_from(part.range.end - part.range.start).unwrap_or(usize::MAX)];
         let fetches = self.fill(&part.range, &mut buffer).await?;
         self.send(number, &part.range, buffer.into(), memory, fetches).await
     }
 
     /// Write a range of the archive into a buffer of zeros.
-    async fn fill(&self, range: &Range<u64>, buffer: &mut [u8]) -> Result<Vec<Fetch>, PartTrouble> {
+    async fn fill(&self, range: &Range<u64>, buffer: &mut [u8]) -> Result<Vec<FetchedRange>, PartError> {
         let mut wanted = Vec::new();
         let mut rest = buffer;
         for piece in self.plan.layout().pieces(range.clone()) {
@@ -222,7 +221,7 @@ impl Sender {
     }
 
     /// Read a range of a member into its place.
-    async fn fetch(&self, member: usize, range: Range<u64>, place: &mut [u8]) -> Result<Fetch, PartTrouble> {
+    async fn fetch(&self, member: usize, range: Range<u64>, place: &mut [u8]) -> Result<FetchedRange, PartError> {
         let object = self.members.pinned(&self.source_bucket, member);
         let len = range.end - range.start;
         // Only with all of an object its checksum is told.
@@ -240,20 +239,20 @@ impl Sender {
             })
             .await;
         let (crc32c, verdict) =
-            read.map_err(|request| PartTrouble::of(request, |error| PartTrouble::Member(member, error)))?;
+            read.map_err(|request| PartError::of(request, |error| PartError::Member(member, error)))?;
         let verified = match verdict {
-            Verdict::Differs(how) => return Err(PartTrouble::Misread(member, how)),
+            Verdict::Differs(how) => return Err(PartError::Misread(member, how)),
             Verdict::Proven(verified) => verified,
-            Verdict::Doubtful(_) | Verdict::Unknown => Verified::Size,
+            Verdict::Doubtful(_) | Verdict::Unknown => VerificationLevel::Size,
         };
-        Ok(Fetch { member, range, crc32c, verified })
+        Ok(FetchedRange { member, range, crc32c, verified })
     }
 
     /// The bytes of an answer into their place: their CRC32C, and what the source's promise makes of them.
     async fn read(
         &self,
         object: &PinnedObject,
-        mut fetched: Fetched,
+        mut fetched: FetchedObject,
         whole: bool,
         place: &mut [u8],
     ) -> Result<(String, Verdict), StoreError> {
@@ -279,7 +278,7 @@ impl Sender {
         let verdict = match (expected, digester) {
             (Some(expected), Some(digester)) => expected.verdict(&shown(expected.algorithm, &digester.finish())),
             // What was read from a disk is what it holds.
-            _ if !self.source.capabilities().digests => Verdict::Proven(Verified::Checksum),
+            _ if !self.source.capabilities().digests => Verdict::Proven(VerificationLevel::Checksum),
             _ => Verdict::Unknown,
         };
         Ok((base64(&crc32c.finish()), verdict))
@@ -292,8 +291,8 @@ impl Sender {
         range: &Range<u64>,
         bytes: Bytes,
         memory: Option<MemoryPermit>,
-        fetches: Vec<Fetch>,
-    ) -> Result<SentPart, PartTrouble> {
+        fetches: Vec<FetchedRange>,
+    ) -> Result<SentPart, PartError> {
         let sum =
             self.sum.map(|algorithm| (algorithm, base64(&Digester::of(DigestAlgorithm::Checksum(algorithm), &bytes))));
         let keeps_digests = self.target.capabilities().digests;
@@ -301,7 +300,7 @@ impl Sender {
             .then(|| Digester::of(DigestAlgorithm::Md5, &bytes));
         let digests = Digests { checksum: sum.clone(), md5: md5.as_deref().map(base64) };
         let sent = self.session.read().await.put_part(number, PartBody { bytes, digests, memory }).await;
-        let copied = sent.map_err(|request| PartTrouble::of(request, PartTrouble::Write))?;
+        let copied = sent.map_err(|request| PartError::of(request, PartError::Write))?;
         let sum = sum.map(|(_, value)| value);
         if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
             && ours != theirs
@@ -310,7 +309,7 @@ impl Sender {
             let session = self.session.read().await;
             let request = session.request();
             let error = StoreError::new("UploadPart", &request.bucket, Some(&request.key), "ContentMismatch", None);
-            return Err(PartTrouble::Write(error.with_message(message)));
+            return Err(PartError::Write(error.with_message(message)));
         }
         self.active.add(self.plan.contents(range));
         if keeps_digests && sum.is_some() && copied.checksum.is_none() {
@@ -336,14 +335,14 @@ pub(super) fn is_change(error: &StoreError) -> bool {
 /// Checksums and evidence of the members that were read.
 pub(super) struct Contents {
     /// CRC-32C of all of a member, and what its bytes rest on; by ordinal.
-    pub(super) of: Vec<Option<(String, Verified)>>,
+    pub(super) of: Vec<Option<(String, VerificationLevel)>>,
 }
 
 impl Contents {
     /// Of all parts that this run has sent: what an earlier run has read is not known.
     pub(super) fn of(members: &Members, sent: &BTreeMap<u32, SentPart>) -> Self {
         let mut of = vec![None; members.items().len()];
-        let mut pieces: HashMap<usize, Vec<&Fetch>> = HashMap::new();
+        let mut pieces: HashMap<usize, Vec<&FetchedRange>> = HashMap::new();
         for fetch in sent.values().flat_map(|part| &part.fetches) {
             if fetch.range == (0..members.items()[fetch.member].size) {
                 of[fetch.member] = Some((fetch.crc32c.clone(), fetch.verified));
@@ -354,8 +353,8 @@ impl Contents {
         for (member, mut pieces) in pieces {
             pieces.sort_by_key(|piece| piece.range.start);
             let read: u64 = pieces.iter().map(|piece| piece.range.end - piece.range.start).sum();
-            let proven = pieces.iter().all(|piece| piece.verified == Verified::Checksum);
-            let verified = if proven { Verified::Checksum } else { Verified::Size };
+            let proven = pieces.iter().all(|piece| piece.verified == VerificationLevel::Checksum);
+            let verified = if proven { VerificationLevel::Checksum } else { VerificationLevel::Size };
             let values = pieces.iter().map(|piece| (piece.crc32c.as_str(), piece.range.end - piece.range.start));
             if read == members.items()[member].size
                 && let Some(crc32c) = ChecksumAlgorithm::Crc32C.joined(values)

@@ -25,7 +25,7 @@ const COPIED_PARTS: u64 = 4;
 
 /// The archive cannot be made.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum PlanRefusal {
     /// One member cannot be in it. Its ordinal and why.
     Member(usize, String),
     /// The archive as a whole cannot be. Stable code and why.
@@ -114,7 +114,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Plan the archive of these members.
-    pub(super) fn new(members: &Members, policy: &Policy, rules: PartRules) -> Result<Self, Refused> {
+    pub(super) fn new(members: &Members, policy: &Policy, rules: PartRules) -> Result<Self, PlanRefusal> {
         let limits = &policy.limits;
         check_sizes(members)?;
         let entries: Vec<Entry> = members.items.iter().map(|item| members.entry(item)).collect();
@@ -125,7 +125,7 @@ impl Plan {
                 layout.total(),
                 limits.maximum_object
             );
-            return Err(Refused::Archive("ArchiveTooLarge", cause));
+            return Err(PlanRefusal::Archive("ArchiveTooLarge", cause));
         }
         let wish = policy.part_options.part_size;
         let (parts, part_size) = if rules.uniform {
@@ -172,13 +172,13 @@ impl Plan {
     }
 }
 
-fn check_sizes(members: &Members) -> Result<(), Refused> {
+fn check_sizes(members: &Members) -> Result<(), PlanRefusal> {
     if members.items.len() > MOST_MEMBERS {
         let cause = format!(
             "it would have {} members, and at most {MOST_MEMBERS} are packed into one; split it into shards",
             members.items.len()
         );
-        return Err(Refused::Archive("TooManyMembers", cause));
+        return Err(PlanRefusal::Archive("TooManyMembers", cause));
     }
     match members.items.iter().position(|item| item.size > LARGEST_MEMBER) {
         Some(member) => {
@@ -186,20 +186,20 @@ fn check_sizes(members: &Members) -> Result<(), Refused> {
                 "it has {} bytes, and a member has at most 5 TiB ({LARGEST_MEMBER})",
                 members.items[member].size
             );
-            Err(Refused::Member(member, cause))
+            Err(PlanRefusal::Member(member, cause))
         }
         None => Ok(()),
     }
 }
 
-fn refused(error: &PlanError) -> Refused {
+fn refused(error: &PlanError) -> PlanRefusal {
     match error {
-        PlanError::Entry { member, refusal, .. } => Refused::Member(*member, refusal.to_string()),
+        PlanError::Entry { member, refusal, .. } => PlanRefusal::Member(*member, refusal.to_string()),
         PlanError::Record { member, .. } | PlanError::LinkAcrossShards { member } => {
-            Refused::Member(*member, error.to_string())
+            PlanRefusal::Member(*member, error.to_string())
         }
-        PlanError::TooManyParts { .. } => Refused::Archive("TooManyParts", error.to_string()),
-        _ => Refused::Archive("ArchiveTooLarge", error.to_string()),
+        PlanError::TooManyParts { .. } => PlanRefusal::Archive("TooManyParts", error.to_string()),
+        _ => PlanRefusal::Archive("ArchiveTooLarge", error.to_string()),
     }
 }
 
@@ -218,9 +218,9 @@ fn upload_limits(limits: &Limits, wish: Option<u64>, memory: u64) -> UploadLimit
 
 type Parts = Result<Vec<UploadPart>, PlanError>;
 
-fn uniform(layout: &Layout<'_>, wish: Option<u64>, limits: &Limits) -> Result<(Parts, u64), Refused> {
+fn uniform(layout: &Layout<'_>, wish: Option<u64>, limits: &Limits) -> Result<(Parts, u64), PlanRefusal> {
     let plan = plan_parts(layout.total(), Some(wish.unwrap_or(limits.stream_part_grown)), limits)
-        .map_err(|error| Refused::Archive("ArchiveTooLarge", error.to_string()))?;
+        .map_err(|error| PlanRefusal::Archive("ArchiveTooLarge", error.to_string()))?;
     let parts = (1..=plan.count()).filter_map(|number| plan.range(number));
     let parts =
         parts.map(|range| UploadPart { range: range.first..range.last + 1, source: PartSource::Assembled }).collect();
@@ -262,7 +262,7 @@ fn entry(name: &str, size: u64) -> Entry {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for PlanRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Member(_, cause) | Self::Archive(_, cause) => f.write_str(cause),

@@ -12,7 +12,7 @@ use seqferry_client::{
 };
 use seqferry_store::{
     Address, Attributes, ChecksumAlgorithm, ChecksumKind, CompletedPart, CreateUpload, ErrorClass, ObjectMeta,
-    ObjectRef, PartInfo, Scope, StoreError, Written,
+    ObjectRef, PartInfo, Scope, StoreError, WrittenObject,
 };
 use tokio::sync::RwLock;
 
@@ -22,30 +22,30 @@ use super::outcome::Report;
 use super::parts::{Sender, SentPart};
 use super::plan::{Members, PartRules, Plan};
 use super::sidecar;
-use super::trouble::{Failed, Trouble};
-use crate::job::Shared;
-use crate::object::{DataPath, IfExists, Item, Journal, Policy, now};
-use crate::outcome::{FailureClass, Method, ObjectFailure, State, Verified};
-use crate::progress::Active;
+use super::trouble::{ArchiveFailure, PackError};
+use crate::job::JobState;
+use crate::object::{DataPath, IfExists, Item, Journal, Policy, TargetState, now};
+use crate::outcome::{FailureClass, Method, ObjectFailure, State, VerificationLevel};
+use crate::progress::ObjectTracker;
 use crate::verification::is_digest;
 
 /// Metadata of an archive: a digest of the names, sizes and pins of its members.
 pub(super) const MADE_OF: &str = "seqferry-pack";
 const CONTENT_TYPE: &str = "application/x-tar";
 
-/// An archive that is there.
-pub(super) struct Packed {
+/// Result for an archive that is at the target.
+pub(super) struct PackedArchive {
     pub(super) state: State,
     pub(super) method: Method,
-    pub(super) target: Written,
-    pub(super) verified: Verified,
+    pub(super) target: WrittenObject,
+    pub(super) verified: VerificationLevel,
     /// CRC-32C and evidence of each member that was read, by ordinal. Empty when none was.
-    pub(super) contents: Vec<Option<(String, Verified)>>,
+    pub(super) contents: Vec<Option<(String, VerificationLevel)>>,
 }
 
 /// The journal of the archive's upload: recorded with the first item, and with the fingerprint of the plan instead of a part size.
 struct PlanJournal<'a> {
-    shared: &'a Shared,
+    shared: &'a JobState,
     id: u64,
     fingerprint: u64,
 }
@@ -56,15 +56,8 @@ impl UploadJournal for PlanJournal<'_> {
     }
 }
 
-/// State of the target before it is written.
-pub(super) enum There {
-    Unknown,
-    Nothing,
-    Object(String),
-}
-
-pub(super) struct Pack {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct PackJob {
+    pub(super) shared: Arc<JobState>,
     pub(super) source: RetryingClient,
     pub(super) target: RetryingClient,
     pub(super) policy: Policy,
@@ -73,15 +66,15 @@ pub(super) struct Pack {
     pub(super) members: Arc<Members>,
     pub(super) tries: Arc<RetryContext>,
     id: u64,
-    active: Arc<Active>,
+    active: Arc<ObjectTracker>,
     again: bool,
-    pub(super) there: There,
+    pub(super) there: TargetState,
     recorded: Option<RecordedUpload>,
 }
 
 /// Make one archive of `items`, and tell the end of each.
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<JobState>,
     source: RetryingClient,
     target: RetryingClient,
     policy: Policy,
@@ -95,7 +88,7 @@ pub(super) async fn run(
     let active = shared.counters.begin(id, &key, items.iter().map(|item| item.size).sum());
     let members = Arc::new(Members::new(items, &options.strip));
     let tries = Arc::new(RetryContext::default());
-    let mut pack = Pack {
+    let mut pack = PackJob {
         shared: Arc::clone(&shared),
         source,
         target,
@@ -107,7 +100,7 @@ pub(super) async fn run(
         id,
         active,
         again: false,
-        there: There::Unknown,
+        there: TargetState::Unknown,
         recorded,
     };
     let started_at = now();
@@ -116,28 +109,28 @@ pub(super) async fn run(
     shared.end();
 }
 
-impl Pack {
+impl PackJob {
     /// None: the job was stopped before the end; what is open stays open, and recorded.
-    async fn make(&mut self) -> Option<Result<Packed, Failed>> {
+    async fn make(&mut self) -> Option<Result<PackedArchive, ArchiveFailure>> {
         loop {
             match self.attempt().await {
                 Ok(packed) => return Some(Ok(packed)),
-                Err(Trouble::Cancelled) => return None,
-                Err(Trouble::Relearned) => {
+                Err(PackError::Cancelled) => return None,
+                Err(PackError::Relearned) => {
                     self.active.reset();
                     self.abort(false).await;
                 }
-                Err(Trouble::Again(_)) if !self.again => {
+                Err(PackError::Again(_)) if !self.again => {
                     self.again = true;
                     self.active.reset();
                     self.abort(false).await;
                     match self.look_again().await {
                         Ok(()) => {}
-                        Err(Trouble::Failed(failed) | Trouble::Again(failed)) => return Some(Err(*failed)),
-                        Err(Trouble::Cancelled | Trouble::Relearned) => return None,
+                        Err(PackError::Failed(failed) | PackError::Again(failed)) => return Some(Err(*failed)),
+                        Err(PackError::Cancelled | PackError::Relearned) => return None,
                     }
                 }
-                Err(Trouble::Again(failed) | Trouble::Failed(failed)) => {
+                Err(PackError::Again(failed) | PackError::Failed(failed)) => {
                     if failed.failure.scope != Scope::Job {
                         self.abort(false).await;
                     }
@@ -147,7 +140,7 @@ impl Pack {
         }
     }
 
-    async fn report(mut self, end: Option<Result<Packed, Failed>>, started_at: f64) {
+    async fn report(mut self, end: Option<Result<PackedArchive, ArchiveFailure>>, started_at: f64) {
         let report = Report { pack: &self, started_at };
         match end {
             Some(Ok(packed)) => report.packed(&packed),
@@ -180,16 +173,16 @@ impl Pack {
         self.recorded = session.open().cloned();
     }
 
-    async fn attempt(&mut self) -> Result<Packed, Trouble> {
+    async fn attempt(&mut self) -> Result<PackedArchive, PackError> {
         if self.policy.only_clean {
             self.abort(false).await;
             let _best_effort = self.session().sweep(None).await;
-            return Err(Trouble::Cancelled);
+            return Err(PackError::Cancelled);
         }
-        let files = self.source.capabilities().files || self.target.capabilities().files;
+        let copies = self.source.capabilities().server_copies && self.target.capabilities().server_copies;
         let uncopyable = self.target.quirks().cannot_copy_from(self.source.connection(), &self.policy.source_bucket);
         let rules = PartRules {
-            copies: self.policy.way == DataPath::Copy && !files && !uncopyable,
+            copies: self.policy.way == DataPath::Copy && copies && !uncopyable,
             uniform: self.target.capabilities().files,
             memory: self.source.budget().memory_limit(),
         };
@@ -203,7 +196,7 @@ impl Pack {
         let done = self.open(&plan, &mut session, sum).await?;
         if done.values().any(|part| part.part.checksum.is_none()) {
             // Created without an algorithm, or by a service that does not list its checksums.
-            sum = sum.filter(|_| self.target.capabilities().files);
+            sum = sum.filter(|_| !self.target.capabilities().digests);
         }
         self.recorded = session.open().cloned();
         let sender = Arc::new(Sender {
@@ -224,7 +217,7 @@ impl Pack {
             let trouble = self.part_trouble(trouble, sum).await;
             // Parts that were sent are waited for before the upload is aborted.
             let mut session = sender.session.write().await;
-            if !matches!(trouble, Trouble::Cancelled) || self.shared.aborts() {
+            if !matches!(trouble, PackError::Cancelled) || self.shared.aborts() {
                 session.abort(self.shared.aborts()).await;
             }
             self.recorded = session.open().cloned();
@@ -249,11 +242,11 @@ impl Pack {
     }
 
     /// Decide by what is at the target. None: make the archive.
-    async fn look_at_target(&mut self, plan: &Plan) -> Result<Option<Packed>, Trouble> {
+    async fn look_at_target(&mut self, plan: &Plan) -> Result<Option<PackedArchive>, PackError> {
         let target = match self.ask_target().await {
             Ok(target) => target,
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => {
-                self.there = There::Nothing;
+                self.there = TargetState::Nothing;
                 return Ok(None);
             }
             // Write-only access: the write itself is made on condition then.
@@ -262,7 +255,7 @@ impl Pack {
             }
             Err(other) => return Err(other.into()),
         };
-        self.there = There::Object(target.etag.clone());
+        self.there = TargetState::Object(target.etag.clone());
         let made_of = match target.attributes.metadata.get(MADE_OF) {
             None if self.target.capabilities().files => self.made_of_by_index(&target).await?,
             kept => kept.cloned(),
@@ -280,7 +273,7 @@ impl Pack {
                     self.address()
                 );
                 let failure = ObjectFailure::new(FailureClass::Exists, "TargetExists", "HeadObject", message);
-                return Err(Trouble::failed(None, failure));
+                return Err(PackError::failed(None, failure));
             }
             IfExists::Same | IfExists::Overwrite => return Ok(None),
         };
@@ -288,10 +281,10 @@ impl Pack {
         if is_same && self.options.index && !self.has_index().await? {
             self.write_index(plan, &target, None, &[]).await?;
         }
-        let verified = if is_same { Verified::Etag } else { Verified::No };
+        let verified = if is_same { VerificationLevel::Etag } else { VerificationLevel::No };
         let method = if is_ours { Method::Multipart } else { Method::None };
         self.abort(false).await;
-        Ok(Some(Packed { state, method, target: written, verified, contents: Vec::new() }))
+        Ok(Some(PackedArchive { state, method, target: written, verified, contents: Vec::new() }))
     }
 
     pub(super) async fn ask_target(&self) -> Result<ObjectMeta, RequestError> {
@@ -313,7 +306,7 @@ impl Pack {
         plan: &Plan,
         session: &mut UploadSession,
         sum: Option<ChecksumAlgorithm>,
-    ) -> Result<BTreeMap<u32, SentPart>, Trouble> {
+    ) -> Result<BTreeMap<u32, SentPart>, PackError> {
         if session.open().is_some_and(|upload| upload.part_size != plan.fingerprint) {
             // Of other members, or cut in another way.
             session.abort(false).await;
@@ -343,13 +336,13 @@ impl Pack {
         match session.begin(&request, &journal).await {
             Ok(()) => Ok(BTreeMap::new()),
             Err(RequestError::Failed(error)) => Err(self.refused_write(error, sum)),
-            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => Err(PackError::Cancelled),
         }
     }
 
     /// Take all members as they are now.
-    async fn look_again(&mut self) -> Result<(), Trouble> {
-        let Some(members) = Arc::get_mut(&mut self.members) else { return Err(Trouble::Cancelled) };
+    async fn look_again(&mut self) -> Result<(), PackError> {
+        let Some(members) = Arc::get_mut(&mut self.members) else { return Err(PackError::Cancelled) };
         let bucket = &self.policy.source_bucket;
         // A version never changes.
         let current = |item: &&mut Item| item.version_id.is_none();
@@ -359,17 +352,17 @@ impl Pack {
         for (item, (_, lookup)) in members.items_mut().iter_mut().filter(current).zip(found) {
             match lookup {
                 Lookup::Object(meta) => (item.size, item.etag) = (meta.size, meta.etag),
-                Lookup::NoObject(error) => return Err(Trouble::failed(None, *error)),
+                Lookup::NoObject(error) => return Err(PackError::failed(None, *error)),
                 Lookup::Absent => gone = gone.or_else(|| Some(item.source_key.clone())),
             }
         }
         let Some(key) = gone else { return Ok(()) };
         let member = self.members.items().iter().position(|item| item.source_key == key).unwrap_or_default();
         let error = StoreError::new("HeadObject", bucket, Some(&key), "NoSuchKey", Some(404));
-        Err(Trouble::failed(Some(member), self.changed(member, &error)))
+        Err(PackError::failed(Some(member), self.changed(member, &error)))
     }
 
-    pub(super) async fn has_index(&self) -> Result<bool, Trouble> {
+    pub(super) async fn has_index(&self) -> Result<bool, PackError> {
         match self.head(&sidecar::key(&self.key)).await {
             Ok(_) => Ok(true),
             Err(RequestError::Failed(error)) if error.class == ErrorClass::NotFound => Ok(false),

@@ -13,9 +13,9 @@ use seqferry_store::{
 };
 
 use super::plan::Plan;
-use super::run::Pack;
-use super::trouble::Trouble;
-use crate::outcome::Verified;
+use super::run::PackJob;
+use super::trouble::PackError;
+use crate::outcome::VerificationLevel;
 
 const TOOL: &str = concat!("seqferry ", env!("CARGO_PKG_VERSION"));
 const CONTENT_TYPE: &str = "application/x-ndjson";
@@ -67,21 +67,21 @@ pub(crate) async fn put(
     }
 }
 
-impl Pack {
+impl PackJob {
     /// Write the index of the archive that is at the target.
     pub(super) async fn write_index(
         &self,
         plan: &Plan,
         target: &ObjectMeta,
         whole: Option<&Checksum>,
-        contents: &[Option<(String, Verified)>],
-    ) -> Result<(), Trouble> {
+        contents: &[Option<(String, VerificationLevel)>],
+    ) -> Result<(), PackError> {
         let bytes = self.index_lines(plan, target, whole, contents);
         Ok(put(&self.target, &self.tries, &self.policy.target_bucket, &key(&self.key), bytes.into()).await?)
     }
 
     /// The digest of what the archive was made of, by the index beside it: files keep no metadata.
-    pub(super) async fn made_of_by_index(&self, archive: &ObjectMeta) -> Result<Option<String>, Trouble> {
+    pub(super) async fn made_of_by_index(&self, archive: &ObjectMeta) -> Result<Option<String>, PackError> {
         let key = key(&self.key);
         let meta = match self.head(&key).await {
             Ok(meta) if meta.size > 0 => meta,
@@ -104,7 +104,7 @@ impl Pack {
         plan: &Plan,
         target: &ObjectMeta,
         whole: Option<&Checksum>,
-        contents: &[Option<(String, Verified)>],
+        contents: &[Option<(String, VerificationLevel)>],
     ) -> Vec<u8> {
         let of =
             |algorithm: ChecksumAlgorithm| whole.filter(|sum| sum.algorithm == algorithm).map(|sum| sum.value.clone());

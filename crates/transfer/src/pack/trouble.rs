@@ -3,40 +3,40 @@
 use seqferry_client::RequestError;
 use seqferry_store::{Address, ChecksumAlgorithm, ErrorClass, ObjectRef, StoreError};
 
-use super::parts::{PartTrouble, is_change};
-use super::plan::Refused;
-use super::run::Pack;
+use super::parts::{PartError, is_change};
+use super::plan::PlanRefusal;
+use super::run::PackJob;
 use crate::outcome::{FailureClass, ObjectFailure};
 
 /// Reason why an attempt at an archive ended without one.
-pub(super) enum Trouble {
+pub(super) enum PackError {
     /// The job was stopped.
     Cancelled,
     /// A member is not what was found, or the target is not: worth one more try from scratch.
-    Again(Box<Failed>),
+    Again(Box<ArchiveFailure>),
     /// Something was learned of the service: worth a try without it. Cannot come twice for the same reason.
     Relearned,
     /// For good.
-    Failed(Box<Failed>),
+    Failed(Box<ArchiveFailure>),
 }
 
 /// Failure of an archive. `member` is the ordinal of the member that caused it, if one did.
-pub(super) struct Failed {
+pub(super) struct ArchiveFailure {
     pub(super) member: Option<usize>,
     pub(super) failure: ObjectFailure,
 }
 
-impl Trouble {
+impl PackError {
     pub(super) fn failed(member: Option<usize>, failure: impl Into<ObjectFailure>) -> Self {
-        Self::Failed(Box::new(Failed { member, failure: failure.into() }))
+        Self::Failed(Box::new(ArchiveFailure { member, failure: failure.into() }))
     }
 
     pub(super) fn again(member: Option<usize>, failure: ObjectFailure) -> Self {
-        Self::Again(Box::new(Failed { member, failure }))
+        Self::Again(Box::new(ArchiveFailure { member, failure }))
     }
 }
 
-impl From<RequestError> for Trouble {
+impl From<RequestError> for PackError {
     fn from(request: RequestError) -> Self {
         match request {
             RequestError::Cancelled => Self::Cancelled,
@@ -45,56 +45,56 @@ impl From<RequestError> for Trouble {
     }
 }
 
-impl Pack {
-    pub(super) fn refused(&self, refused: &Refused) -> Trouble {
+impl PackJob {
+    pub(super) fn refused(&self, refused: &PlanRefusal) -> PackError {
         let address = self.address();
         let (member, code, cause) = match refused {
-            Refused::Member(member, cause) => {
+            PlanRefusal::Member(member, cause) => {
                 let source = Address(&self.policy.source_bucket, Some(&self.members.items()[*member].source_key));
                 let cause = format!("{source} cannot be a member of {address}: {cause}");
                 (Some(*member), "MemberRefused", cause)
             }
-            Refused::Archive(code, cause) => (None, *code, format!("{address} cannot be made: {cause}")),
+            PlanRefusal::Archive(code, cause) => (None, *code, format!("{address} cannot be made: {cause}")),
         };
         let message = format!("{cause}. Nothing was written.");
-        Trouble::failed(member, ObjectFailure::new(FailureClass::Store(ErrorClass::Object), code, "plan", message))
+        PackError::failed(member, ObjectFailure::new(FailureClass::Store(ErrorClass::Object), code, "plan", message))
     }
 
     /// Returns the failure of a refused write. Where it is about the checksum, the service is not sent that one again.
-    pub(super) fn refused_write(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
+    pub(super) fn refused_write(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> PackError {
         let about_sums = error.class == ErrorClass::Capability || error.is_about_checksums();
         match sum {
             Some(algorithm) if about_sums && !error.is_about_bytes() && self.target.capabilities().digests => {
                 self.target.quirks().learn_refused_sum(algorithm);
-                Trouble::Relearned
+                PackError::Relearned
             }
-            _ => Trouble::failed(None, error),
+            _ => PackError::failed(None, error),
         }
     }
 
-    pub(super) async fn part_trouble(&self, trouble: PartTrouble, sum: Option<ChecksumAlgorithm>) -> Trouble {
+    pub(super) async fn part_trouble(&self, trouble: PartError, sum: Option<ChecksumAlgorithm>) -> PackError {
         match trouble {
-            PartTrouble::Cancelled => Trouble::Cancelled,
-            PartTrouble::Member(member, error) | PartTrouble::Copy(member, error) if is_change(&error) => {
-                Trouble::again(Some(member), self.changed(member, &error))
+            PartError::Cancelled => PackError::Cancelled,
+            PartError::Member(member, error) | PartError::Copy(member, error) if is_change(&error) => {
+                PackError::again(Some(member), self.changed(member, &error))
             }
-            PartTrouble::Member(member, error) => Trouble::failed(Some(member), error),
-            PartTrouble::Misread(member, how) => {
+            PartError::Member(member, error) => PackError::failed(Some(member), error),
+            PartError::Misread(member, how) => {
                 let source = Address(&self.policy.source_bucket, Some(&self.members.items()[member].source_key));
                 let message = format!(
                     "{source}: {how}. No archive was made. Run the same command again; if it happens again, the object or the way to it is damaged: ask the storage's operator."
                 );
                 let failure = ObjectFailure::new(FailureClass::Mismatch, "ContentMismatch", "GetObject", message);
-                Trouble::again(Some(member), failure)
+                PackError::again(Some(member), failure)
             }
-            PartTrouble::Copy(member, error) => self.refused_copy(member, error).await,
-            PartTrouble::Write(error) if error.code == "NoSuchUpload" => Trouble::again(None, self.upload_lost(&error)),
-            PartTrouble::Write(error) => self.refused_write(error, sum),
+            PartError::Copy(member, error) => self.refused_copy(member, error).await,
+            PartError::Write(error) if error.code == "NoSuchUpload" => PackError::again(None, self.upload_lost(&error)),
+            PartError::Write(error) => self.refused_write(error, sum),
         }
     }
 
     /// A copy was refused: its bytes can perhaps be had in another way, which is then remembered.
-    async fn refused_copy(&self, member: usize, error: StoreError) -> Trouble {
+    async fn refused_copy(&self, member: usize, error: StoreError) -> PackError {
         let (source, bucket) = (self.source.connection(), &self.policy.source_bucket);
         let elsewhere = !source.is_same(self.target.connection())
             && matches!(error.class, ErrorClass::Person | ErrorClass::NotFound);
@@ -103,9 +103,9 @@ impl Pack {
             && self.source.head(ObjectRef::new(bucket, key)).await.is_ok()
         {
             self.target.quirks().learn_uncopyable(source, bucket);
-            return Trouble::Relearned;
+            return PackError::Relearned;
         }
-        Trouble::failed(Some(member), error)
+        PackError::failed(Some(member), error)
     }
 
     pub(super) fn changed(&self, member: usize, error: &StoreError) -> ObjectFailure {

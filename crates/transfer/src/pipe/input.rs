@@ -3,7 +3,7 @@
 //! | killed | left behind | what happens next |
 //! |---|---|---|
 //! | before the upload is recorded | perhaps an empty upload | the bucket's lifecycle rule, or a cleanup |
-//! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | who reads the record aborts it |
+//! | before it is completed | an upload with parts, on record in [`InputOptions::journal`] | a reader of it aborts it |
 //! | after that | the object, and the record | aborting finds no upload |
 
 use std::collections::BTreeMap;
@@ -22,13 +22,13 @@ use seqferry_client::{
 use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::{base64, hex};
 use seqferry_store::{
-    Address, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, Copied, CreateUpload,
-    DigestAlgorithm, Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, Written,
+    Address, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CompletedPart, CreateUpload, DigestAlgorithm,
+    Digester, Digests, ErrorClass, ObjectMeta, ObjectRef, PutObject, StoreError, WrittenObject, WrittenPart,
 };
 
-use super::{Gone, PipeEnd, PipeError, PipeReport};
+use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::object::{EncryptionRule, IfExists, Properties, now};
-use crate::outcome::{FailureClass, ObjectFailure, Verified};
+use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::verification::{Side, Verdict, assembled, compare, is_digest};
 
 /// Bytes of the first parts: small enough that little is held, and it begins soon.
@@ -78,7 +78,7 @@ impl UploadJournal for FileJournal {
 }
 
 /// Bytes of a part, read and not sent.
-struct Filled {
+struct FilledPart {
     bytes: Bytes,
     memory: Option<MemoryPermit>,
     /// Nothing comes after it.
@@ -100,7 +100,7 @@ struct Input {
     target: InputTarget,
     options: InputOptions,
     source: Arc<File>,
-    gone: Gone,
+    passed: ByteCounter,
 }
 
 pub(crate) async fn store_input(
@@ -108,10 +108,10 @@ pub(crate) async fn store_input(
     target: InputTarget,
     options: InputOptions,
     source: File,
-    gone: Gone,
+    passed: ByteCounter,
 ) -> PipeEnd {
     let tries = Arc::<RetryContext>::default();
-    let input = Input { client, tries, target, options, source: Arc::new(source), gone };
+    let input = Input { client, tries, target, options, source: Arc::new(source), passed };
     if matches!(input.options.if_exists, IfExists::Skip | IfExists::Fail)
         && let Some(there) = input.look().await?
     {
@@ -123,7 +123,7 @@ pub(crate) async fn store_input(
             etag: there.etag,
             version_id: there.version_id,
             checksum: there.checksum,
-            verified: Verified::No,
+            verified: VerificationLevel::No,
         });
     }
     let first = input.fill(input.part_size(1)).await?;
@@ -158,12 +158,12 @@ impl Input {
     }
 
     /// The next bytes: all that a part has, or all that is left.
-    async fn fill(&self, size: u64) -> Result<Filled, PipeError> {
+    async fn fill(&self, size: u64) -> Result<FilledPart, PipeError> {
         let memory = self.client.reserve_bytes(size).await?;
         self.fill_reserved(size, memory).await
     }
 
-    async fn fill_reserved(&self, size: u64, memory: Option<MemoryPermit>) -> Result<Filled, PipeError> {
+    async fn fill_reserved(&self, size: u64, memory: Option<MemoryPermit>) -> Result<FilledPart, PipeError> {
         let source = Arc::clone(&self.source);
         let reading = tokio::task::spawn_blocking(move || {
             let mut bytes = Vec::new();
@@ -178,7 +178,7 @@ impl Input {
         };
         let bytes = read.map_err(|_| PipeError::Cancelled)?.map_err(PipeError::Descriptor)?;
         let is_last = (bytes.len() as u64) < size;
-        Ok(Filled { bytes: bytes.into(), memory, is_last })
+        Ok(FilledPart { bytes: bytes.into(), memory, is_last })
     }
 
     /// Checksum algorithm that the service accepts with bytes; None: MD5 is sent instead.
@@ -222,8 +222,8 @@ impl Input {
     }
 
     /// All there is, in one request.
-    async fn put(&self, only: Filled) -> PipeEnd {
-        let Filled { bytes, memory: _memory, .. } = only;
+    async fn put(&self, only: FilledPart) -> PipeEnd {
+        let FilledPart { bytes, memory: _memory, .. } = only;
         let size = bytes.len() as u64;
         for tried in 1.. {
             let sum = self.sum();
@@ -247,7 +247,7 @@ impl Input {
                 Err(RequestError::Failed(error)) if tried < CHECKSUMS && self.refuses_sum(&error, sum) => continue,
                 Err(other) => return Err(other.into()),
             };
-            self.gone.add(size);
+            self.passed.add(size);
             let sum = object.digests.checksum.map(|(algorithm, value)| Checksum {
                 algorithm,
                 value,
@@ -259,7 +259,7 @@ impl Input {
         Err(PipeError::Cancelled)
     }
 
-    async fn in_parts(&self, first: Filled) -> PipeEnd {
+    async fn in_parts(&self, first: FilledPart) -> PipeEnd {
         let InputTarget { bucket, key } = &self.target;
         let mut session = UploadSession::new(self.client.clone(), bucket, key, now(), Arc::clone(&self.tries));
         let end = self.through(&mut session, first).await;
@@ -269,7 +269,7 @@ impl Input {
         end
     }
 
-    async fn through(&self, session: &mut UploadSession, first: Filled) -> PipeEnd {
+    async fn through(&self, session: &mut UploadSession, first: FilledPart) -> PipeEnd {
         let (sum, first) = self.begin(session, first).await?;
         let mut sent = BTreeMap::from([(1, first)]);
         self.rest(session, sum, &mut sent).await?;
@@ -293,7 +293,7 @@ impl Input {
         match session.complete(request).await? {
             Completion::Object(written) => self.settle(size, whole, etag, written).await,
             Completion::Gone(error) => {
-                // A try whose answer was lost may have made it.
+                // An attempt whose answer was lost may have completed the upload.
                 let found = self.look().await?.filter(|found| found.size == size);
                 let Some(found) = found.filter(|found| proof(size, whole.as_ref(), etag.as_deref(), found).is_ok())
                 else {
@@ -301,7 +301,7 @@ impl Input {
                 };
                 session.confirm_completed();
                 let ObjectMeta { etag: made, version_id, checksum, encryption, .. } = found;
-                self.settle(size, whole, etag, Written { etag: made, version_id, checksum, encryption }).await
+                self.settle(size, whole, etag, WrittenObject { etag: made, version_id, checksum, encryption }).await
             }
         }
     }
@@ -310,7 +310,7 @@ impl Input {
     async fn begin(
         &self,
         session: &mut UploadSession,
-        mut first: Filled,
+        mut first: FilledPart,
     ) -> Result<(Option<ChecksumAlgorithm>, SentPart), PipeError> {
         let journal = FileJournal(self.options.journal.clone());
         for tried in 1.. {
@@ -329,7 +329,7 @@ impl Input {
                     match self.send(session, 1, sum, first).await {
                         Ok(sent) => return Ok((sum, sent)),
                         Err(RequestError::Failed(error)) => {
-                            first = Filled { bytes: again, memory: None, is_last: false };
+                            first = FilledPart { bytes: again, memory: None, is_last: false };
                             error
                         }
                         Err(cancelled) => return Err(cancelled.into()),
@@ -387,15 +387,15 @@ impl Input {
         session: &UploadSession,
         number: u32,
         sum: Option<ChecksumAlgorithm>,
-        filled: Filled,
+        filled: FilledPart,
     ) -> Result<SentPart, RequestError> {
-        let Filled { bytes, memory, .. } = filled;
+        let FilledPart { bytes, memory, .. } = filled;
         let body = bytes.clone();
         let digests = tokio::task::spawn_blocking(move || Self::digests(sum, &body)).await;
         let digests = digests.map_err(|_| RequestError::Cancelled)?;
         let ours = digests.checksum.as_ref().map(|(_, value)| value.clone());
         let part = PartBody { bytes: bytes.clone(), digests, memory };
-        let Copied { etag, checksum, opaque_etag } = session.put_part(number, part).await?;
+        let WrittenPart { etag, checksum, opaque_etag } = session.put_part(number, part).await?;
         if let (Some(ours), Some(theirs)) = (&ours, &checksum)
             && ours != theirs
         {
@@ -412,13 +412,13 @@ impl Input {
         } else {
             None
         };
-        self.gone.add(size);
+        self.passed.add(size);
         let part = CompletedPart { number, etag, checksum: checksum.or_else(|| ours.clone()) };
         Ok(SentPart { part, size, sum: ours, md5 })
     }
 
     /// Look at the object that was made, and remove it when it is not what was sent.
-    async fn settle(&self, size: u64, sum: Option<Checksum>, etag: Option<String>, written: Written) -> PipeEnd {
+    async fn settle(&self, size: u64, sum: Option<Checksum>, etag: Option<String>, written: WrittenObject) -> PipeEnd {
         let there = match self.look().await {
             Ok(Some(there)) if there.etag == written.etag => Some(there),
             Ok(_) => {
@@ -451,7 +451,8 @@ impl Input {
                 .await);
         }
         let Some(there) = there else {
-            let verified = if written.checksum.is_some() { Verified::Checksum } else { Verified::Size };
+            let verified =
+                if written.checksum.is_some() { VerificationLevel::Checksum } else { VerificationLevel::Size };
             return Ok(report(size, sum, written, verified));
         };
         match proof(size, sum.as_ref(), etag.as_deref(), &there) {
@@ -472,16 +473,21 @@ impl Input {
     }
 }
 
-fn report(bytes: u64, checksum: Option<Checksum>, written: Written, verified: Verified) -> PipeReport {
+fn report(bytes: u64, checksum: Option<Checksum>, written: WrittenObject, verified: VerificationLevel) -> PipeReport {
     PipeReport { bytes, etag: written.etag, version_id: written.version_id, checksum, verified }
 }
 
 /// Evidence that the target holds the sent bytes, or the difference as an error.
-fn proof(size: u64, sum: Option<&Checksum>, etag: Option<&str>, there: &ObjectMeta) -> Result<Verified, String> {
+fn proof(
+    size: u64,
+    sum: Option<&Checksum>,
+    etag: Option<&str>,
+    there: &ObjectMeta,
+) -> Result<VerificationLevel, String> {
     let sent = Side { size: Some(size), etag: etag.unwrap_or_default(), opaque_etag: etag.is_none(), checksum: sum };
     match compare(sent, Side::from(there), true) {
         Verdict::Proven(verified) => Ok(verified),
         Verdict::Differs(how) | Verdict::Doubtful(how) => Err(how),
-        Verdict::Unknown => Ok(Verified::Size),
+        Verdict::Unknown => Ok(VerificationLevel::Size),
     }
 }

@@ -18,9 +18,9 @@ use seqferry_store::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Gone, PipeEnd, PipeError, PipeReport};
+use super::{ByteCounter, PipeEnd, PipeError, PipeReport};
 use crate::limits::Limits;
-use crate::outcome::{FailureClass, ObjectFailure, Verified};
+use crate::outcome::{FailureClass, ObjectFailure, VerificationLevel};
 use crate::plan::etag_parts;
 use crate::verification::{ExpectedDigest, SegmentedDigest, Verdict};
 
@@ -50,7 +50,7 @@ pub struct OutputSource {
 }
 
 /// A range that is being read.
-type Reading = AbortOnDropHandle<Result<Piece, RequestError>>;
+type PieceTask = AbortOnDropHandle<Result<Piece, RequestError>>;
 
 struct Piece {
     bytes: Bytes,
@@ -65,10 +65,15 @@ struct Output {
     source: OutputSource,
     meta: ObjectMeta,
     pinned: PinnedObject,
-    gone: Gone,
+    passed: ByteCounter,
 }
 
-pub(crate) async fn write_output(client: RetryingClient, source: OutputSource, sink: File, gone: Gone) -> PipeEnd {
+pub(crate) async fn write_output(
+    client: RetryingClient,
+    source: OutputSource,
+    sink: File,
+    passed: ByteCounter,
+) -> PipeEnd {
     let tries = Arc::<RetryContext>::default();
     let object = ObjectRef::new(&source.bucket, &source.key).at_version(source.version_id.as_deref());
     let call = RequestSpec::read("HeadObject", &source.bucket);
@@ -83,7 +88,7 @@ pub(crate) async fn write_output(client: RetryingClient, source: OutputSource, s
         pinned.version_id.clone_from(&source.version_id);
     }
     let sink = Arc::new(sink);
-    let output = Output { client, tries, source, meta, pinned, gone };
+    let output = Output { client, tries, source, meta, pinned, passed };
     match output.source.range {
         None => output.whole(&sink).await,
         Some(range) => output.range(range, &sink).await,
@@ -130,12 +135,12 @@ impl Output {
                 .with_message(format!("the range begins at {first}, and the object has {size} bytes"));
             return Err(RequestError::Failed(error).into());
         }
-        Ok(self.report(Verified::Size))
+        Ok(self.report(VerificationLevel::Size))
     }
 
-    fn report(&self, verified: Verified) -> PipeReport {
+    fn report(&self, verified: VerificationLevel) -> PipeReport {
         PipeReport {
-            bytes: self.gone.so_far(),
+            bytes: self.passed.so_far(),
             etag: self.meta.etag.clone(),
             version_id: self.meta.version_id.clone(),
             checksum: self.meta.checksum.clone(),
@@ -144,16 +149,20 @@ impl Output {
     }
 
     /// Evidence from the digest of all bytes; an error when it differs from the digest that the service states.
-    fn proven(&self, expected: Option<&ExpectedDigest>, computed: Option<String>) -> Result<Verified, PipeError> {
+    fn proven(
+        &self,
+        expected: Option<&ExpectedDigest>,
+        computed: Option<String>,
+    ) -> Result<VerificationLevel, PipeError> {
         match expected.zip(computed).map(|(expected, computed)| expected.verdict(&computed)) {
             Some(Verdict::Differs(how)) => Err(self.mismatch(&how)),
             Some(Verdict::Proven(verified)) => Ok(verified),
-            _ => Ok(Verified::Size),
+            _ => Ok(VerificationLevel::Size),
         }
     }
 
     fn mismatch(&self, how: &str) -> PipeError {
-        let printed = self.gone.so_far();
+        let printed = self.passed.so_far();
         let left = if printed == 0 {
             "Nothing was written.".to_owned()
         } else {
@@ -222,7 +231,7 @@ impl Output {
     ) -> Result<Option<SegmentedDigest>, PipeError> {
         let parts = parts.filter(|part| (1..=LONGEST_PART).contains(part));
         let step = parts.unwrap_or(RANGE);
-        let mut ahead: VecDeque<Reading> = VecDeque::new();
+        let mut ahead: VecDeque<PieceTask> = VecDeque::new();
         while at < end || !ahead.is_empty() {
             if at < end && ahead.len() < AHEAD {
                 let range = Range { first: at, last: (at + step).min(end) - 1 };
@@ -251,7 +260,7 @@ impl Output {
     }
 
     /// Reads a range; of a part with a checksum of its own also that.
-    fn read(&self, range: Range, part: Option<u32>, memory: Option<MemoryPermit>) -> Reading {
+    fn read(&self, range: Range, part: Option<u32>, memory: Option<MemoryPermit>) -> PieceTask {
         let (client, tries, pinned) = (self.client.clone(), Arc::clone(&self.tries), self.pinned.clone());
         let algorithm = self.meta.checksum.as_ref().map(|sum| sum.algorithm);
         let part = part.zip(algorithm);
@@ -317,7 +326,7 @@ impl Output {
         });
         let (written, digest) = futures::future::join(writing, hashing).await;
         written.map_err(|_| PipeError::Cancelled)?.map_err(PipeError::Descriptor)?;
-        self.gone.add(piece.bytes.len() as u64);
+        self.passed.add(piece.bytes.len() as u64);
         digest.map_err(|_| PipeError::Cancelled)
     }
 
@@ -337,7 +346,7 @@ impl Output {
             let fetched = fetched.map_err(|error| self.unread(error))?;
             check_pin(&self.pinned, &fetched.meta).map_err(|error| self.unread(RequestError::Failed(error)))?;
             let mut reader = PinnedReader::new(fetched.body, &self.pinned);
-            let (mut at, written) = (0, self.gone.so_far());
+            let (mut at, written) = (0, self.passed.so_far());
             while at < size {
                 let length = RANGE.min(size - at);
                 let memory = self.client.reserve_bytes(length).await?;
@@ -370,7 +379,7 @@ impl Output {
         if error.class != ErrorClass::Precondition {
             return RequestError::Failed(error).into();
         }
-        let printed = self.gone.so_far();
+        let printed = self.passed.so_far();
         let message = format!(
             "GetObject {}: the object was overwritten while it was read ({}). Do not use the {printed} bytes that were written; run the same command again.",
             Address(&self.source.bucket, Some(&self.source.key)),

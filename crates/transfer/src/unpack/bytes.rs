@@ -17,7 +17,7 @@ use tokio::sync::{OnceCell, OwnedMutexGuard};
 use super::ArchiveRef;
 use super::place::Format;
 use super::plain::PlainStream;
-use super::retained::Retained;
+use super::retained::RetainedBytes;
 
 /// Longest window: long enough that the latency of a request does not count, short enough that many are read at a time.
 const WINDOW: u64 = 8 << 20;
@@ -36,7 +36,7 @@ pub struct WindowPool {
     free: AtomicUsize,
     capacity: usize,
     window: u64,
-    retained: Mutex<Option<Arc<Retained>>>,
+    retained: Mutex<Option<Arc<RetainedBytes>>>,
 }
 
 impl WindowPool {
@@ -59,7 +59,7 @@ impl WindowPool {
     }
 
     /// Keep what a scan reads, in place of what another one has read.
-    pub(super) fn retain(&self, retained: Option<Arc<Retained>>) {
+    pub(super) fn retain(&self, retained: Option<Arc<RetainedBytes>>) {
         // The old one gives its windows back when it is dropped, after the lock.
         let _old = std::mem::replace(&mut *self.retained.lock().unwrap_or_else(PoisonError::into_inner), retained);
     }
@@ -70,7 +70,12 @@ impl WindowPool {
     }
 
     /// Returns the bytes that the last scan has kept, if it was of this archive in this format.
-    pub(super) fn retained(&self, source: &Endpoint, archive: &ArchiveRef, format: Format) -> Option<Arc<Retained>> {
+    pub(super) fn retained(
+        &self,
+        source: &Endpoint,
+        archive: &ArchiveRef,
+        format: Format,
+    ) -> Option<Arc<RetainedBytes>> {
         let retained = self.retained.lock().unwrap_or_else(PoisonError::into_inner);
         retained.clone().filter(|retained| retained.is_of(source, archive, format))
     }
@@ -111,14 +116,14 @@ struct Slots {
 
 /// A compressed tar that is being read.
 #[derive(Debug)]
-struct Decoding {
+struct DecodedArchive {
     etag: String,
     stream: PlainStream,
     /// The last blocks, the newest at the end; they lie beside each other.
     kept: VecDeque<(u64, Bytes)>,
 }
 
-impl Decoding {
+impl DecodedArchive {
     /// The first offset that can still be read.
     fn first(&self) -> u64 {
         self.kept.front().map_or(self.stream.position(), |(start, _)| *start)
@@ -169,10 +174,10 @@ pub(super) struct ArchiveBytes {
     store: Arc<dyn ObjectStore>,
     archive: ArchiveRef,
     format: Format,
-    decoding: Arc<tokio::sync::Mutex<Option<Decoding>>>,
+    decoding: Arc<tokio::sync::Mutex<Option<DecodedArchive>>>,
     windows: Vec<Span>,
     pool: Arc<WindowPool>,
-    retained: Option<Arc<Retained>>,
+    retained: Option<Arc<RetainedBytes>>,
     slots: Mutex<Slots>,
 }
 
@@ -230,14 +235,14 @@ impl ArchiveBytes {
     }
 
     /// The decoder of a compressed tar, at a place from which `start` can be read.
-    async fn decoder(&self, etag: &str, start: u64) -> Result<OwnedMutexGuard<Option<Decoding>>, StoreError> {
+    async fn decoder(&self, etag: &str, start: u64) -> Result<OwnedMutexGuard<Option<DecodedArchive>>, StoreError> {
         let mut decoding = Arc::clone(&self.decoding).lock_owned().await;
         if decoding.as_ref().is_none_or(|there| there.etag != etag || there.first() > start) {
             let meta = self.store.head(ObjectRef::new(&self.archive.bucket, &self.archive.key), None).await?;
             let object = self.pinned(etag, meta.size);
             check_pin(&object, &meta)?;
             let stream = PlainStream::open(Arc::clone(&self.store), object, (0, meta.size), self.format);
-            *decoding = Some(Decoding { etag: etag.to_owned(), stream, kept: VecDeque::new() });
+            *decoding = Some(DecodedArchive { etag: etag.to_owned(), stream, kept: VecDeque::new() });
         }
         Ok(decoding)
     }

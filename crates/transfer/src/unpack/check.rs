@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ArchiveRef;
-use super::scan::{Chunks, Lines, Ranges, SIZES, Scan, ScanOptions, Stopped, lines_reader};
+use super::scan::{Chunks, Lines, Ranges, SIZES, Scan, ScanError, ScanOptions, lines_reader};
 
 /// Reports that wait to be taken.
 const REPORTS: usize = 16;
@@ -54,9 +54,9 @@ impl ArchiveCheck {
         runtime.spawn(async move {
             let scan = Scan::silent(client, archive, options);
             let check = Check { scan, reports: sender.clone() };
-            // The receiver is gone: no one needs the result.
-            if let Err(Stopped::Failed(error)) = check.run().await {
-                let _nobody_listens = sender.send(Err(error)).await;
+            // The receiver is gone: the caller does not need the result.
+            if let Err(ScanError::Failed(error)) = check.run().await {
+                let _receiver_gone = sender.send(Err(error)).await;
             }
         });
         Self { runtime: runtime.clone(), reports: Mutex::new(Some(reports)) }
@@ -88,15 +88,15 @@ struct Check {
 }
 
 /// The lines of the index, one at a time.
-struct Listed<'a> {
+struct IndexCursor<'a> {
     chunks: Chunks<'a>,
     reader: Option<IndexReader>,
     ready: VecDeque<IndexMember>,
 }
 
-impl Listed<'_> {
+impl IndexCursor<'_> {
     /// The next line, which stays until it is taken.
-    async fn front(&mut self, scan: &Scan) -> Result<Option<&IndexMember>, Stopped> {
+    async fn front(&mut self, scan: &Scan) -> Result<Option<&IndexMember>, ScanError> {
         while self.ready.is_empty() {
             let Some(reader) = &mut self.reader else { break };
             if let Some(chunk) = self.chunks.next().await? {
@@ -111,7 +111,7 @@ impl Listed<'_> {
 }
 
 impl Check {
-    async fn run(&self) -> Result<(), Stopped> {
+    async fn run(&self) -> Result<(), ScanError> {
         let scan = &self.scan;
         let archive = scan.pinned().await?;
         let lines = Lines::beside(scan, &archive).await?;
@@ -119,7 +119,7 @@ impl Check {
         if let Some(lines) = &lines {
             scan.belongs(lines, &archive).await?;
             let reader = Some(lines_reader(&scan.options));
-            listed = Some(Listed { chunks: lines.chunks(scan), reader, ready: VecDeque::new() });
+            listed = Some(IndexCursor { chunks: lines.chunks(scan), reader, ready: VecDeque::new() });
         }
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
@@ -160,11 +160,11 @@ impl Check {
         self.tell(&mut state, archive.size).await
     }
 
-    async fn tell(&self, state: &mut State, bytes: u64) -> Result<(), Stopped> {
+    async fn tell(&self, state: &mut State, bytes: u64) -> Result<(), ScanError> {
         state.report.bytes = bytes;
         let report = state.report.clone();
         state.report.problems.clear();
-        self.reports.send(Ok(report)).await.map_err(|_| Stopped::Closed)
+        self.reports.send(Ok(report)).await.map_err(|_| ScanError::Closed)
     }
 }
 
@@ -179,7 +179,12 @@ impl State {
         self.report.problems.push((name, what.to_owned()));
     }
 
-    async fn event(&mut self, event: &Event<'_>, listed: Option<&mut Listed<'_>>, scan: &Scan) -> Result<(), Stopped> {
+    async fn event(
+        &mut self,
+        event: &Event<'_>,
+        listed: Option<&mut IndexCursor<'_>>,
+        scan: &Scan,
+    ) -> Result<(), ScanError> {
         match event {
             Event::Member(member) => {
                 self.report.members += 1;
@@ -230,7 +235,7 @@ impl State {
 /// Facts of the archive for a check.
 impl Scan {
     /// The archive as it is now.
-    pub(super) async fn pinned(&self) -> Result<PinnedObject, Stopped> {
+    pub(super) async fn pinned(&self) -> Result<PinnedObject, ScanError> {
         let ArchiveRef { bucket, key } = &self.archive;
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
         Ok(PinnedObject::of(bucket, key, &meta))

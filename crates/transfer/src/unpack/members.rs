@@ -16,10 +16,10 @@ use seqferry_client::Endpoint;
 use seqferry_store::Result;
 use seqferry_store::checksum::base64;
 use seqferry_store::{
-    Attributes, Body, ByteStream, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, Copied,
-    CopyTarget, CreateUpload, ErrorClass, Fetched, ListPage, ListRequest, MTIME, MultipartUpload, ObjectMeta,
-    ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError, UploadInfo,
-    UploadRef, Written, mtime_text,
+    Attributes, Body, ByteStream, Capabilities, Checksum, ChecksumAlgorithm, ChecksumKind, CompleteUpload, CopyTarget,
+    CreateUpload, ErrorClass, FetchedObject, ListPage, ListRequest, MTIME, MultipartUpload, ObjectMeta, ObjectRead,
+    ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError, UploadInfo, UploadRef,
+    WrittenObject, WrittenPart, mtime_text,
 };
 
 use super::bytes::{ArchiveBytes, Span, WindowPool};
@@ -54,14 +54,14 @@ impl MemberStore {
     }
 
     /// The headers at a place, parsed.
-    async fn member(&self, wanted: &Wanted<'_>) -> Result<Member> {
-        let Wanted { place, .. } = *wanted;
+    async fn member(&self, wanted: &WantedMember<'_>) -> Result<Member> {
+        let WantedMember { place, .. } = *wanted;
         let headers = self.bytes.read(wanted.archive, place.header, place.data).await?;
         parse(&place, &headers).ok_or_else(|| wanted.foreign())
     }
 
     /// A file in a zip, from its first byte or a later one.
-    async fn fetch_zipped(&self, wanted: &Wanted<'_>, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch_zipped(&self, wanted: &WantedMember<'_>, range: Option<Range>) -> Result<FetchedObject> {
         let place = wanted.place;
         let meta = wanted.zip_meta();
         let body = if place.stored <= WHOLE && place.zip_size() <= WHOLE {
@@ -74,7 +74,7 @@ impl MemberStore {
             let start = zip::contents(&place, &headers).ok_or_else(|| wanted.foreign())?;
             zip::body(self.bytes.store(), self.bytes.pinned(wanted.archive, meta.size), &place, start)
         };
-        let Some(range) = range else { return Ok(Fetched { meta, body }) };
+        let Some(range) = range else { return Ok(FetchedObject { meta, body }) };
         // Only a comparison of contents asks for a part: it is read from the start.
         let mut body = body;
         let mut skip = range.first;
@@ -98,12 +98,12 @@ impl MemberStore {
                 Err(error) => Some((Err(error), (body, 0))),
             }
         });
-        Ok(Fetched { meta, body: Body::of_chunks(chunks.boxed()) })
+        Ok(FetchedObject { meta, body: Body::of_chunks(chunks.boxed()) })
     }
 }
 
 /// A member that is asked for.
-struct Wanted<'a> {
+struct WantedMember<'a> {
     bucket: &'a str,
     key: &'a str,
     etag: String,
@@ -112,7 +112,7 @@ struct Wanted<'a> {
     size: Option<u64>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedMember<'a> {
     fn of(source: &'a PinnedObject) -> Result<Self> {
         let place = source.version_id.as_deref().and_then(MemberPlace::parse);
         let archive = source.if_match.as_deref().and_then(archive_etag);
@@ -133,8 +133,8 @@ impl<'a> Wanted<'a> {
         ObjectMeta { size: self.place.zip_size(), checksum, ..self.meta(None) }
     }
 
-    fn fetched(&self, member: &Member, body: Body) -> Fetched {
-        Fetched { meta: self.meta(Some(member)), body }
+    fn fetched(&self, member: &Member, body: Body) -> FetchedObject {
+        FetchedObject { meta: self.meta(Some(member)), body }
     }
 
     fn foreign(&self) -> StoreError {
@@ -261,7 +261,8 @@ impl ObjectRead for MemberStore {
         let end = if place.format.is_zip() { place.header + zip::header_room(&place) } else { place.data };
         let (archive, headers) = self.bytes.current(place.header, end).await?;
         let etag = member_etag(&archive, place.header);
-        let wanted = Wanted { bucket: object.bucket, key: object.key, etag, archive: &archive, place, size: None };
+        let wanted =
+            WantedMember { bucket: object.bucket, key: object.key, etag, archive: &archive, place, size: None };
         if place.kind == PlaceKind::Directory {
             return Ok(wanted.meta(None));
         }
@@ -272,14 +273,14 @@ impl ObjectRead for MemberStore {
         Ok(wanted.meta(Some(&member)))
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
-        let wanted = Wanted::of(source)?;
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
+        let wanted = WantedMember::of(source)?;
         let place = wanted.place;
         if place.format.is_zip() && place.kind != PlaceKind::Directory {
             return self.fetch_zipped(&wanted, range).await;
         }
         match (place.kind, range) {
-            (PlaceKind::Directory, _) => Ok(Fetched { meta: wanted.meta(None), body: whole(Bytes::new()) }),
+            (PlaceKind::Directory, _) => Ok(FetchedObject { meta: wanted.meta(None), body: whole(Bytes::new()) }),
             (PlaceKind::Link, range) => {
                 let member = self.member(&wanted).await?;
                 let target = Bytes::from(member.link.clone());
@@ -310,7 +311,7 @@ impl ObjectRead for MemberStore {
                 }
                 let body = self.bytes.body(wanted.archive, first, end).await?;
                 let size = wanted.size.unwrap_or(place.stored);
-                Ok(Fetched { meta: ObjectMeta { size, ..wanted.meta(None) }, body })
+                Ok(FetchedObject { meta: ObjectMeta { size, ..wanted.meta(None) }, body })
             }
             (PlaceKind::Sparse, range) => {
                 let member = self.member(&wanted).await?;
@@ -330,7 +331,7 @@ impl ObjectRead for MemberStore {
 
 #[async_trait]
 impl ObjectWrite for MemberStore {
-    async fn put_object(&self, object: &PutObject, _body: Bytes) -> Result<Written> {
+    async fn put_object(&self, object: &PutObject, _body: Bytes) -> Result<WrittenObject> {
         refused("PutObject", &object.bucket, &object.key)
     }
 
@@ -342,7 +343,7 @@ impl ObjectWrite for MemberStore {
         refused("PutObjectTagging", object.bucket, object.key)
     }
 
-    async fn copy(&self, source: &PinnedObject, _target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, _target: CopyTarget<'_>) -> Result<WrittenObject> {
         refused("CopyObject", &source.bucket, &source.key)
     }
 }
@@ -353,11 +354,17 @@ impl MultipartUpload for MemberStore {
         refused("CreateMultipartUpload", &upload.bucket, &upload.key)
     }
 
-    async fn copy_part(&self, source: &PinnedObject, _: Range, _: UploadRef<'_>, _: u32) -> Result<Copied> {
+    async fn copy_part(&self, source: &PinnedObject, _: Range, _: UploadRef<'_>, _: u32) -> Result<WrittenPart> {
         refused("UploadPartCopy", &source.bucket, &source.key)
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, _: u32, _: Bytes, _: &seqferry_store::Digests) -> Result<Copied> {
+    async fn put_part(
+        &self,
+        upload: UploadRef<'_>,
+        _: u32,
+        _: Bytes,
+        _: &seqferry_store::Digests,
+    ) -> Result<WrittenPart> {
         refused("UploadPart", upload.bucket, upload.key)
     }
 
@@ -365,7 +372,7 @@ impl MultipartUpload for MemberStore {
         refused("ListParts", upload.bucket, upload.key)
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         refused("CompleteMultipartUpload", &upload.bucket, &upload.key)
     }
 
@@ -382,14 +389,13 @@ impl MultipartUpload for MemberStore {
 impl ObjectStore for MemberStore {
     fn capabilities(&self) -> Capabilities {
         // Without checksums in an index, what was read is all there is to compare, as with a disk.
-        let files = self.store.capabilities().files;
         Capabilities {
             digests: self.promised,
             conditions: false,
             tags: false,
             sure_ranges: true,
             streamed_parts: false,
-            files,
+            ..self.store.capabilities()
         }
     }
 

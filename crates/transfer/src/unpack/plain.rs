@@ -98,7 +98,7 @@ async fn fetch(
             Err(error) => error,
             Ok(fetched) => {
                 if let Err(error) = check_pin(&object, &fetched.meta) {
-                    let _nobody_reads = chunks.send(Err(error)).await;
+                    let _receiver_gone = chunks.send(Err(error)).await;
                     return;
                 }
                 let mut body = fetched.body;
@@ -119,7 +119,7 @@ async fn fetch(
         };
         broken += 1;
         if broken >= READS || !matches!(error.class, ErrorClass::Retry | ErrorClass::Throttle) {
-            let _nobody_reads = chunks.send(Err(error)).await;
+            let _receiver_gone = chunks.send(Err(error)).await;
             return;
         }
         tokio::time::sleep(Duration::from_millis(200) * broken).await;
@@ -139,7 +139,7 @@ impl Input {
             match self.chunks.blocking_recv() {
                 None => return Ok(true),
                 Some(Ok(bytes)) => self.here = bytes,
-                Some(Err(error)) => return Err(io::Error::other(Failed(error))),
+                Some(Err(error)) => return Err(io::Error::other(RequestFailure(error))),
             }
         }
         Ok(false)
@@ -159,15 +159,15 @@ impl Read for Input {
 
 /// A failed request on its way through a decoder.
 #[derive(Debug)]
-struct Failed(StoreError);
+struct RequestFailure(StoreError);
 
-impl std::fmt::Display for Failed {
+impl std::fmt::Display for RequestFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for RequestFailure {}
 
 /// Decompresses until the end, or until the receiver is gone.
 fn decode(input: Input, format: Format, about: &PinnedObject, output: &mpsc::Sender<Result<Bytes, StoreError>>) {
@@ -180,9 +180,10 @@ fn decode(input: Input, format: Format, about: &PinnedObject, output: &mpsc::Sen
         Format::Plain | Format::ZipStored => pass(input, output),
     };
     if let Err(error) = ended {
-        let failed = error.get_ref().and_then(|inner| inner.downcast_ref::<Failed>()).map(|failed| failed.0.clone());
+        let failed =
+            error.get_ref().and_then(|inner| inner.downcast_ref::<RequestFailure>()).map(|failed| failed.0.clone());
         let failed = failed.unwrap_or_else(|| damaged(about, &format!("its compressed data is damaged: {error}")));
-        let _nobody_reads = output.blocking_send(Err(failed));
+        let _receiver_gone = output.blocking_send(Err(failed));
     }
 }
 

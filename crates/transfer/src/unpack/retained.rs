@@ -1,8 +1,9 @@
 //! Bytes that a scan has read of an archive, kept for the members that are unpacked next. With them a small archive
 //! without an index, or a compressed one, is read once.
 //!
-//! What must stay true: they are of the version that was scanned, and are used for that version only; they count against the
-//! windows of the process ([`WindowPool`]), at most half of these; what no one asks for is dropped after a minute.
+//! Invariants: the bytes are of the version that was scanned, and are used for that version only. They count against
+//! the windows of the process ([`WindowPool`]), at most half of these. Bytes that no member asks for are dropped
+//! after a minute.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +18,7 @@ use super::ArchiveRef;
 use super::bytes::WindowPool;
 use super::place::Format;
 
-/// Bytes that no one asks for are dropped after so long: a transfer begins within seconds of its scan.
+/// Bytes that no member asks for are dropped after so long: a transfer begins within seconds of its scan.
 const IDLE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ struct State {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Retained {
+pub(super) struct RetainedBytes {
     source: Endpoint,
     archive: ArchiveRef,
     etag: String,
@@ -52,14 +53,14 @@ pub(super) struct Retained {
     state: Mutex<State>,
 }
 
-impl Drop for Retained {
+impl Drop for RetainedBytes {
     fn drop(&mut self) {
         let windows = self.state().windows;
         self.pool.put_back(windows);
     }
 }
 
-impl Retained {
+impl RetainedBytes {
     /// Nothing yet of this version of an archive. It takes the place of what another scan has kept in the pool.
     pub(super) fn of(pool: &Arc<WindowPool>, source: Endpoint, archive: &PinnedObject, format: Format) -> Arc<Self> {
         let state = State {
@@ -200,7 +201,7 @@ impl Retained {
 }
 
 /// Drop what was not asked for.
-async fn drop_idle(retained: Weak<Retained>) {
+async fn drop_idle(retained: Weak<RetainedBytes>) {
     loop {
         tokio::time::sleep(IDLE / 2).await;
         let Some(retained) = retained.upgrade() else { return };
@@ -219,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    fn retained(format: Format) -> Arc<Retained> {
+    fn retained(format: Format) -> Arc<RetainedBytes> {
         let limits = BudgetLimits { memory: 32 << 20, ..BudgetLimits::default() };
         let pool = WindowPool::new(&Budget::new(limits));
         let archive = PinnedObject {
@@ -229,7 +230,7 @@ mod tests {
             if_match: Some("v1".to_owned()),
             size: 10 << 20,
         };
-        Retained::of(&pool, Endpoint::new(Arc::new(MemoryStore::new(5 << 20))), &archive, format)
+        RetainedBytes::of(&pool, Endpoint::new(Arc::new(MemoryStore::new(5 << 20))), &archive, format)
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use seqferry_archive::index::Match;
+use seqferry_archive::index::IndexMatch;
 use seqferry_archive::tree::{DuplicatePolicy, LinkPolicy};
 use seqferry_archive::{ArchiveError, Fault, ReadOptions};
 use seqferry_client::{RequestError, RetryContext, RetryingClient};
@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use super::ArchiveRef;
 use super::bytes::WindowPool;
 use super::place::Format;
-use super::retained::Retained;
+use super::retained::RetainedBytes;
 use super::zip::{self, ZipError};
 use crate::pack::sidecar;
 use admission::Admission;
@@ -101,9 +101,9 @@ impl ArchiveScan {
         let (sender, pages) = mpsc::channel(PAGES);
         runtime.spawn(async move {
             let scan = Scan { client, archive, options, pool, pages: sender.clone() };
-            // The receiver is gone: no one needs the result.
-            if let Err(Stopped::Failed(error)) = scan.run().await {
-                let _nobody_listens = sender.send(Err(error)).await;
+            // The receiver is gone: the caller does not need the result.
+            if let Err(ScanError::Failed(error)) = scan.run().await {
+                let _receiver_gone = sender.send(Err(error)).await;
             }
         });
         Self { runtime: runtime.clone(), pages: Mutex::new(Some(pages)) }
@@ -136,19 +136,19 @@ impl ArchiveScan {
 }
 
 /// Reason why a scan ended early.
-pub(super) enum Stopped {
+pub(super) enum ScanError {
     Failed(RequestError),
     /// Its pages are no longer taken.
     Closed,
 }
 
-impl From<RequestError> for Stopped {
+impl From<RequestError> for ScanError {
     fn from(error: RequestError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<StoreError> for Stopped {
+impl From<StoreError> for ScanError {
     fn from(error: StoreError) -> Self {
         Self::Failed(error.into())
     }
@@ -163,7 +163,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    async fn run(&self) -> Result<(), Stopped> {
+    async fn run(&self) -> Result<(), ScanError> {
         let ArchiveRef { bucket, key } = &self.archive;
         let meta = self.client.head(ObjectRef::new(bucket, key)).await?;
         let pinned = PinnedObject::of(bucket, key, &meta);
@@ -201,7 +201,7 @@ impl Scan {
     }
 
     /// The format, by the first bytes where the name leaves a doubt.
-    async fn format(&self, archive: &PinnedObject) -> Result<Format, Stopped> {
+    async fn format(&self, archive: &PinnedObject) -> Result<Format, ScanError> {
         let plain = Path::new(&self.archive.key).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tar"));
         if plain || archive.size == 0 {
             return Ok(Format::Plain);
@@ -218,7 +218,7 @@ impl Scan {
     }
 
     /// The members of a zip.
-    async fn zip(&self, archive: PinnedObject, mut admission: Admission, etag: &str) -> Result<(), Stopped> {
+    async fn zip(&self, archive: PinnedObject, mut admission: Admission, etag: &str) -> Result<(), ScanError> {
         let members = match zip::list(self.client.clone(), archive, self.options.members).await {
             Ok(members) => members,
             Err(ZipError::Request(error)) => return Err(error.into()),
@@ -243,18 +243,18 @@ impl Scan {
 
     /// A scan without a receiver.
     pub(super) fn silent(client: RetryingClient, archive: ArchiveRef, options: ScanOptions) -> Self {
-        let (pages, _nobody) = mpsc::channel(1);
+        let (pages, _receiver) = mpsc::channel(1);
         Self { client, archive, options, pool: None, pages }
     }
 
     /// Begin to keep bytes of the archive in the pool, for unpacking. None without a pool.
-    fn retained(&self, archive: &PinnedObject, format: Format) -> Option<Arc<Retained>> {
+    fn retained(&self, archive: &PinnedObject, format: Format) -> Option<Arc<RetainedBytes>> {
         let source = self.client.connection().clone();
-        self.pool.as_ref().map(|pool| Retained::of(pool, source, archive, format))
+        self.pool.as_ref().map(|pool| RetainedBytes::of(pool, source, archive, format))
     }
 
     /// See that an index belongs to the archive.
-    pub(super) async fn belongs(&self, index: &Lines, archive: &PinnedObject) -> Result<(), Stopped> {
+    pub(super) async fn belongs(&self, index: &Lines, archive: &PinnedObject) -> Result<(), ScanError> {
         let mut reader = lines_reader(&self.options);
         let mut chunks = index.chunks(self);
         while reader.head().is_none() {
@@ -262,7 +262,7 @@ impl Scan {
             reader.push(&chunk, |_| ()).map_err(|error| self.foreign(&error))?;
         }
         match reader.head() {
-            Some(head) if lines::belongs(head, &identity(archive)) != Match::Different => Ok(()),
+            Some(head) if lines::belongs(head, &identity(archive)) != IndexMatch::Different => Ok(()),
             _ => Err(self.other_archive().into()),
         }
     }
@@ -272,12 +272,12 @@ impl Scan {
         self.refused(FOREIGN, cause)
     }
 
-    async fn tell(&self, page: Vec<FoundMember>) -> Result<(), Stopped> {
-        self.pages.send(Ok(page)).await.map_err(|_| Stopped::Closed)
+    async fn tell(&self, page: Vec<FoundMember>) -> Result<(), ScanError> {
+        self.pages.send(Ok(page)).await.map_err(|_| ScanError::Closed)
     }
 
     /// The index beside the archive, if there is one and it is wanted, with all its members admitted or refused.
-    async fn index(&self, archive: &PinnedObject, admission: &mut Admission) -> Result<Option<Lines>, Stopped> {
+    async fn index(&self, archive: &PinnedObject, admission: &mut Admission) -> Result<Option<Lines>, ScanError> {
         if self.options.index == IndexUse::Never || admission.format != Format::Plain {
             return Ok(None);
         }
@@ -294,7 +294,7 @@ impl Scan {
             read.map_err(|error| self.refused(FOREIGN, &error))?;
             if let Some(head) = reader.head().filter(|_| !known) {
                 known = true;
-                if lines::belongs(head, &live) == Match::Different {
+                if lines::belongs(head, &live) == IndexMatch::Different {
                     return Err(self.other_archive().into());
                 }
             }
@@ -340,7 +340,7 @@ impl Scan {
 /// # Errors
 /// When the archive cannot be read or is refused as a whole, or the index cannot be written. An earlier index stays then.
 pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Result<u64, RequestError> {
-    let (pages, _nobody_listens) = mpsc::channel(1);
+    let (pages, _receiver) = mpsc::channel(1);
     let scan = Scan { client, archive, options: ScanOptions::default(), pool: None, pages };
     let ArchiveRef { bucket, key } = &scan.archive;
     let meta = scan.client.head(ObjectRef::new(bucket, key)).await?;
@@ -348,8 +348,8 @@ pub async fn index_archive(client: RetryingClient, archive: ArchiveRef) -> Resul
     let mut admission = Admission::new(&scan.options);
     let lines = match Lines::of_headers(&scan, &pinned, &mut admission).await {
         Ok(Lines::Made(lines)) => lines,
-        Ok(Lines::Beside(_)) | Err(Stopped::Closed) => return Err(RequestError::Cancelled),
-        Err(Stopped::Failed(error)) => return Err(error),
+        Ok(Lines::Beside(_)) | Err(ScanError::Closed) => return Err(RequestError::Cancelled),
+        Err(ScanError::Failed(error)) => return Err(error),
     };
     // Besides the members there are the head, the tail, and nothing behind the last end of a line.
     let members = lines.split(|byte| *byte == b'\n').count().saturating_sub(3) as u64;

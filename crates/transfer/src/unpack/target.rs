@@ -7,9 +7,9 @@ use bytes::Bytes;
 use seqferry_store::BucketEncryption;
 use seqferry_store::Result;
 use seqferry_store::{
-    Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, MultipartUpload,
+    Body, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage, ListRequest, MultipartUpload,
     ObjectMeta, ObjectRead, ObjectRef, ObjectStore, ObjectWrite, PartsPage, PinnedObject, PutObject, Range, StoreError,
-    UploadInfo, UploadRef, Written,
+    UploadInfo, UploadRef, WrittenObject, WrittenPart,
 };
 
 use super::ArchiveRef;
@@ -43,7 +43,7 @@ impl ObjectRead for RangeTarget {
         self.store.head(object, part).await
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         self.store.fetch(source, range).await
     }
 
@@ -58,7 +58,7 @@ impl ObjectRead for RangeTarget {
 
 #[async_trait]
 impl ObjectWrite for RangeTarget {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
         self.store.put_object(object, body).await
     }
 
@@ -74,7 +74,7 @@ impl ObjectWrite for RangeTarget {
         self.store.put_tags(object, tags).await
     }
 
-    async fn copy(&self, source: &PinnedObject, _target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, _target: CopyTarget<'_>) -> Result<WrittenObject> {
         // CopyObject takes whole objects only.
         Err(StoreError::new("CopyObject", &source.bucket, Some(&source.key), "NotImplemented", None))
     }
@@ -86,7 +86,13 @@ impl MultipartUpload for RangeTarget {
         self.store.create_upload(upload).await
     }
 
-    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+    async fn copy_part(
+        &self,
+        source: &PinnedObject,
+        range: Range,
+        upload: UploadRef<'_>,
+        part: u32,
+    ) -> Result<WrittenPart> {
         let place = source.version_id.as_deref().and_then(MemberPlace::parse);
         let place = place.filter(|place| {
             place.format == Format::Plain && place.kind == PlaceKind::File && range.last < place.stored
@@ -105,11 +111,11 @@ impl MultipartUpload for RangeTarget {
         self.store.copy_part(&archive, range, upload, part).await
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
         self.store.put_part(upload, part, body, digests).await
     }
 
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
         self.store.stream_part(upload, part, size, body).await
     }
 
@@ -117,7 +123,7 @@ impl MultipartUpload for RangeTarget {
         self.store.list_parts(upload, after).await
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         self.store.complete_upload(upload).await
     }
 

@@ -20,8 +20,8 @@ fn route(source: &ObjectMeta, first_part: Option<u64>) -> Route {
 fn equal_digests_in_listings_prove_equal_objects() {
     let parts = format!("{PLAIN}-3");
 
-    assert_eq!(equal_as_listed((3, PLAIN), (3, PLAIN)), Some(Verified::Etag));
-    assert_eq!(equal_as_listed((3, &parts), (3, &parts)), Some(Verified::Etag));
+    assert_eq!(equal_as_listed((3, PLAIN), (3, PLAIN)), Some(VerificationLevel::Etag));
+    assert_eq!(equal_as_listed((3, &parts), (3, &parts)), Some(VerificationLevel::Etag));
     assert_eq!(equal_as_listed((3, PLAIN), (4, PLAIN)), None);
     assert_eq!(equal_as_listed((3, "opaque"), (3, "opaque")), None);
     assert_eq!(equal_as_listed((3, ""), (3, "")), None);
@@ -99,7 +99,7 @@ fn checksums_decide_before_etags() {
     let (a, b) =
         (Checksum::read(ChecksumAlgorithm::Crc32, "a", None), Checksum::read(ChecksumAlgorithm::Crc32, "b", None));
 
-    assert_eq!(compare(side("x", Some(&a)), side("y", Some(&a)), false), Verdict::Proven(Verified::Checksum));
+    assert_eq!(compare(side("x", Some(&a)), side("y", Some(&a)), false), Verdict::Proven(VerificationLevel::Checksum));
     assert!(matches!(compare(side(PLAIN, Some(&a)), side(PLAIN, Some(&b)), false), Verdict::Differs(_)));
 }
 
@@ -115,9 +115,9 @@ fn unequal_etags_are_doubtful_only_where_they_should_be_equal() {
     let other = "00000000000000000000000000000000";
     let (multi, other_multi) = (format!("{PLAIN}-3"), format!("{other}-3"));
 
-    assert_eq!(compare(side(PLAIN, None), side(PLAIN, None), false), Verdict::Proven(Verified::Etag));
+    assert_eq!(compare(side(PLAIN, None), side(PLAIN, None), false), Verdict::Proven(VerificationLevel::Etag));
     assert!(matches!(compare(side(PLAIN, None), side(other, None), false), Verdict::Doubtful(_)));
-    assert_eq!(compare(side(&multi, None), side(&multi, None), false), Verdict::Proven(Verified::Etag));
+    assert_eq!(compare(side(&multi, None), side(&multi, None), false), Verdict::Proven(VerificationLevel::Etag));
     assert!(matches!(compare(side(&multi, None), side(&other_multi, None), true), Verdict::Doubtful(_)));
     assert_eq!(compare(side(&multi, None), side(&other_multi, None), false), Verdict::Unknown);
     assert_eq!(compare(side(&multi, None), side(PLAIN, None), true), Verdict::Unknown);

@@ -60,7 +60,7 @@ pub fn job(source: Endpoint, target: Endpoint, policy: Policy, items: Vec<Item>)
 }
 
 /// Two buckets in memory behind a store that can fail.
-pub struct World {
+pub struct TransferFixture {
     pub memory: Arc<MemoryStore>,
     pub store: Arc<FaultStore>,
     pub budget: Arc<Budget>,
@@ -69,7 +69,7 @@ pub struct World {
     pub scheduler: OnceLock<Arc<Scheduler>>,
 }
 
-impl World {
+impl TransferFixture {
     pub fn new() -> Self {
         Self::of(MemoryStore::new(small_limits().minimum_part))
     }
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// The scheduler of all jobs in this world.
+    /// The scheduler of all jobs of this fixture.
     pub fn scheduler(&self) -> &Arc<Scheduler> {
         self.scheduler.get_or_init(|| Scheduler::new(Arc::clone(&self.budget)))
     }
@@ -141,19 +141,19 @@ impl World {
 }
 
 /// Two services that know nothing of each other, within one budget.
-pub struct Apart {
-    pub from: World,
-    pub to: World,
+pub struct ServicePair {
+    pub from: TransferFixture,
+    pub to: TransferFixture,
 }
 
-impl Apart {
+impl ServicePair {
     pub fn new() -> Self {
         let memory = || MemoryStore::new(small_limits().minimum_part);
         Self::of(memory(), memory())
     }
 
     pub fn of(from: MemoryStore, to: MemoryStore) -> Self {
-        Self { from: World::of(from), to: World::of(to) }
+        Self { from: TransferFixture::of(from), to: TransferFixture::of(to) }
     }
 
     /// With so many bytes of buffers.
@@ -167,7 +167,7 @@ impl Apart {
         Job::start(&Handle::current(), self.to.scheduler(), job(source, target, policy, items))
     }
 
-    /// As [`World::run`].
+    /// As [`TransferFixture::run`].
     pub async fn run(&self, policy: Policy, items: Vec<Item>) -> HashMap<u64, Outcome> {
         let outcomes = drain(self.start(policy, items)).await.0;
         assert_eq!(self.to.budget.stats().in_flight, 0, "a request permit leaked");

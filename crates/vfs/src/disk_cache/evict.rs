@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
 
-use super::folder::{DATA, Exclusive, FileName, NEW, SHARDS, SIDE, shared_file};
+use super::folder::{DATA, ExclusiveLock, FileName, NEW, SHARDS, SIDE, shared_file};
 use super::object_files::{entry_place, now, open_writable, read_start, remove_damaged};
 use super::side_file::{
     ENTRY_LEN, HEADER_LIMIT, Header, Layout, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
 };
-use super::{ALLOCATION, Limits, Prefix, Shared, add};
+use super::{ALLOCATION, CacheState, Limits, Prefix, add};
 use crate::version::BLOCK_SIZE;
 
 /// Unit of `st_blocks`.
@@ -83,10 +83,10 @@ struct Inventory {
     pinned: u64,
 }
 
-impl Shared {
+impl CacheState {
     pub(super) fn evict(&self) -> io::Result<Option<EvictReport>> {
         let election = shared_file(&self.folder.file("evictor.lock"))?;
-        let Some(_elected) = Exclusive::take(&election)? else { return Ok(None) };
+        let Some(_elected) = ExclusiveLock::take(&election)? else { return Ok(None) };
         let pins = self.pins.read().inspect_err(|_| {
             self.note("pins", "The list of pinned prefixes is damaged: nothing is evicted; pin them again".to_owned());
         })?;
@@ -166,10 +166,10 @@ impl Shared {
         if pinned {
             inventory.pinned += bytes;
         } else if inventory.segments.len() == before
-            && let Some(exclusive) = Exclusive::take(&side)?
+            && let Some(exclusive) = ExclusiveLock::take(&side)?
             && is_empty(&side, layout)?
         {
-            // Nothing in it counts: an object of a process that died early, or one whose blocks were all damaged.
+            // No block counts: the process that wrote the object died early, or all its blocks were damaged.
             let (side_path, data_path) = (self.folder.side(name), self.folder.data(name, header.data_id));
             let freed = remove_files(&exclusive, &side_path, &data_path)?;
             inventory.used = inventory.used.saturating_sub(freed);
@@ -243,7 +243,7 @@ impl Shared {
     fn evict_segment(&self, name: FileName, segment: u32) -> io::Result<Option<u64>> {
         let Some((side, header, layout)) = self.open_side(name)? else { return Ok(Some(0)) };
         let (side_path, data_path) = (self.folder.side(name), self.folder.data(name, header.data_id));
-        let Some(exclusive) = Exclusive::take(&side)? else { return Ok(None) };
+        let Some(exclusive) = ExclusiveLock::take(&side)? else { return Ok(None) };
         side.write_all_at(&[0; RECORD_LEN], layout.record(u64::from(segment)))?;
         if is_empty(&side, layout)? {
             return remove_files(&exclusive, &side_path, &data_path).map(Some);
@@ -311,14 +311,14 @@ impl Queues {
 
 /// Remove both files of an object. Bytes freed; None when it is in use.
 pub(super) fn remove_object(side: &File, side_path: &Path, data_path: &Path) -> io::Result<Option<u64>> {
-    match Exclusive::take(side)? {
+    match ExclusiveLock::take(side)? {
         Some(exclusive) => remove_files(&exclusive, side_path, data_path).map(Some),
         None => Ok(None),
     }
 }
 
 /// Remove both files of an object that is held, the side file first. Bytes freed.
-fn remove_files(side: &Exclusive<'_>, side_path: &Path, data_path: &Path) -> io::Result<u64> {
+fn remove_files(side: &ExclusiveLock<'_>, side_path: &Path, data_path: &Path) -> io::Result<u64> {
     let facts = side.file().metadata()?;
     if facts.nlink() == 0 {
         return Ok(0);

@@ -3,7 +3,7 @@
 use super::folder::FileName;
 use super::side_file::{Queue, crc32c};
 use super::usage::Room;
-use super::{ALLOCATION, SEGMENT_OVERHEAD, Shared, is_full};
+use super::{ALLOCATION, CacheState, SEGMENT_OVERHEAD, is_full};
 use crate::version::{ObjectVersion, VersionPin};
 
 /// Access pattern by which a block was read, for the decision to keep it.
@@ -37,7 +37,7 @@ pub enum Fill {
     Refused,
 }
 
-impl Shared {
+impl CacheState {
     pub(super) fn fill(&self, object: &ObjectVersion, block: u64, bytes: &[u8], admission: Admission) -> Fill {
         let (VersionPin::Etag(pin) | VersionPin::VersionId(pin)) = &object.pin;
         let expected = crate::block_length(object.size, block);

@@ -197,10 +197,10 @@ impl Folder {
 
 /// An exclusive lock that ends with this value, also where a process that was just forked still has the file open.
 #[derive(Debug)]
-pub(super) struct Exclusive<'a>(&'a File);
+pub(super) struct ExclusiveLock<'a>(&'a File);
 
-impl<'a> Exclusive<'a> {
-    /// Take the lock without waiting. None while another one has any.
+impl<'a> ExclusiveLock<'a> {
+    /// Takes the lock without waiting. None while another handle of the file has a lock.
     pub(super) fn take(file: &'a File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(file))),
@@ -215,7 +215,7 @@ impl<'a> Exclusive<'a> {
     }
 }
 
-impl Drop for Exclusive<'_> {
+impl Drop for ExclusiveLock<'_> {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }

@@ -153,7 +153,7 @@ impl DiskCache {
         let Ok(entries) = std::fs::read_dir(self.shared.folder.file(NAMES)) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
             let shows = |prefix: &Prefix| {
-                // A damaged one is of no use to anybody.
+                // A damaged table is of no use.
                 read_table_header(&path).is_none_or(|table| {
                     let meets = table.prefix.starts_with(&prefix.prefix) || prefix.prefix.starts_with(&table.prefix);
                     table.endpoint == prefix.endpoint && table.bucket == prefix.bucket && meets

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 
 use super::evict::for_each_record;
-use super::folder::{Exclusive, FileName, Folder, new_file};
+use super::folder::{ExclusiveLock, FileName, Folder, new_file};
 use super::side_file::{
     ENTRY_LEN, HEADER_LIMIT, Header, Layout, MOST_REREADS, Queue, RECORD_LEN, SEGMENT_BLOCKS, STATE_LEN, SegmentState,
     crc32c,
@@ -36,13 +36,13 @@ pub(super) struct ObjectFiles {
     pub(super) last_use: AtomicU64,
 }
 
-/// A use under way. The evictor of no process touches the files.
+/// Holds a use of the files: while it exists, no evictor of any process touches them.
 #[derive(Debug)]
-pub(super) struct Use<'a>(&'a ObjectFiles);
+pub(super) struct UseGuard<'a>(&'a ObjectFiles);
 
 /// Reason why no use of the files can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub(super) enum UseError {
     /// An evictor holds the files.
     Busy,
     /// The files were removed: open them anew.
@@ -166,22 +166,22 @@ impl ObjectFiles {
     }
 
     /// Begin a use.
-    pub(super) fn enter(&self) -> Result<Use<'_>, Unusable> {
+    pub(super) fn enter(&self) -> Result<UseGuard<'_>, UseError> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         if *uses == 0 {
             match self.side.try_lock_shared() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return Err(Unusable::Busy),
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return Err(UseError::Busy),
             }
             let there = |file: &File| file.metadata().is_ok_and(|facts| facts.nlink() > 0);
             if self.gone.load(Ordering::Relaxed) || !there(&self.side) || !there(&self.data) {
                 self.gone.store(true, Ordering::Relaxed);
                 let _ = self.side.unlock();
-                return Err(Unusable::Gone);
+                return Err(UseError::Gone);
             }
         }
         *uses += 1;
-        Ok(Use(self))
+        Ok(UseGuard(self))
     }
 
     fn leave(&self) {
@@ -199,13 +199,13 @@ impl ObjectFiles {
     }
 }
 
-impl Drop for Use<'_> {
+impl Drop for UseGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
 }
 
-impl Use<'_> {
+impl UseGuard<'_> {
     /// Blocks from `first` on; at most `count` and none past the end of the object.
     pub(super) fn read(&self, first: u64, count: u64) -> io::Result<Vec<Lookup>> {
         let layout = self.0.layout;
@@ -365,7 +365,7 @@ fn make_shard(folder: &Folder, name: FileName) -> io::Result<()> {
 
 /// Remove a side file that cannot be read, unless it is in use. Its data file has no owner then and goes with the next eviction.
 pub(super) fn remove_damaged(folder: &Folder, name: FileName, side: &File) -> io::Result<()> {
-    let Some(_exclusive) = Exclusive::take(side)? else { return Ok(()) };
+    let Some(_exclusive) = ExclusiveLock::take(side)? else { return Ok(()) };
     let path = folder.side(name);
     let same = std::fs::metadata(&path).ok().zip(side.metadata().ok()).is_some_and(|(a, b)| a.ino() == b.ino());
     if same { std::fs::remove_file(&path) } else { Ok(()) }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::folder::{FileName, Folder};
-use super::object_files::{ObjectFiles, Unusable, Use};
+use super::object_files::{ObjectFiles, UseError, UseGuard};
 use crate::version::ObjectVersion;
 
 /// Object versions with open files, two descriptors each. Well below the usual limit of 1,024 descriptors.
@@ -25,15 +25,15 @@ impl OpenFiles {
         folder: &Folder,
         object: &ObjectVersion,
         create: bool,
-        mut action: impl FnMut(&Use<'_>) -> io::Result<T>,
+        mut action: impl FnMut(&UseGuard<'_>) -> io::Result<T>,
     ) -> io::Result<Option<T>> {
         // The files may go between opening and use, and again.
         for _ in 0..3 {
             let Some(files) = self.get(folder, object, create)? else { return Ok(None) };
             match files.enter() {
                 Ok(entered) => return action(&entered).map(Some),
-                Err(Unusable::Busy) => return Ok(None),
-                Err(Unusable::Gone) => self.forget(&files),
+                Err(UseError::Busy) => return Ok(None),
+                Err(UseError::Gone) => self.forget(&files),
             }
         }
         Ok(None)

@@ -15,8 +15,9 @@ use seqferry_client::reading::check_pin;
 use seqferry_store::BucketEncryption;
 use seqferry_store::prelude::*;
 use seqferry_store::{
-    Body, CompleteUpload, Copied, CopyTarget, CreateUpload, Digests, Fetched, ListPage, ListRequest, ObjectMeta,
-    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, Written,
+    Body, CompleteUpload, CopyTarget, CreateUpload, Digests, FetchedObject, ListPage, ListRequest, ObjectMeta,
+    ObjectRef, PartsPage, PinnedObject, PutObject, Range, Result, StoreError, UploadInfo, UploadRef, WrittenObject,
+    WrittenPart,
 };
 
 use super::{Admission, DiskCache};
@@ -71,7 +72,7 @@ impl ObjectRead for CachedStore {
         self.store.head(object, part).await
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let Some(object) = self.version(source) else { return self.store.fetch(source, range).await };
         let wanted = range.unwrap_or(Range { first: 0, last: source.size - 1 });
         if wanted.last >= source.size {
@@ -84,7 +85,7 @@ impl ObjectRead for CachedStore {
             let look = move || cache.present(&object, first, end - first);
             tokio::task::spawn_blocking(look).await.unwrap_or_default()
         };
-        let mut reading = Reading {
+        let mut reading = CachedRead {
             store: Arc::clone(&self.store),
             cache: Arc::clone(&self.cache),
             source: source.clone(),
@@ -107,7 +108,7 @@ impl ObjectRead for CachedStore {
                 self.store.head(object, None).await?
             }
             None => {
-                let Fetched { meta, body } = self.store.fetch(source, None).await?;
+                let FetchedObject { meta, body } = self.store.fetch(source, None).await?;
                 reading.present.clear();
                 reading.network = Some(Network { body, partial: BytesMut::new(), end });
                 meta
@@ -124,7 +125,7 @@ impl ObjectRead for CachedStore {
         let chunks = futures::stream::try_unfold(reading, async |mut reading| {
             Ok(reading.next().await?.map(|bytes| (bytes, reading)))
         });
-        Ok(Fetched { meta, body: Body::of_chunks(chunks.boxed()) })
+        Ok(FetchedObject { meta, body: Body::of_chunks(chunks.boxed()) })
     }
 
     async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {
@@ -147,8 +148,8 @@ impl ObjectRead for CachedStore {
     }
 }
 
-/// One read under way.
-struct Reading {
+/// One read of an object through the cache.
+struct CachedRead {
     store: Arc<dyn ObjectStore>,
     cache: Arc<DiskCache>,
     source: PinnedObject,
@@ -179,7 +180,7 @@ struct Network {
     end: u64,
 }
 
-impl Reading {
+impl CachedRead {
     fn is_present(&self, block: u64) -> bool {
         let place = usize::try_from(block - self.first).ok();
         place.and_then(|place| self.present.get(place)).is_some_and(|there| *there)
@@ -265,7 +266,7 @@ impl Reading {
     async fn open(&mut self) -> Result<ObjectMeta> {
         let end = self.run_end();
         let range = Range { first: self.block * BLOCK_SIZE, last: self.object.size.min(end * BLOCK_SIZE) - 1 };
-        let Fetched { meta, body } = self.store.fetch(&self.source, Some(range)).await?;
+        let FetchedObject { meta, body } = self.store.fetch(&self.source, Some(range)).await?;
         check_pin(&self.source, &meta)?;
         self.network = Some(Network { body, partial: BytesMut::new(), end });
         Ok(meta)
@@ -315,7 +316,7 @@ impl DiskCache {
 
 #[async_trait]
 impl ObjectWrite for CachedStore {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
         self.store.put_object(object, body).await
     }
 
@@ -331,7 +332,7 @@ impl ObjectWrite for CachedStore {
         self.store.put_tags(object, tags).await
     }
 
-    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
         self.store.copy(source, target).await
     }
 }
@@ -342,15 +343,21 @@ impl MultipartUpload for CachedStore {
         self.store.create_upload(upload).await
     }
 
-    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+    async fn copy_part(
+        &self,
+        source: &PinnedObject,
+        range: Range,
+        upload: UploadRef<'_>,
+        part: u32,
+    ) -> Result<WrittenPart> {
         self.store.copy_part(source, range, upload, part).await
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
         self.store.put_part(upload, part, body, digests).await
     }
 
-    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<Copied> {
+    async fn stream_part(&self, upload: UploadRef<'_>, part: u32, size: u64, body: Body) -> Result<WrittenPart> {
         self.store.stream_part(upload, part, size, body).await
     }
 
@@ -358,7 +365,7 @@ impl MultipartUpload for CachedStore {
         self.store.list_parts(upload, after).await
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         self.store.complete_upload(upload).await
     }
 

@@ -38,11 +38,12 @@ impl Default for TierOptions {
 pub struct CacheTier {
     cache: Arc<DiskCache>,
     reads: Semaphore,
-    queue: Mutex<Option<SyncSender<Work>>>,
+    queue: Mutex<Option<SyncSender<WriterCommand>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-enum Work {
+/// Command to the writer thread.
+enum WriterCommand {
     Keep { object: ObjectVersion, block: u64, bytes: Bytes, admission: Option<Admission> },
     Flush(oneshot::Sender<()>),
 }
@@ -78,7 +79,7 @@ impl CacheTier {
 
     /// Keep a block whatever the pattern of reading. Waits for a place in the queue.
     pub async fn keep_always(&self, object: &ObjectVersion, block: u64, bytes: Bytes) {
-        let work = Work::Keep { object: object.clone(), block, bytes, admission: Some(Admission::Always) };
+        let work = WriterCommand::Keep { object: object.clone(), block, bytes, admission: Some(Admission::Always) };
         let Some(queue) = lock(&self.queue).clone() else { return };
         let _ = tokio::task::spawn_blocking(move || queue.send(work)).await;
     }
@@ -87,7 +88,7 @@ impl CacheTier {
     pub async fn flush(&self) {
         let (done, written) = oneshot::channel();
         let Some(queue) = lock(&self.queue).clone() else { return };
-        if tokio::task::spawn_blocking(move || queue.send(Work::Flush(done))).await.is_ok() {
+        if tokio::task::spawn_blocking(move || queue.send(WriterCommand::Flush(done))).await.is_ok() {
             let _ = written.await;
         }
     }
@@ -106,7 +107,7 @@ impl BlockTier for CacheTier {
     }
 
     fn keep(&self, version: &ObjectVersion, block: u64, bytes: &Bytes) {
-        let work = Work::Keep { object: version.clone(), block, bytes: bytes.clone(), admission: None };
+        let work = WriterCommand::Keep { object: version.clone(), block, bytes: bytes.clone(), admission: None };
         if let Some(queue) = &*lock(&self.queue)
             && let Err(TrySendError::Full(_)) = queue.try_send(work)
         {
@@ -129,15 +130,15 @@ impl Drop for CacheTier {
     }
 }
 
-fn write(cache: &DiskCache, queue: &Receiver<Work>) {
-    let mut passes = Passes::default();
+fn write(cache: &DiskCache, queue: &Receiver<WriterCommand>) {
+    let mut passes = PassTracker::default();
     for work in queue {
         match work {
-            Work::Keep { object, block, bytes, admission } => {
+            WriterCommand::Keep { object, block, bytes, admission } => {
                 let admission = admission.unwrap_or_else(|| passes.note(&object, block));
                 cache.fill(&object, block, &bytes, admission);
             }
-            Work::Flush(done) => {
+            WriterCommand::Flush(done) => {
                 let _ = done.send(());
             }
         }
@@ -149,15 +150,15 @@ const REACH: u64 = (64 << 20) / BLOCK_SIZE;
 /// Passes that are followed at once.
 const FOLLOWED: usize = 256;
 
-/// Passes over objects, by the blocks that arrive.
+/// Recognises passes over objects from the blocks that arrive.
 #[derive(Debug, Default)]
-struct Passes {
+struct PassTracker {
     /// First and highest block of the pass, and when it was seen last.
     passes: HashMap<VersionDigest, (u64, u64, u64)>,
     seen: u64,
 }
 
-impl Passes {
+impl PassTracker {
     fn note(&mut self, object: &ObjectVersion, block: u64) -> Admission {
         self.seen += 1;
         let digest = object.digest();
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_pass_grows_out_of_order_and_ends_with_a_jump() {
-        let mut passes = Passes::default();
+        let mut passes = PassTracker::default();
         let mut blocks_after = |block| match passes.note(&object("a"), block) {
             Admission::Stream { passed } => passed / BLOCK_SIZE,
             Admission::Always => 0,
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_passes_that_are_followed_are_bounded() {
-        let mut passes = Passes::default();
+        let mut passes = PassTracker::default();
         for number in 0..2 * FOLLOWED {
             passes.note(&object(&number.to_string()), 0);
         }

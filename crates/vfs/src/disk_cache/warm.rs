@@ -92,7 +92,8 @@ impl WarmProgress {
     }
 }
 
-struct Warming {
+/// State that the tasks of one warming share.
+struct WarmContext {
     cache: Arc<DiskCache>,
     source: Arc<dyn Source>,
     ranges: Semaphore,
@@ -110,7 +111,7 @@ pub async fn warm(
     progress: Arc<WarmProgress>,
 ) -> Result<WarmReport, StoreError> {
     let ranges = Semaphore::new(request.ranges.max(1));
-    let warming = Arc::new(Warming { cache, source, ranges, progress });
+    let warming = Arc::new(WarmContext { cache, source, ranges, progress });
     let mut list =
         ListRequest { bucket: request.bucket.clone(), prefix: request.prefix.clone(), ..ListRequest::default() };
     let mut objects = JoinSet::new();
@@ -134,7 +135,7 @@ pub async fn warm(
     Ok(warming.progress.report())
 }
 
-impl Warming {
+impl WarmContext {
     fn has_ended(&self) -> bool {
         self.progress.no_room.load(Ordering::Relaxed)
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::fetch::Stake;
+use crate::fetch::FetchGuard;
 use crate::version::BLOCK_SIZE;
 
 /// Cursors of one handle.
@@ -59,18 +59,18 @@ struct Cursor {
     used: u64,
     wasted: Arc<AtomicU32>,
     /// Fetches that were begun for it.
-    stakes: Vec<Stake>,
+    guards: Vec<FetchGuard>,
 }
 
 /// Blocks to fetch with a read and ahead of it.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub(super) struct ReadAheadPlan {
     pub(super) cursor: usize,
     pub(super) blocks: Range<u64>,
     wasted: Arc<AtomicU32>,
 }
 
-impl Ahead {
+impl ReadAheadPlan {
     pub(super) fn wasted(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.wasted)
     }
@@ -95,7 +95,7 @@ impl Cursors {
     }
 
     /// A program makes a read. What to fetch for it and ahead of it; none where the read itself is all.
-    pub(super) fn follow(&mut self, step: &Step) -> Option<Ahead> {
+    pub(super) fn follow(&mut self, step: &Step) -> Option<ReadAheadPlan> {
         self.clock += 1;
         let clock = self.clock;
         let found = self.all.iter().enumerate().filter(|(_, cursor)| cursor.leads_to(step.offset));
@@ -105,13 +105,13 @@ impl Cursors {
         let cursor = &mut self.all[index];
         cursor.used = clock;
         let blocks = if is_new && self.pattern == Pattern::Unknown { None } else { cursor.advance(step) }?;
-        Some(Ahead { cursor: index, blocks, wasted: Arc::clone(&cursor.wasted) })
+        Some(ReadAheadPlan { cursor: index, blocks, wasted: Arc::clone(&cursor.wasted) })
     }
 
     /// The fetches of a cursor go on while they are held here.
-    pub(super) fn hold(&mut self, cursor: usize, stakes: Vec<Stake>) {
-        let held = &mut self.all[cursor].stakes;
-        held.extend(stakes);
+    pub(super) fn hold(&mut self, cursor: usize, guards: Vec<FetchGuard>) {
+        let held = &mut self.all[cursor].guards;
+        held.extend(guards);
         // As many as the largest window has ranges, eight times; the older ones have ended.
         let surplus = held.len().saturating_sub(32);
         held.drain(..surplus);
@@ -138,7 +138,7 @@ impl Cursors {
             waited: false,
             used,
             wasted: Arc::default(),
-            stakes: Vec::new(),
+            guards: Vec::new(),
         };
         if self.all.len() < CURSORS {
             self.all.push(new);

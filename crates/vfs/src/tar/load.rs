@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seqferry_archive::index::{
-    Head, Index, IndexBuilder, IndexLimits, IndexMember, IndexReader, Match, SUFFIX, TarIdentity, spot_checks,
+    Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX, TarIdentity, spot_checks,
 };
 use seqferry_archive::scan::Checkpoint;
 use seqferry_archive::{ReadOptions, Scanner, Step};
@@ -53,7 +53,7 @@ async fn from_cache(folders: &TarFolders, archive: &ObjectVersion) -> Option<Con
         reader.push(&bytes, |entry| builder.add(&entry.member)).ok()?;
         let head = reader.finish().ok()?;
         let index = Index { head, members: Vec::new() };
-        (index.matches(&identity(&archive)) == Match::Object).then(|| builder.finish(true))
+        (index.matches(&identity(&archive)) == IndexMatch::Object).then(|| builder.finish(true))
     });
     read.await.ok()?
 }
@@ -97,7 +97,7 @@ async fn from_sidecar(folders: &TarFolders, archive: &Arc<OpenObject>) -> Result
         {
             let index = Index { head: head.clone(), members: Vec::new() };
             let found = index.matches(&identity(version));
-            if found == Match::Different {
+            if found == IndexMatch::Different {
                 return Ok(None);
             }
             fit = Some(found);

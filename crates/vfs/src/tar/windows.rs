@@ -13,13 +13,14 @@ use crate::version::BLOCK_SIZE;
 /// Longest range, and ranges ahead: 8 MiB of the pool.
 const SIZES: ForwardSizes = ForwardSizes { block: BLOCK_SIZE, longest: 2 << 20, ahead: 4 };
 
+/// Ranges of one object, read through a [`Reader`].
 #[derive(Clone)]
-struct ThroughReader {
+struct ReaderRangeSource {
     reader: Arc<Reader>,
     object: Arc<OpenObject>,
 }
 
-impl RangeSource for ThroughReader {
+impl RangeSource for ReaderRangeSource {
     type Error = VfsError;
 
     async fn read(&self, start: u64, end: u64) -> Result<Bytes> {
@@ -35,12 +36,12 @@ impl RangeSource for ThroughReader {
 }
 
 /// Bytes of an archive, front to back.
-pub(super) struct Windows(ForwardReader<ThroughReader>);
+pub(super) struct Windows(ForwardReader<ReaderRangeSource>);
 
 impl Windows {
     pub(super) fn new(reader: Arc<Reader>, object: Arc<OpenObject>) -> Self {
         let size = object.version.size;
-        Self(ForwardReader::new(ThroughReader { reader, object }, size, SIZES))
+        Self(ForwardReader::new(ReaderRangeSource { reader, object }, size, SIZES))
     }
 
     /// Bytes that begin at `offset`: at least one, none behind the end. Offsets only grow.

@@ -84,7 +84,8 @@ impl Tree {
             if let Some(old) = old {
                 state.forget(old.inode);
             }
-            // The inode of the version before is unknown from now on: who opens it is told to look the name up again.
+            // The inode of the version before is unknown from now on: an open of it fails with `Stale`, so that the
+            // name is looked up again.
             let listed = state.directories[directory as usize].snapshot.as_ref();
             let listed = listed.and_then(|snapshot| Some(snapshot.entry(snapshot.find(name)?)?.inode));
             if let Some(old) = listed.filter(|old| entry.as_ref().is_none_or(|entry| entry.inode != *old)) {

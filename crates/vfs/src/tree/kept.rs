@@ -61,8 +61,8 @@ pub struct RestoreReport {
     pub is_damaged: bool,
 }
 
-/// Last use, prefix, names, and when they were listed.
-type Known = (u64, Arc<str>, Arc<Snapshot>, Instant);
+/// A directory to save: last use, prefix, names, and the time of their listing.
+type ListedDirectory = (u64, Arc<str>, Arc<Snapshot>, Instant);
 
 const KINDS: [FileKind; 3] = [FileKind::File, FileKind::Directory, FileKind::Symlink];
 const REASONS: [HiddenReason; 7] = [
@@ -116,7 +116,7 @@ impl Tree {
     fn write_table(&self, file: File) -> io::Result<()> {
         let mut file = BufWriter::new(file);
         write_frame(&mut file, &self.table_header())?;
-        let (mut kept, links): (Vec<Known>, _) = {
+        let (mut kept, links): (Vec<ListedDirectory>, _) = {
             let state = self.read();
             let known = |directory: &super::Directory| {
                 let (snapshot, listed) = (directory.snapshot.clone()?, directory.listed?);

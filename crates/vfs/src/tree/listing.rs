@@ -94,10 +94,10 @@ impl Tree {
         }
     }
 
-    /// List a directory again that will soon no longer be believed.
+    /// Lists a directory again that soon expires.
     pub(super) fn refresh(self: &Arc<Self>, directory: u32) {
         let inode = self.read().directories[directory as usize].inode;
-        // Where it fails, the next one who needs it tries again and says so.
+        // After a failure the next caller that needs the directory lists it again and reports the error.
         let _under_way = self.begin(directory, inode, Extent::All, Priority::ReadAhead);
     }
 

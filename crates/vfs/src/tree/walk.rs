@@ -35,9 +35,9 @@ const DIRECTORIES_PER_RANGE: usize = 8;
 /// Longest wait of a flat listing for its reader.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A flat listing under way.
+/// A flat listing under way: keys below a prefix in order, without a delimiter.
 #[derive(Debug)]
-pub(super) struct Flat {
+pub(super) struct FlatListing {
     prefix: Arc<str>,
     /// It began after this key.
     after: String,
@@ -91,7 +91,7 @@ impl Tree {
             return;
         }
         let (run, prefix) = (*run, Arc::clone(&parent.prefix));
-        let covers = |flat: &&mut Flat| {
+        let covers = |flat: &&mut FlatListing| {
             let ends_later = flat.until.as_deref().is_none_or(|until| after.as_str() < until);
             after.starts_with(&*flat.prefix) && after >= flat.after && ends_later
         };
@@ -112,11 +112,17 @@ impl Tree {
     }
 
     /// Begin a flat listing, which lists once the state is unlocked.
-    fn begin_flat(self: &Arc<Self>, prefix: &Arc<str>, after: String, until: Option<String>, pages: usize) -> Flat {
+    fn begin_flat(
+        self: &Arc<Self>,
+        prefix: &Arc<str>,
+        after: String,
+        until: Option<String>,
+        pages: usize,
+    ) -> FlatListing {
         let (sender, position) = watch::channel(Position::default());
         let credit = Arc::new(Semaphore::new(pages));
         let (tree, allowed, prefix) = (Arc::clone(self), Arc::clone(&credit), Arc::clone(prefix));
-        let flat = Flat { prefix: Arc::clone(&prefix), after: after.clone(), until, position, credit };
+        let flat = FlatListing { prefix: Arc::clone(&prefix), after: after.clone(), until, position, credit };
         tokio::spawn(async move {
             tree.list_flat(&prefix, &after, &sender, &allowed).await;
             tree.write().flats.retain(|flat| flat.after != after || flat.prefix != prefix);
@@ -136,7 +142,7 @@ impl Tree {
     pub(super) async fn wait_for_flat(&self, prefix: &str) {
         let position = {
             let state = self.read();
-            let covers = |flat: &&Flat| {
+            let covers = |flat: &&FlatListing| {
                 let ends_later = flat.until.as_deref().is_none_or(|until| prefix < until);
                 prefix.starts_with(&*flat.prefix) && prefix > flat.after.as_str() && ends_later
             };
@@ -159,7 +165,7 @@ impl Tree {
         credit: &Arc<Semaphore>,
     ) {
         let began = Instant::now();
-        let mut collected = Collected::default();
+        let mut collected = ChildCollector::default();
         let mut request = ListRequest {
             bucket: self.bucket.to_string(),
             prefix: prefix.to_string(),
@@ -291,16 +297,16 @@ fn allow(credit: &Semaphore) {
     }
 }
 
-/// The keys of one child of the walked directory, by the directory that they are in.
+/// Collects the keys of one child of the walked directory, by the directory that holds them.
 #[derive(Default)]
-struct Collected {
+struct ChildCollector {
     child: Option<String>,
     parts: BTreeMap<String, SnapshotBuilder>,
     pages: u64,
     installed: Vec<u64>,
 }
 
-impl Collected {
+impl ChildCollector {
     /// Add a key. Returns the child before when this key is the first of another one.
     fn add(&mut self, prefix: &str, object: &ListedObject) -> Option<(String, BTreeMap<String, SnapshotBuilder>)> {
         let rest = &object.key[prefix.len()..];

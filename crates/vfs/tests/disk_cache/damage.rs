@@ -99,10 +99,10 @@ fn verify_finds_and_drops_damaged_blocks() {
     assert_eq!(cache.present(&a, 0, 3), [false, true, false]);
 }
 
-/// A file system of 6 MiB in memory.
-struct Small(Scratch);
+/// A mounted file system of 6 MiB in memory.
+struct SmallDisk(Scratch);
 
-impl Small {
+impl SmallDisk {
     fn mount() -> Option<Self> {
         let scratch = Scratch::new();
         let status = Command::new("mount").args(["-t", "tmpfs", "-o", "size=6m", "none"]).arg(&scratch.0).status();
@@ -110,7 +110,7 @@ impl Small {
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(&self.0.0).status();
     }
@@ -118,7 +118,7 @@ impl Drop for Small {
 
 #[test]
 fn a_full_disk_leaves_reads_right_and_is_noted_once() {
-    let Some(small) = Small::mount() else {
+    let Some(small) = SmallDisk::mount() else {
         eprintln!("SKIPPED a_full_disk_leaves_reads_right_and_is_noted_once: cannot mount a tmpfs");
         return;
     };

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from seqferry import control
 from seqferry.api.deps import ActorDep, ChangeableIdDep, IdentityDep, ServiceDep, is_own
 from seqferry.api.documented import answers
+from seqferry.api.fields import WHOLE
 from seqferry.api.problems import shortened
-from seqferry.api.schemas import WHOLE, Priority, Submitted, TransferOut
+from seqferry.api.schemas import Priority, Submitted, TransferOut
 from seqferry.config import MOST_REQUESTS
 from seqferry.control import Filter, Result, Verb
 from seqferry.errors import NotFoundError, UsageError

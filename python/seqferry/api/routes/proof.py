@@ -107,7 +107,7 @@ def verify(
     With ``content`` all bytes are read and compared with the checksums in the receipt; the answer comes after that.
     """
     status = service.status(transfer_id)
-    looked, named = verification.Looked(), list[DifferenceOut]()
+    looked, named = verification.VerificationCounts(), list[DifferenceOut]()
     for one in verification.verify(service.database, service.engine, status, looked, content=content):
         if len(named) < MOST_FINDINGS:
             named.append(DifferenceOut(**asdict(one)))
@@ -143,7 +143,7 @@ def head(service: ServiceDep) -> HeadOut:
 
 
 def _audit(service: ServiceDep, transfer_id: str | None, heads: list[str]) -> AuditOut:
-    checked, count, named = auditing.Checked(), 0, list[FindingOut]()
+    checked, count, named = auditing.AuditCounts(), 0, list[FindingOut]()
     known, of_anchors = auditing.known_heads(heads), list[auditing.Finding]()
     if service.settings.audit_anchor is not None:
         outside = anchors.read(service.database, service.engine, service.settings)

@@ -9,16 +9,18 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Response, status
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.concurrency import run_in_threadpool
 
 from seqferry import checking, cleanup, removals
 from seqferry.api.deps import ActorDep, Context, ContextDep
 from seqferry.api.documented import answers
-from seqferry.api.schemas import Submitted, TransferRequest, Whole
+from seqferry.api.fields import body_of
+from seqferry.api.schemas import Submitted, TransferRequest
 from seqferry.errors import UsageError
 from seqferry.models import OPERATION_MOVE, S3Location, TransferSpec, Verify
+from seqferry.option_groups import Endpoints, Filters, OneEndpoint
 from seqferry.spec import build_spec, checked
 
 router = APIRouter(prefix="/api/v1", tags=["verbs"])
@@ -34,15 +36,7 @@ class MoveRequest(TransferRequest):
     """Objects to move; as the options of ``seqferry mv``. It has no ``operation`` or ``options`` of its own."""
 
 
-class _OneEndpoint(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    endpoint_url: str | None = None
-    region: str | None = None
-    profile: str | None = None
-
-
-class RemovalRequest(_OneEndpoint):
+class RemovalRequest(body_of(OneEndpoint, Filters)):
     """Objects to remove; as the options of ``seqferry rm``."""
 
     sources: Annotated[list[str], Field(min_length=1, max_length=1000, examples=[["s3://ours/run42/"]])]
@@ -51,39 +45,24 @@ class RemovalRequest(_OneEndpoint):
     """All versions and delete markers, for good."""
     version_id: str | None = None
     rules: list[str] | None = Field(default=None, max_length=1000)
-    min_size: Whole | None = None
-    max_size: Whole | None = None
-    newer_than: str | None = None
-    older_than: str | None = None
     raw: bool = False
     yes: bool = False
     """Remove more than 1,000 objects; otherwise nothing is removed where there are more."""
 
 
-class CheckRequest(_OneEndpoint):
+class CheckRequest(body_of(Endpoints, Filters)):
     """Places to compare; as the options of ``seqferry check``."""
 
     source: Annotated[str, Field(examples=["s3://vendor/run42/"])]
     target: Annotated[str, Field(examples=["s3://ours/run42/"])]
-    source_endpoint_url: str | None = None
-    target_endpoint_url: str | None = None
-    source_region: str | None = None
-    target_region: str | None = None
-    source_profile: str | None = None
-    target_profile: str | None = None
-    no_sign_request: bool = False
     verify: Verify = "checksum"
     one_way: bool = False
     """Objects that only the target has are no difference."""
     rules: list[str] | None = Field(default=None, max_length=1000)
-    min_size: Whole | None = None
-    max_size: Whole | None = None
-    newer_than: str | None = None
-    older_than: str | None = None
     raw: bool = False
 
 
-class CleanupRequest(_OneEndpoint):
+class CleanupRequest(body_of(OneEndpoint)):
     """Open uploads to abort; as the options of ``seqferry cleanup``."""
 
     place: Annotated[str, Field(examples=["s3://ours/"])]

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from seqferry import operations
 from seqferry.batching import Limit
-from seqferry.db.objects import OpenObject, Planned
+from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.errors import UnsupportedError
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
@@ -24,7 +24,7 @@ from seqferry.workflows.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BatchWork:
     """A batch to be worked on.
 
     Attributes:
@@ -71,14 +71,14 @@ class Operation(Protocol):
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         """Pages of the objects to be worked on, in any order and bounded memory; empty pages while waiting.
 
         ``target_absent``: nothing was at the target when the transfer began.
         """
         ...
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         """Begin the work on a batch.
 
         Raises:

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::super::fail::{Fail, Result};
-use super::super::o_direct::{CACHED_PIECE, Kept, PIECE};
+use super::super::fail::{DiskFailure, Result};
+use super::super::o_direct::{CACHED_PIECE, PIECE, WriteBuffer};
 use super::super::record::{Line, OpenUpload, Part};
 use super::super::sparse::write_with_holes;
 use super::super::{DiskOptions, PageCache};
-use super::{Open, PARTS_MAX, Uploads, copied, gone, lock};
-use crate::types::Copied;
+use super::{PARTS_MAX, UploadHandles, Uploads, copied, gone, lock};
+use crate::types::WrittenPart;
 
 /// Bytes of parts that a power cut may cost, so that not every part waits for the disk.
 const SYNC_EVERY: u64 = 256 << 20;
@@ -16,19 +16,19 @@ const SYNC_EVERY: u64 = 256 << 20;
 /// A part under way. While this lives no other task writes the part, and the upload is not completed: a request that was given
 /// up while the operating system had its bytes cannot spoil the next try's.
 #[derive(Debug)]
-pub(in super::super) struct Writing {
-    open: Arc<Open>,
+pub(in super::super) struct PartWrite {
+    open: Arc<UploadHandles>,
     number: u32,
     size: u64,
     offset: u64,
     /// Bytes that have come.
     came: u64,
     /// Those of them that are not written.
-    kept: Kept,
+    kept: WriteBuffer,
     past_cache: bool,
 }
 
-impl Drop for Writing {
+impl Drop for PartWrite {
     fn drop(&mut self) {
         lock(&self.open.state).under_way.remove(&self.number);
         self.open.ended.notify_all();
@@ -43,7 +43,7 @@ impl Uploads {
         (bucket, key, id): (&str, &str, &str),
         number: u32,
         size: u64,
-    ) -> Result<Writing> {
+    ) -> Result<PartWrite> {
         let open = self.find(boot, bucket, key, id)?;
         let mut state = open.when(|state| !state.under_way.contains(&number));
         if state.over {
@@ -52,8 +52,8 @@ impl Uploads {
         let offset = offset(&state.record.begun, number, size)?;
         state.under_way.insert(number);
         drop(state);
-        let kept = Kept::new(offset, CACHED_PIECE);
-        Ok(Writing { open, number, size, offset, came: 0, kept, past_cache: false })
+        let kept = WriteBuffer::new(offset, CACHED_PIECE);
+        Ok(PartWrite { open, number, size, offset, came: 0, kept, past_cache: false })
     }
 
     /// The same, and what was there of this part is gone from the record: only bytes are to be written then.
@@ -64,10 +64,10 @@ impl Uploads {
         upload: (&str, &str, &str),
         number: u32,
         size: u64,
-    ) -> Result<Writing> {
+    ) -> Result<PartWrite> {
         let mut writing = self.begin_part(boot, upload, number, size)?;
         if options.cache == PageCache::Past && writing.open.past_cache().is_some() {
-            writing.kept = Kept::new(writing.offset, PIECE);
+            writing.kept = WriteBuffer::new(writing.offset, PIECE);
             writing.past_cache = true;
         }
         writing.replace(options)?;
@@ -81,7 +81,7 @@ impl Uploads {
         upload: (&str, &str, &str),
         number: u32,
         (body, crc64): (&[u8], u64),
-    ) -> Result<Copied> {
+    ) -> Result<WrittenPart> {
         let part = Part { size: body.len() as u64, crc64 };
         let mut writing = self.begin_part(boot, upload, number, part.size)?;
         {
@@ -96,7 +96,7 @@ impl Uploads {
     }
 }
 
-impl Writing {
+impl PartWrite {
     /// Buffer to append the next bytes to, and the number of bytes that fit. None: all have come.
     pub(in super::super) fn room(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let left = usize::try_from(self.size - self.came).unwrap_or(usize::MAX);
@@ -125,9 +125,9 @@ impl Writing {
     pub(in super::super) fn write(&mut self) -> Result<()> {
         let file = self.open.bytes.as_ref().ok_or_else(gone)?;
         match self.open.past_cache().filter(|_| self.past_cache) {
-            None => self.kept.write(file).map_err(Fail::of_write)?,
+            None => self.kept.write(file).map_err(DiskFailure::of_write)?,
             Some(direct) => {
-                if !self.kept.write_past_cache(file, &direct.file).map_err(Fail::of_write)? {
+                if !self.kept.write_past_cache(file, &direct.file).map_err(DiskFailure::of_write)? {
                     direct.refused();
                     self.past_cache = false;
                 }
@@ -139,13 +139,18 @@ impl Writing {
     /// Write bytes that are there already: nothing is gained by copying them once more.
     fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let file = self.open.bytes.as_ref().ok_or_else(gone)?;
-        write_with_holes(file, bytes, self.offset).map_err(Fail::of_write)?;
+        write_with_holes(file, bytes, self.offset).map_err(DiskFailure::of_write)?;
         self.came = bytes.len() as u64;
         Ok(())
     }
 
     /// All bytes are written; `crc64` is over them.
-    pub(in super::super) fn finish(mut self, options: &DiskOptions, boot: Option<&str>, crc64: u64) -> Result<Copied> {
+    pub(in super::super) fn finish(
+        mut self,
+        options: &DiskOptions,
+        boot: Option<&str>,
+        crc64: u64,
+    ) -> Result<WrittenPart> {
         if self.came != self.size {
             return Err(self.other_length());
         }
@@ -154,7 +159,7 @@ impl Writing {
         let bytes = self.open.bytes.as_ref().ok_or_else(gone)?;
         let (copied, due) = {
             let mut state = lock(&self.open.state);
-            state.append(&Line::Part(number, part, boot.unwrap_or("-").to_owned())).map_err(Fail::of_write)?;
+            state.append(&Line::Part(number, part, boot.unwrap_or("-").to_owned())).map_err(DiskFailure::of_write)?;
             state.record.parts.insert(number, part);
             state.unsynced.push(number);
             state.unsynced_bytes += part.size;
@@ -171,14 +176,14 @@ impl Writing {
             // The system forgets which bytes it has lost: syncing again would tell a lie.
             if let Err(errno) = synced {
                 state.give_up();
-                return Err(Fail::of_write(errno));
+                return Err(DiskFailure::of_write(errno));
             }
             for number in numbers {
                 // One that is being written anew is none of these.
                 if let Some(part) = state.record.parts.get(&number).copied()
                     && !state.unsynced.contains(&number)
                 {
-                    state.append(&Line::Safe(number, part)).map_err(Fail::of_write)?;
+                    state.append(&Line::Safe(number, part)).map_err(DiskFailure::of_write)?;
                 }
             }
         }
@@ -189,23 +194,23 @@ impl Writing {
     fn replace(&self, options: &DiskOptions) -> Result<()> {
         let mut state = lock(&self.open.state);
         if state.record.parts.contains_key(&self.number) {
-            state.append(&Line::Drop(self.number)).map_err(Fail::of_write)?;
+            state.append(&Line::Drop(self.number)).map_err(DiskFailure::of_write)?;
             state.record.parts.remove(&self.number);
             if options.durable {
-                rustix::fs::fdatasync(&state.log).map_err(Fail::of_write)?;
+                rustix::fs::fdatasync(&state.log).map_err(DiskFailure::of_write)?;
             }
         }
         Ok(())
     }
 
-    pub(in super::super) fn other_length(&self) -> Fail {
-        Fail::new("IncompleteBody", format!("part {} was said to have {} bytes", self.number, self.size))
+    pub(in super::super) fn other_length(&self) -> DiskFailure {
+        DiskFailure::new("IncompleteBody", format!("part {} was said to have {} bytes", self.number, self.size))
     }
 }
 
 /// Offset in the file at which a part begins. An error for a part that the upload cannot have.
 fn offset(begun: &OpenUpload, number: u32, size: u64) -> Result<u64> {
-    let wrong = |message: String| Err(Fail::new("InvalidArgument", message));
+    let wrong = |message: String| Err(DiskFailure::new("InvalidArgument", message));
     if !(1..=PARTS_MAX).contains(&number) {
         return wrong(format!("part {number} is none of 1 to {PARTS_MAX}"));
     }

@@ -17,9 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::connection::{Body, HEAD, HttpConnection};
 use super::head::LONGEST_HEAD;
 use crate::budget::ByteThrottle;
-use crate::s3::fuzz::mutate::{Recorded, corpus, mutated, mutations};
+use crate::s3::fuzz::mutate::{RecordedAnswer, corpus, mutated, mutations};
 
-static CORPUS: LazyLock<Vec<Recorded>> = LazyLock::new(corpus);
+static CORPUS: LazyLock<Vec<RecordedAnswer>> = LazyLock::new(corpus);
 
 /// The answer to the second request on a connection.
 const SECOND: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecond";

@@ -111,15 +111,15 @@ fn has_empty_line(bytes: &[u8]) -> bool {
 
 /// The head of an answer has more than [`LONGEST_HEAD`] bytes or [`HEADERS`] lines.
 #[derive(Debug)]
-pub(crate) struct HeadTooLarge;
+pub(crate) struct OversizedHead;
 
-impl fmt::Display for HeadTooLarge {
+impl fmt::Display for OversizedHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the answer has more than {HEADERS} headers, or more than {} KiB of them", LONGEST_HEAD >> 10)
     }
 }
 
-impl Error for HeadTooLarge {}
+impl Error for OversizedHead {}
 
 /// A number of decimal digits and nothing else: neither a sign nor blanks.
 pub(super) fn plain_number(text: &str) -> Option<u64> {
@@ -149,7 +149,7 @@ pub(super) fn read_head(bytes: &[u8]) -> io::Result<Option<(Head, usize)>> {
         Ok(httparse::Status::Complete(length)) if length <= LONGEST_HEAD => length,
         Ok(httparse::Status::Partial) if bytes.len() < LONGEST_HEAD => return Ok(None),
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
-            return Err(io::Error::new(ErrorKind::InvalidData, HeadTooLarge));
+            return Err(io::Error::new(ErrorKind::InvalidData, OversizedHead));
         }
         Err(error) => return Err(invalid(&format!("the answer is no HTTP: {error}"))),
     };
@@ -283,7 +283,7 @@ mod tests {
                     Err(error) => break error,
                 }
             };
-            assert!(refused.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<HeadTooLarge>), "{refused}");
+            assert!(refused.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<OversizedHead>), "{refused}");
             assert!(bytes.len() <= LONGEST_HEAD + line.len());
         }
     }

@@ -15,7 +15,7 @@ use crate::s3::fast_path::BodyReader;
 use crate::store::Result;
 
 /// A body on its way, which is watched.
-pub(super) struct Watched {
+pub(super) struct WatchedBody {
     pub(super) bucket: String,
     pub(super) key: String,
     pub(super) body: BodyReader,
@@ -27,14 +27,14 @@ pub(super) struct Watched {
     pub(super) came: u64,
 }
 
-impl Watched {
+impl WatchedBody {
     fn broken(&self, how: &str) -> StoreError {
         StoreError::new("GetObject", &self.bucket, Some(&self.key), code::TRUNCATED, Some(200)).with_message(how)
     }
 }
 
 #[async_trait]
-impl Source for Watched {
+impl Source for WatchedBody {
     async fn read(&mut self, into: &mut Vec<u8>, at_most: usize) -> Result<usize> {
         let at_most = self.throttle.piece().map_or(at_most, |piece| at_most.min(piece));
         let since = Instant::now();
@@ -80,7 +80,7 @@ mod tests {
         });
         let body = BodyReader::Sdk(Box::pin(ours));
         let (bucket, key) = ("bucket".to_owned(), "key".to_owned());
-        let mut watched = Watched { bucket, key, body, throttle, left: size, waited: Duration::ZERO, came: 0 };
+        let mut watched = WatchedBody { bucket, key, body, throttle, left: size, waited: Duration::ZERO, came: 0 };
         let (mut all, mut into) = (0, Vec::new());
         while all < size {
             into.clear();

@@ -15,7 +15,7 @@ use crate::s3::convert::{decoded, quoted, seconds, size, unquoted};
 use crate::s3::failures::{failure, malformed};
 use crate::store::{BucketService, Result};
 use crate::types::{
-    BucketInfo, ListedObject, ListedVersion, ObjectRef, Removal, Removed, VersionsPage, VersionsRequest,
+    BucketInfo, ListedObject, ListedVersion, ObjectRef, Removal, RemovedObject, VersionsPage, VersionsRequest,
 };
 
 /// Pages of buckets: an account has a million at most, a thousand to a page.
@@ -142,7 +142,7 @@ impl BucketService for S3Store {
         Ok(VersionsPage { versions, next })
     }
 
-    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<Removed>>>> {
+    async fn delete_many(&self, bucket: &str, objects: &[Removal]) -> Result<Vec<Option<Result<RemovedObject>>>> {
         const OPERATION: &str = "DeleteObjects";
         let wrong = |why: &dyn std::fmt::Display| {
             StoreError::new(OPERATION, bucket, None, "InvalidRequest", None).with_message(why.to_string())
@@ -182,7 +182,7 @@ impl BucketService for S3Store {
                 Some(object.key.as_str()) == key && (object.version.is_none() || object.version.as_deref() == version)
             })
         };
-        let mut found: Vec<Option<Result<Removed>>> = objects.iter().map(|_| None).collect();
+        let mut found: Vec<Option<Result<RemovedObject>>> = objects.iter().map(|_| None).collect();
         for (n, removed) in answer.deleted().iter().enumerate() {
             // Nearly always answered in the order of the request.
             let same = |object: &Removal| Some(object.key.as_str()) == removed.key() && object.version.is_none();
@@ -190,7 +190,7 @@ impl BucketService for S3Store {
                 if objects.get(n).is_some_and(same) { Some(n) } else { at(removed.key(), removed.version_id()) };
             let marker = removed.delete_marker_version_id().filter(|_| removed.delete_marker() == Some(true));
             if let Some(slot) = place.and_then(|place| found.get_mut(place)) {
-                *slot = Some(Ok(Removed { marker: marker.map(str::to_owned) }));
+                *slot = Some(Ok(RemovedObject { marker: marker.map(str::to_owned) }));
             }
         }
         for refused in answer.errors() {

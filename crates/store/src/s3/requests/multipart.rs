@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use aws_sdk_s3::types::{ChecksumType, CompletedMultipartUpload, EncodingType, ServerSideEncryption, StorageClass};
 use bytes::Bytes;
 
-use super::{COMPLETE, Listed, SHORT, UPLOAD_PAGES, body_headers, copied_from, etag};
+use super::{COMPLETE, PartsReply, SHORT, UPLOAD_PAGES, body_headers, copied_from, etag};
 use crate::ChecksumAlgorithm;
 use crate::error::StoreError;
 use crate::error::classify::code;
@@ -19,8 +19,8 @@ use crate::s3::fast_path::ErrorContext;
 use crate::s3::{Patience, S3Store, time_limit};
 use crate::store::{MultipartUpload, Result};
 use crate::types::{
-    CompleteUpload, Copied, CreateUpload, Digests, PartInfo, PartsPage, PinnedObject, Range, UploadInfo, UploadRef,
-    Written,
+    CompleteUpload, CreateUpload, Digests, PartInfo, PartsPage, PinnedObject, Range, UploadInfo, UploadRef,
+    WrittenObject, WrittenPart,
 };
 
 #[async_trait]
@@ -54,7 +54,13 @@ impl MultipartUpload for S3Store {
         upload_id.filter(|id| !id.is_empty()).ok_or_else(|| malformed("CreateMultipartUpload", bucket, key, "UploadId"))
     }
 
-    async fn copy_part(&self, source: &PinnedObject, range: Range, upload: UploadRef<'_>, part: u32) -> Result<Copied> {
+    async fn copy_part(
+        &self,
+        source: &PinnedObject,
+        range: Range,
+        upload: UploadRef<'_>,
+        part: u32,
+    ) -> Result<WrittenPart> {
         let UploadRef { bucket, key, upload_id } = upload;
         let about = ErrorContext { operation: "UploadPartCopy", bucket, key };
         let answer = self
@@ -69,14 +75,14 @@ impl MultipartUpload for S3Store {
                 regional.fast_path.copy(&bucket_endpoint, about, &place, &headers, "CopyPartResult").await
             })
             .await?;
-        Ok(Copied {
+        Ok(WrittenPart {
             etag: etag(answer.etag.as_deref(), "UploadPartCopy", bucket, key)?,
             checksum: answer.checksum.map(|(_, value)| value),
             opaque_etag: answer.opaque_etag,
         })
     }
 
-    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<Copied> {
+    async fn put_part(&self, upload: UploadRef<'_>, part: u32, body: Bytes, digests: &Digests) -> Result<WrittenPart> {
         let UploadRef { bucket, key, upload_id } = upload;
         let about = ErrorContext { operation: "UploadPart", bucket, key };
         let answer = self
@@ -90,7 +96,7 @@ impl MultipartUpload for S3Store {
                 regional.fast_path.put(&bucket_endpoint, about, &query, &headers, body.clone()).await
             })
             .await?;
-        Ok(Copied {
+        Ok(WrittenPart {
             etag: etag(answer.etag.as_deref(), "UploadPart", bucket, key)?,
             checksum: answer.checksum.map(|(_, value)| value),
             opaque_etag: answer.opaque_etag,
@@ -110,10 +116,10 @@ impl MultipartUpload for S3Store {
                     .send()
                     .await;
                 match answer {
-                    Ok(answer) => Ok(Listed::Known(Box::new(answer))),
+                    Ok(answer) => Ok(PartsReply::Known(Box::new(answer))),
                     Err(error) => {
                         match of_other_root(&error, &["ListPartsResponse"]).and_then(|body| parts_of(&body)) {
-                            Some(page) => Ok(Listed::Read(page)),
+                            Some(page) => Ok(PartsReply::Read(page)),
                             None => Err(failure("ListParts", bucket, Some(key), &error)),
                         }
                     }
@@ -121,8 +127,8 @@ impl MultipartUpload for S3Store {
             })
             .await?;
         let answer = match answer {
-            Listed::Known(answer) => answer,
-            Listed::Read(page) => return Ok(page),
+            PartsReply::Known(answer) => answer,
+            PartsReply::Read(page) => return Ok(page),
         };
         let parts: Vec<PartInfo> = answer
             .parts()
@@ -141,7 +147,7 @@ impl MultipartUpload for S3Store {
         Ok(PartsPage { parts, next })
     }
 
-    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<Written> {
+    async fn complete_upload(&self, upload: &CompleteUpload) -> Result<WrittenObject> {
         let (bucket, key) = (upload.bucket.as_str(), upload.key.as_str());
         let parts = upload.parts.iter().map(|part| completed_part(part, upload.checksum)).collect();
         let completed = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
@@ -170,7 +176,7 @@ impl MultipartUpload for S3Store {
                     .map_err(|e| failure("CompleteMultipartUpload", bucket, Some(key), &e))
             })
             .await?;
-        Ok(Written {
+        Ok(WrittenObject {
             etag: etag(answer.e_tag(), "CompleteMultipartUpload", bucket, key)?,
             version_id: answer.version_id().filter(|id| *id != "null").map(str::to_owned),
             checksum: checksum(strongest!(answer), answer.checksum_type(), answer.e_tag()),

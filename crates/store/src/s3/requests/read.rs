@@ -8,7 +8,7 @@ use aws_sdk_s3::types::{
     ChecksumMode, EncodingType, GlacierJobParameters, RestoreRequest, ServerSideEncryptionConfiguration, Tier,
 };
 
-use super::body::Watched;
+use super::body::WatchedBody;
 use super::{SHORT, is_mute};
 use crate::body::Body;
 use crate::error::StoreError;
@@ -21,7 +21,7 @@ use crate::s3::convert::{
 };
 use crate::s3::failures::{failure, malformed};
 use crate::s3::fast_path::{ErrorContext, RequestHeaders};
-use crate::store::{Fetched, ObjectRead, ObjectReadExt, ObjectStore as _, Result};
+use crate::store::{FetchedObject, ObjectRead, ObjectReadExt, ObjectStore as _, Result};
 use crate::types::{ListPage, ListRequest, ListedObject, ObjectMeta, ObjectRef, PinnedObject, Range};
 
 /// The headers of a customer's key.
@@ -158,7 +158,7 @@ impl ObjectRead for S3Store {
         }
     }
 
-    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<Fetched> {
+    async fn fetch(&self, source: &PinnedObject, range: Option<Range>) -> Result<FetchedObject> {
         let (bucket, key) = (source.bucket.as_str(), source.key.as_str());
         let about = ErrorContext { operation: "GetObject", bucket, key };
         let (mut meta, content_range, body) = self
@@ -188,7 +188,7 @@ impl ObjectRead for S3Store {
             };
             (meta.size, meta.checksum) = (whole, None);
         }
-        let body = Watched {
+        let body = WatchedBody {
             bucket: bucket.to_owned(),
             key: key.to_owned(),
             body,
@@ -197,7 +197,7 @@ impl ObjectRead for S3Store {
             waited: Duration::ZERO,
             came: 0,
         };
-        Ok(Fetched { meta, body: Body::of(body) })
+        Ok(FetchedObject { meta, body: Body::of(body) })
     }
 
     async fn bucket_encryption(&self, bucket: &str) -> Result<BucketEncryption> {

@@ -12,11 +12,11 @@ use crate::s3::failures::failure;
 use crate::s3::fast_path::ErrorContext;
 use crate::s3::{Patience, S3Store, time_limit};
 use crate::store::{ObjectWrite, Result};
-use crate::types::{CopyTarget, ObjectRef, PinnedObject, PutObject, Written};
+use crate::types::{CopyTarget, ObjectRef, PinnedObject, PutObject, WrittenObject};
 
 #[async_trait]
 impl ObjectWrite for S3Store {
-    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<Written> {
+    async fn put_object(&self, object: &PutObject, body: Bytes) -> Result<WrittenObject> {
         let (bucket, key) = (object.bucket.as_str(), object.key.as_str());
         let about = ErrorContext { operation: "PutObject", bucket, key };
         let answer = self
@@ -29,7 +29,7 @@ impl ObjectWrite for S3Store {
                 regional.fast_path.put(&bucket_endpoint, about, "", &headers, body.clone()).await
             })
             .await?;
-        Ok(Written {
+        Ok(WrittenObject {
             etag: etag(answer.etag.as_deref(), "PutObject", bucket, key)?,
             version_id: answer.version_id.filter(|id| id != "null"),
             checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),
@@ -94,7 +94,7 @@ impl ObjectWrite for S3Store {
         Ok(())
     }
 
-    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<Written> {
+    async fn copy(&self, source: &PinnedObject, target: CopyTarget<'_>) -> Result<WrittenObject> {
         let CopyTarget { object: ObjectRef { bucket, key, .. }, .. } = target;
         let about = ErrorContext { operation: "CopyObject", bucket, key };
         let answer = self
@@ -109,7 +109,7 @@ impl ObjectWrite for S3Store {
                 regional.fast_path.copy(&bucket_endpoint, about, "", &headers, "CopyObjectResult").await
             })
             .await?;
-        Ok(Written {
+        Ok(WrittenObject {
             etag: etag(answer.etag.as_deref(), "CopyObject", bucket, key)?,
             version_id: answer.version_id.filter(|id| id != "null"),
             checksum: checksum(answer.checksum, answer.checksum_kind.as_ref(), answer.etag.as_deref()),

@@ -4,68 +4,70 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::super::bucket::{Bucket, Page, Position, Sum};
-use super::super::reply::{Fail, Outcome, Reply};
+use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::BucketSpec;
-use super::super::world::{Ask, World};
+use super::super::state::{SimRequest, SimState};
 use super::super::xml::{self, Xml};
 use super::encoded;
 use crate::date::iso;
 
 const LONGEST_PAGE: usize = 1_000;
 
-pub(super) fn list_buckets(world: &World) -> Reply {
+pub(super) fn list_buckets(state: &SimState) -> Reply {
     let mut xml = Xml::document("ListAllMyBucketsResult");
     xml.open("Owner").element("ID", "s3sim").close("Owner").open("Buckets");
-    for (name, bucket) in &world.buckets {
+    for (name, bucket) in &state.buckets {
         xml.open("Bucket").element("Name", name).element("CreationDate", &iso(bucket.created)).close("Bucket");
     }
     xml.close("Buckets");
     Reply::xml(xml.end("ListAllMyBucketsResult"))
 }
 
-pub(super) fn head_bucket(world: &mut World, ask: &Ask) -> Outcome {
-    let region = world.bucket(ask)?.region.clone();
+pub(super) fn head_bucket(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let region = state.bucket(request)?.region.clone();
     Ok(Reply::empty(hyper::StatusCode::OK).with("x-amz-bucket-region", &region))
 }
 
-pub(super) fn create_bucket(world: &mut World, ask: &Ask) -> Outcome {
-    let super::super::intake::Received::Document(body) = &ask.received else { return Err(Fail::malformed_xml()) };
-    let text = std::str::from_utf8(body).map_err(|_| Fail::malformed_xml())?;
+pub(super) fn create_bucket(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let super::super::intake::ReceivedBody::Document(body) = &request.received else {
+        return Err(ErrorReply::malformed_xml());
+    };
+    let text = std::str::from_utf8(body).map_err(|_| ErrorReply::malformed_xml())?;
     let mut region = None;
     if !text.trim().is_empty() {
-        let leaves = xml::items(text, "CreateBucketConfiguration").map_err(|()| Fail::malformed_xml())?;
+        let leaves = xml::items(text, "CreateBucketConfiguration").map_err(|()| ErrorReply::malformed_xml())?;
         region = leaves
             .into_iter()
             .flatten()
             .find_map(|(name, value)| (name == "LocationConstraint" && !value.is_empty()).then_some(value));
     }
-    let name = ask.bucket().to_owned();
-    if world.buckets.contains_key(&name) {
+    let name = request.bucket().to_owned();
+    if state.buckets.contains_key(&name) {
         return Err(
-            Fail::new(409, "BucketAlreadyOwnedByYou", "The bucket is yours already.").element("BucketName", name)
+            ErrorReply::new(409, "BucketAlreadyOwnedByYou", "The bucket is yours already.").element("BucketName", name)
         );
     }
     let spec = BucketSpec {
         name: name.clone(),
         region,
-        elsewhere: super::super::scenario::Elsewhere::default(),
+        elsewhere: super::super::scenario::RegionRefusal::default(),
         objects: Vec::new(),
         partitions: Vec::new(),
     };
-    world.add_bucket(&spec).map_err(|problem| Fail::new(400, "InvalidBucketName", problem))?;
+    state.add_bucket(&spec).map_err(|problem| ErrorReply::new(400, "InvalidBucketName", problem))?;
     Ok(Reply::empty(hyper::StatusCode::OK).with("location", &format!("/{name}")))
 }
 
-pub(super) fn delete_bucket(world: &mut World, ask: &Ask) -> Outcome {
-    if !world.bucket(ask)?.is_empty() || world.uploads.values().any(|upload| upload.bucket == ask.bucket()) {
-        return Err(Fail::new(409, "BucketNotEmpty", "The bucket you tried to delete is not empty"));
+pub(super) fn delete_bucket(state: &mut SimState, request: &SimRequest) -> Outcome {
+    if !state.bucket(request)?.is_empty() || state.uploads.values().any(|upload| upload.bucket == request.bucket()) {
+        return Err(ErrorReply::new(409, "BucketNotEmpty", "The bucket you tried to delete is not empty"));
     }
-    world.buckets.remove(ask.bucket());
+    state.buckets.remove(request.bucket());
     Ok(Reply::empty(hyper::StatusCode::NO_CONTENT))
 }
 
-pub(super) fn location(world: &mut World, ask: &Ask) -> Outcome {
-    let region = world.bucket(ask)?.region.clone();
+pub(super) fn location(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let region = state.bucket(request)?.region.clone();
     // The oldest region has no name here.
     let region = if region == "us-east-1" { "" } else { &region };
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -76,30 +78,30 @@ pub(super) fn location(world: &mut World, ask: &Ask) -> Outcome {
     Ok(Reply::xml(text))
 }
 
-pub(super) fn versioning(world: &mut World, ask: &Ask) -> Outcome {
-    world.bucket(ask)?;
+pub(super) fn versioning(state: &mut SimState, request: &SimRequest) -> Outcome {
+    state.bucket(request)?;
     Ok(Reply::xml(Xml::document("VersioningConfiguration").end("VersioningConfiguration")))
 }
 
 /// Parameters that both versions of the listing have.
-struct Wish {
+struct ListingParameters {
     prefix: String,
     delimiter: Option<String>,
     most: usize,
     url: bool,
 }
 
-impl Wish {
-    fn read(ask: &Ask) -> Result<Self, Fail> {
-        let query = ask.query();
+impl ListingParameters {
+    fn read(request: &SimRequest) -> Result<Self, ErrorReply> {
+        let query = request.query();
         let most = match query.get("max-keys") {
             None | Some("") => LONGEST_PAGE,
-            Some(text) => text.parse().map_err(|_| Fail::invalid("Provided max-keys not an integer"))?,
+            Some(text) => text.parse().map_err(|_| ErrorReply::invalid("Provided max-keys not an integer"))?,
         };
         let url = match query.get("encoding-type") {
             None | Some("") => false,
             Some("url") => true,
-            Some(_) => return Err(Fail::invalid("Invalid Encoding Method specified in Request")),
+            Some(_) => return Err(ErrorReply::invalid("Invalid Encoding Method specified in Request")),
         };
         Ok(Self {
             prefix: query.get("prefix").unwrap_or_default().to_owned(),
@@ -117,8 +119,8 @@ impl Wish {
         bucket.list(&self.prefix, self.delimiter.as_deref(), after, self.most.min(LONGEST_PAGE))
     }
 
-    fn write(&self, xml: &mut Xml, ask: &Ask, page: &Page) {
-        xml.element("Name", ask.bucket()).element("Prefix", &self.name(&self.prefix));
+    fn write(&self, xml: &mut Xml, request: &SimRequest, page: &Page) {
+        xml.element("Name", request.bucket()).element("Prefix", &self.name(&self.prefix));
         if let Some(delimiter) = &self.delimiter {
             xml.element("Delimiter", &self.name(delimiter));
         }
@@ -158,8 +160,8 @@ fn token(position: &Position) -> String {
     URL_SAFE_NO_PAD.encode(text)
 }
 
-fn position(token: &str) -> Result<Position, Fail> {
-    let wrong = || Fail::invalid("The continuation token provided is incorrect");
+fn position(token: &str) -> Result<Position, ErrorReply> {
+    let wrong = || ErrorReply::invalid("The continuation token provided is incorrect");
     let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|raw| String::from_utf8(raw).ok()).ok_or_else(wrong)?;
     match text.split_at_checked(1) {
         Some(("k", key)) => Ok(Position::AfterKey(key.to_owned())),
@@ -168,18 +170,18 @@ fn position(token: &str) -> Result<Position, Fail> {
     }
 }
 
-pub(super) fn list_v2(world: &mut World, ask: &Ask) -> Outcome {
-    let wish = Wish::read(ask)?;
-    let query = ask.query();
+pub(super) fn list_v2(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let wish = ListingParameters::read(request)?;
+    let query = request.query();
     let start_after = query.get("start-after").filter(|text| !text.is_empty());
     let given = query.get("continuation-token").filter(|text| !text.is_empty());
     let after = match given {
         Some(given) => Some(position(given)?),
         None => start_after.map(|key| Position::AfterKey(key.to_owned())),
     };
-    let page = wish.page(world.bucket(ask)?, after.as_ref());
+    let page = wish.page(state.bucket(request)?, after.as_ref());
     let mut xml = Xml::document("ListBucketResult");
-    wish.write(&mut xml, ask, &page);
+    wish.write(&mut xml, request, &page);
     xml.number("KeyCount", page.objects.len() + page.prefixes.len());
     if let Some(text) = given {
         xml.element("ContinuationToken", text);
@@ -193,9 +195,9 @@ pub(super) fn list_v2(world: &mut World, ask: &Ask) -> Outcome {
     Ok(Reply::xml(xml.end("ListBucketResult")))
 }
 
-pub(super) fn list_v1(world: &mut World, ask: &Ask) -> Outcome {
-    let wish = Wish::read(ask)?;
-    let query = ask.query();
+pub(super) fn list_v1(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let wish = ListingParameters::read(request)?;
+    let query = request.query();
     let marker = query.get("marker").unwrap_or_default();
     // A marker may be the group that the last page ended with.
     let after = match &wish.delimiter {
@@ -204,9 +206,9 @@ pub(super) fn list_v1(world: &mut World, ask: &Ask) -> Outcome {
         }
         _ => Some(marker).filter(|marker| !marker.is_empty()).map(|marker| Position::AfterKey(marker.to_owned())),
     };
-    let page = wish.page(world.bucket(ask)?, after.as_ref());
+    let page = wish.page(state.bucket(request)?, after.as_ref());
     let mut xml = Xml::document("ListBucketResult");
-    wish.write(&mut xml, ask, &page);
+    wish.write(&mut xml, request, &page);
     xml.element("Marker", &wish.name(marker));
     if let Some(Position::AfterKey(next) | Position::AfterPrefix(next)) = &page.next {
         // Told only with a delimiter by S3; clients take the last key otherwise. It does no harm.

@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use super::super::bucket::{Attributes, Etag, FixedSum, Layout, Object, Sum};
 use super::super::checksum::{Algorithm, Value};
 use super::super::content::Content;
-use super::super::reply::{Fail, Outcome, Reply};
+use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::Capability;
-use super::super::world::{Ask, Part, World, archived, fault, no_version};
+use super::super::state::{Part, SimRequest, SimState, archived, fault, no_version};
 use super::super::xml::Xml;
 use super::{attributes_of, check_target, decoded, names, told, uploads};
 use crate::date::iso;
@@ -22,7 +22,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) fn parse(raw: &str) -> Result<Self, Fail> {
+    pub(super) fn parse(raw: &str) -> Result<Self, ErrorReply> {
         let (path, version) = match raw.split_once("?versionId=") {
             Some((path, version)) => (path, Some(decoded(version)?)),
             None => (raw, None),
@@ -32,7 +32,7 @@ impl Source {
             Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
                 Ok(Self { bucket: bucket.to_owned(), key: key.to_owned(), version })
             }
-            _ => Err(Fail::invalid("Invalid copy source object key")),
+            _ => Err(ErrorReply::invalid("Invalid copy source object key")),
         }
     }
 }
@@ -45,27 +45,27 @@ pub(super) fn closed_range(text: &str) -> Option<(u64, u64)> {
 }
 
 /// The source, if it may be read and is the one that was meant.
-fn open(world: &mut World, ask: &Ask) -> Result<(Source, Object), Fail> {
-    let raw = ask.header("x-amz-copy-source").ok_or_else(|| Fail::invalid("Copy Source must be US-ASCII"))?;
+fn open(state: &mut SimState, request: &SimRequest) -> Result<(Source, Object), ErrorReply> {
+    let raw = request.header("x-amz-copy-source").ok_or_else(|| ErrorReply::invalid("Copy Source must be US-ASCII"))?;
     let source = Source::parse(raw)?;
     if let Some(version) = source.version.as_deref().filter(|version| *version != "null") {
         return Err(no_version(&source.key, version));
     }
-    let access_key = ask.call.access_key.as_deref();
-    if let Some(denied) = world.faults.strike_source(&source.bucket, &source.key, access_key) {
-        return Err(fault(&denied, world.date()));
+    let access_key = request.call.access_key.as_deref();
+    if let Some(denied) = state.faults.strike_source(&source.bucket, &source.key, access_key) {
+        return Err(fault(&denied, state.date()));
     }
-    let bucket = world.buckets.get_mut(&source.bucket).ok_or_else(|| Fail::no_bucket(&source.bucket))?;
-    let object = bucket.get(&source.key).ok_or_else(|| Fail::no_key(&source.key))?;
+    let bucket = state.buckets.get_mut(&source.bucket).ok_or_else(|| ErrorReply::no_bucket(&source.bucket))?;
+    let object = bucket.get(&source.key).ok_or_else(|| ErrorReply::no_key(&source.key))?;
     let conditions = ["x-amz-copy-source-if-match", "x-amz-copy-source-if-none-match"];
-    if conditions.iter().any(|name| ask.headers.contains_key(*name)) {
-        if world.lacks(Capability::Conditions) {
-            return Err(Fail::unknown("conditions on the source of a copy"));
+    if conditions.iter().any(|name| request.headers.contains_key(*name)) {
+        if state.lacks(Capability::Conditions) {
+            return Err(ErrorReply::unknown("conditions on the source of a copy"));
         }
         let etag = object.etag.text();
         for (name, wanted) in conditions.into_iter().zip([true, false]) {
-            if ask.header(name).is_some_and(|condition| names(condition, &etag) != wanted) {
-                return Err(Fail::precondition(name));
+            if request.header(name).is_some_and(|condition| names(condition, &etag) != wanted) {
+                return Err(ErrorReply::precondition(name));
             }
         }
     }
@@ -75,24 +75,24 @@ fn open(world: &mut World, ask: &Ask) -> Result<(Source, Object), Fail> {
     Ok((source, object))
 }
 
-pub(super) fn copy(world: &mut World, ask: &Ask) -> Outcome {
-    if world.lacks(Capability::Copy) {
-        return Err(Fail::unknown("the operation CopyObject"));
+pub(super) fn copy(state: &mut SimState, request: &SimRequest) -> Outcome {
+    if state.lacks(Capability::Copy) {
+        return Err(ErrorReply::unknown("the operation CopyObject"));
     }
-    world.bucket(ask)?;
-    let (source, object) = open(world, ask)?;
+    state.bucket(request)?;
+    let (source, object) = open(state, request)?;
     let size = object.content.length();
-    if size > world.options.maximum_copy.0 {
-        let limit = world.options.maximum_copy.0;
-        return Err(Fail::new(
+    if size > state.options.maximum_copy.0 {
+        let limit = state.options.maximum_copy.0;
+        return Err(ErrorReply::new(
             400,
             "InvalidRequest",
             format!("The specified copy source is larger than the maximum allowable size for a copy source: {limit}"),
         ));
     }
-    check_target(world, ask)?;
-    let replaces = |name: &str| ask.header(name).is_some_and(|directive| directive == "REPLACE");
-    let asked = attributes_of(ask)?;
+    check_target(state, request)?;
+    let replaces = |name: &str| request.header(name).is_some_and(|directive| directive == "REPLACE");
+    let asked = attributes_of(request)?;
     let metadata = replaces("x-amz-metadata-directive");
     let attributes = Attributes {
         headers: if metadata { asked.headers } else { object.attributes.headers.clone() },
@@ -100,41 +100,41 @@ pub(super) fn copy(world: &mut World, ask: &Ask) -> Outcome {
         storage_class: asked.storage_class,
         kms_key: asked.kms_key,
     };
-    let same = source.bucket == ask.bucket() && source.key == ask.key();
+    let same = source.bucket == request.bucket() && source.key == request.key();
     if same && !metadata && attributes == *object.attributes {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             400,
             "InvalidRequest",
             "This copy request is illegal because it is trying to copy an object to itself without changing it.",
         ));
     }
-    let sum = copied_sum(world, ask, &object)?;
+    let sum = copied_sum(state, request, &object)?;
     let attributes =
-        if attributes == *object.attributes { Arc::clone(&object.attributes) } else { world.share(attributes) };
+        if attributes == *object.attributes { Arc::clone(&object.attributes) } else { state.share(attributes) };
     // A digest of the whole stays; that of an upload in parts becomes one of the whole.
     let digest = object.etag.parts == 0 && object.attributes.kms_key.is_none();
     let etag = if digest {
-        Etag { digest: world.veiled(object.etag.digest, &attributes), parts: 0 }
+        Etag { digest: state.veiled(object.etag.digest, &attributes), parts: 0 }
     } else {
-        world.etag_of(&object.content, &attributes)
+        state.etag_of(&object.content, &attributes)
     };
-    let made = World::made(object.content, etag, sum, Layout::AtOnce, attributes);
+    let made = SimState::made(object.content, etag, sum, Layout::AtOnce, attributes);
     let mut xml = Xml::document("CopyObjectResult");
     xml.element("LastModified", &iso(made.modified())).etag(&etag.text());
     if let Some(sum) = told(&made)? {
         xml.element(sum.element, &sum.value).element("ChecksumType", sum.kind);
     }
-    world.counters.bytes_copied += size;
-    world.store(ask.bucket(), ask.key(), made)?;
+    state.counters.bytes_copied += size;
+    state.store(request.bucket(), request.key(), made)?;
     Ok(Reply::xml(xml.end("CopyObjectResult")))
 }
 
 /// The algorithm of the source's checksum, unless another is asked for; always over the full object.
-fn copied_sum(world: &World, ask: &Ask, object: &Object) -> Result<Sum, Fail> {
-    if world.lacks(Capability::Checksums) {
+fn copied_sum(state: &SimState, request: &SimRequest, object: &Object) -> Result<Sum, ErrorReply> {
+    if state.lacks(Capability::Checksums) {
         return Ok(Sum::None);
     }
-    let asked = uploads::algorithm(ask)?;
+    let asked = uploads::algorithm(request)?;
     let kept = match &object.sum {
         Sum::None => None,
         Sum::Full(algorithm) => Some(*algorithm),
@@ -148,66 +148,71 @@ fn copied_sum(world: &World, ask: &Ask, object: &Object) -> Result<Sum, Fail> {
     match asked.or(kept).unwrap_or(Algorithm::ALL[0]) {
         algorithm @ Algorithm::Crc(_) => Ok(Sum::Full(algorithm)),
         algorithm @ Algorithm::Sha256 => {
-            let value = computed(world, algorithm, &object.content)?;
+            let value = computed(state, algorithm, &object.content)?;
             Ok(Sum::Fixed(FixedSum { value, parts: Vec::new() }.into()))
         }
     }
 }
 
 /// A checksum of what is copied, where it can be had truly and at a bearable price.
-fn computed(world: &World, algorithm: Algorithm, content: &Content) -> Result<Value, Fail> {
-    let limit = world.options.sha_limit.0;
+fn computed(state: &SimState, algorithm: Algorithm, content: &Content) -> Result<Value, ErrorReply> {
+    let limit = state.options.sha_limit.0;
     if algorithm == Algorithm::Sha256 && content.known_sha256().is_none() && content.length() > limit {
-        return Err(Fail::unknown(format_args!("SHA-256 of more than {limit} bytes without reading them (sha_limit)")));
+        return Err(ErrorReply::unknown(format_args!(
+            "SHA-256 of more than {limit} bytes without reading them (sha_limit)"
+        )));
     }
-    algorithm.of(content).map_err(|_| Fail::not_kept())
+    algorithm.of(content).map_err(|_| ErrorReply::not_kept())
 }
 
-pub(super) fn copy_part(world: &mut World, ask: &Ask) -> Outcome {
-    if world.lacks(Capability::PartCopy) {
-        return Err(Fail::unknown("the operation UploadPartCopy"));
+pub(super) fn copy_part(state: &mut SimState, request: &SimRequest) -> Outcome {
+    if state.lacks(Capability::PartCopy) {
+        return Err(ErrorReply::unknown("the operation UploadPartCopy"));
     }
-    let (id, number) = uploads::named(world, ask)?;
-    let (_, object) = open(world, ask)?;
+    let (id, number) = uploads::named(state, request)?;
+    let (_, object) = open(state, request)?;
     let size = object.content.length();
-    let content = match ask.header("x-amz-copy-source-range") {
+    let content = match request.header("x-amz-copy-source-range") {
         None => object.content,
         Some(text) => {
-            let wrong = || Fail::invalid("The x-amz-copy-source-range value must be of the form bytes=first-last");
+            let wrong =
+                || ErrorReply::invalid("The x-amz-copy-source-range value must be of the form bytes=first-last");
             let (first, last) = closed_range(text).ok_or_else(wrong)?;
-            if size <= world.options.minimum_part.0 {
-                return Err(Fail::new(
+            if size <= state.options.minimum_part.0 {
+                return Err(ErrorReply::new(
                     400,
                     "InvalidRequest",
                     "The specified copy source is not valid for a byte-range copy",
                 ));
             }
             if last >= size {
-                return Err(Fail::invalid(format!("Range specified is not valid for source object of size: {size}")));
+                return Err(ErrorReply::invalid(format!(
+                    "Range specified is not valid for source object of size: {size}"
+                )));
             }
             object.content.range(first, last - first + 1)
         }
     };
     let length = content.length();
     uploads::check_part_size(length)?;
-    let (attributes, checksum) = match world.uploads.get(&id) {
+    let (attributes, checksum) = match state.uploads.get(&id) {
         Some(upload) => (Arc::clone(&upload.attributes), upload.checksum),
-        None => return Err(Fail::no_upload("")),
+        None => return Err(ErrorReply::no_upload("")),
     };
     let value = match checksum {
-        Some((algorithm, _)) => Some(computed(world, algorithm, &content)?),
+        Some((algorithm, _)) => Some(computed(state, algorithm, &content)?),
         None => None,
     };
     // The bytes of a part copy are not there to compute its MD5 from; see the page on the simulator.
-    let digest = world.veiled(content.opaque_digest(), &attributes);
+    let digest = state.veiled(content.opaque_digest(), &attributes);
     let part = Part { content, digest, value, modified: std::time::SystemTime::now() };
     let mut xml = Xml::document("CopyPartResult");
     xml.element("LastModified", &iso(part.modified)).etag(&Etag { digest, parts: 0 }.text());
     if let Some(value) = value {
         xml.element(value.algorithm().element(), &value.base64());
     }
-    world.counters.bytes_copied += length;
-    uploads::store_part(world, id, number, part);
+    state.counters.bytes_copied += length;
+    uploads::store_part(state, id, number, part);
     let mut reply = Reply::xml(xml.end("CopyPartResult"));
     reply.status = StatusCode::OK;
     Ok(reply)

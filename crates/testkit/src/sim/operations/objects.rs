@@ -3,20 +3,20 @@
 use hyper::StatusCode;
 
 use super::super::bucket::{Etag, Layout, Object, Sum};
-use super::super::intake::Received;
-use super::super::reply::{Fail, Outcome, Payload, Reply};
+use super::super::intake::ReceivedBody;
+use super::super::reply::{ErrorReply, Outcome, Payload, Reply};
 use super::super::scenario::Capability;
-use super::super::world::{Ask, World, archived};
+use super::super::state::{SimRequest, SimState, archived};
 use super::super::xml::{self, Xml};
 use super::{attributes_of, check_target, full, names, set_checksum, told};
 
 /// `bytes=first-last`, `bytes=first-` or `bytes=-length` of an object of this size: offset and length.
-fn resolve(range: &str, size: u64) -> Result<(u64, u64), Fail> {
+fn resolve(range: &str, size: u64) -> Result<(u64, u64), ErrorReply> {
     let Some(spec) = range.strip_prefix("bytes=").filter(|spec| !spec.contains(',')) else {
-        return Err(Fail::unknown(format_args!("the range {range:?}")));
+        return Err(ErrorReply::unknown(format_args!("the range {range:?}")));
     };
     let invalid = || {
-        Fail::new(416, "InvalidRange", "The requested range is not satisfiable")
+        ErrorReply::new(416, "InvalidRange", "The requested range is not satisfiable")
             .element("RangeRequested", range)
             .element("ActualObjectSize", size.to_string())
             .header("content-range", format!("bytes */{size}"))
@@ -41,24 +41,24 @@ fn resolve(range: &str, size: u64) -> Result<(u64, u64), Fail> {
 }
 
 /// Length of a GET's body in bytes, as far as the request's head and the object's size tell.
-pub(super) fn expected_length(ask: &Ask, size: u64) -> u64 {
-    match ask.call.range.as_deref() {
+pub(super) fn expected_length(request: &SimRequest, size: u64) -> u64 {
+    match request.call.range.as_deref() {
         Some(range) => resolve(range, size).map_or(0, |(_, length)| length),
         None => size,
     }
 }
 
-pub(super) fn get(world: &mut World, ask: &Ask) -> Outcome {
-    let head_only = ask.call.operation == "HeadObject";
-    if ask.query.as_deref().is_some_and(|query| query.contains("response-")) {
-        return Err(Fail::unknown("response headers of the client's choice"));
+pub(super) fn get(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let head_only = request.call.operation == "HeadObject";
+    if request.query.as_deref().is_some_and(|query| query.contains("response-")) {
+        return Err(ErrorReply::unknown("response headers of the client's choice"));
     }
-    let object = world.object(ask)?;
+    let object = state.object(request)?;
     let etag = object.etag.text();
-    if ask.header("if-match").is_some_and(|condition| !names(condition, &etag)) {
-        return Err(Fail::precondition("If-Match"));
+    if request.header("if-match").is_some_and(|condition| !names(condition, &etag)) {
+        return Err(ErrorReply::precondition("If-Match"));
     }
-    if ask.header("if-none-match").is_some_and(|condition| names(condition, &etag)) {
+    if request.header("if-none-match").is_some_and(|condition| names(condition, &etag)) {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED).with_etag(&etag));
     }
     if !head_only && object.attributes.is_archived() {
@@ -66,14 +66,14 @@ pub(super) fn get(world: &mut World, ask: &Ask) -> Outcome {
     }
     let size = object.content.length();
     let parts = object.layout.parts(size);
-    let whole = world.lacks(Capability::Ranges);
-    let range = match (ask.call.part_number, ask.call.range.as_deref()) {
+    let whole = state.lacks(Capability::Ranges);
+    let range = match (request.call.part_number, request.call.range.as_deref()) {
         _ if whole => None,
         (Some(number), _) => {
             let part = object.layout.part(size, u64::from(number));
-            Some(
-                part.ok_or_else(|| Fail::new(416, "InvalidPartNumber", "The requested partnumber is not satisfiable"))?,
-            )
+            Some(part.ok_or_else(|| {
+                ErrorReply::new(416, "InvalidPartNumber", "The requested partnumber is not satisfiable")
+            })?)
         }
         (None, Some(range)) => Some(resolve(range, size)?),
         (None, None) => None,
@@ -86,12 +86,12 @@ pub(super) fn get(world: &mut World, ask: &Ask) -> Outcome {
             reply.set("content-range", &format!("bytes {offset}-{}/{size}", offset + length - 1));
         }
     }
-    if ask.call.part_number.is_some()
+    if request.call.part_number.is_some()
         && let Some(parts) = parts
     {
         reply.set("x-amz-mp-parts-count", &parts.to_string());
     }
-    let asked = ask.header("x-amz-checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("enabled"));
+    let asked = request.header("x-amz-checksum-mode").is_some_and(|mode| mode.eq_ignore_ascii_case("enabled"));
     if asked && (range.is_none() || range == Some((0, size))) {
         set_checksum(&mut reply, told(&object)?);
     }
@@ -101,9 +101,9 @@ pub(super) fn get(world: &mut World, ask: &Ask) -> Outcome {
     }
     let content = object.content;
     if !content.range(offset, length).is_readable() {
-        return Err(Fail::not_kept());
+        return Err(ErrorReply::not_kept());
     }
-    world.counters.bytes_sent += length;
+    state.counters.bytes_sent += length;
     reply.body = Payload::Content { content, offset, length };
     Ok(reply)
 }
@@ -133,12 +133,12 @@ fn describe(object: &Object, etag: &str) -> Reply {
     reply
 }
 
-pub(super) fn attributes(world: &mut World, ask: &Ask) -> Outcome {
-    if world.lacks(Capability::Attributes) {
-        return Err(Fail::unknown("the operation GetObjectAttributes"));
+pub(super) fn attributes(state: &mut SimState, request: &SimRequest) -> Outcome {
+    if state.lacks(Capability::Attributes) {
+        return Err(ErrorReply::unknown("the operation GetObjectAttributes"));
     }
-    let object = world.object(ask)?;
-    let wanted = ask.headers.get_all("x-amz-object-attributes");
+    let object = state.object(request)?;
+    let wanted = request.headers.get_all("x-amz-object-attributes");
     let wanted: Vec<&str> = wanted
         .iter()
         .filter_map(|value| value.to_str().ok())
@@ -159,27 +159,27 @@ pub(super) fn attributes(world: &mut World, ask: &Ask) -> Outcome {
                     xml.close("Checksum");
                 }
             }
-            "ObjectParts" => write_parts(&mut xml, ask, &object, size)?,
+            "ObjectParts" => write_parts(&mut xml, request, &object, size)?,
             "StorageClass" => {
                 xml.element("StorageClass", object.attributes.storage_class.as_deref().unwrap_or("STANDARD"));
             }
             "ObjectSize" => {
                 xml.number("ObjectSize", size);
             }
-            _ => return Err(Fail::invalid(format!("Invalid attribute name {name}"))),
+            _ => return Err(ErrorReply::invalid(format!("Invalid attribute name {name}"))),
         }
     }
     let reply = Reply::xml(xml.end("GetObjectAttributesResponse"));
     Ok(reply.with("last-modified", &crate::date::http(object.modified())))
 }
 
-fn write_parts(xml: &mut Xml, ask: &Ask, object: &Object, size: u64) -> Result<(), Fail> {
+fn write_parts(xml: &mut Xml, request: &SimRequest, object: &Object, size: u64) -> Result<(), ErrorReply> {
     let Some(parts) = object.layout.parts(size) else { return Ok(()) };
     xml.open("ObjectParts").number("TotalPartsCount", parts);
     // S3 lists them only of objects that have a checksum of their own choice.
     if !matches!(object.sum, Sum::None) {
         let number = |name: &str, default: u64| {
-            ask.header(name).map_or(Ok(default), str::parse).map_err(|_| Fail::invalid("Not a number"))
+            request.header(name).map_or(Ok(default), str::parse).map_err(|_| ErrorReply::invalid("Not a number"))
         };
         let (most, after) = (number("x-amz-max-parts", 1_000)?.min(1_000), number("x-amz-part-number-marker", 0)?);
         let last = parts.min(after.saturating_add(most));
@@ -200,53 +200,56 @@ fn write_parts(xml: &mut Xml, ask: &Ask, object: &Object, size: u64) -> Result<(
     Ok(())
 }
 
-pub(super) fn put(world: &mut World, ask: &Ask) -> Outcome {
-    let Received::Object(sent) = &ask.received else { return Err(Fail::malformed_xml()) };
-    world.bucket(ask)?;
-    check_target(world, ask)?;
+pub(super) fn put(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let ReceivedBody::Object(sent) = &request.received else { return Err(ErrorReply::malformed_xml()) };
+    state.bucket(request)?;
+    check_target(state, request)?;
     let length = sent.content.length();
     if length > 5 << 30 {
-        return Err(Fail::new(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"));
+        return Err(ErrorReply::new(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"));
     }
-    let attributes = world.share(attributes_of(ask)?);
+    let attributes = state.share(attributes_of(request)?);
     let etag = match sent.md5 {
-        Some(md5) => Etag { digest: world.veiled(md5, &attributes), parts: 0 },
-        None => world.etag_of(&sent.content, &attributes),
+        Some(md5) => Etag { digest: state.veiled(md5, &attributes), parts: 0 },
+        None => state.etag_of(&sent.content, &attributes),
     };
-    let sum = sent.value.map_or_else(|| world.default_sum(), full);
-    let object = World::made(sent.content.clone(), etag, sum, Layout::AtOnce, attributes);
+    let sum = sent.value.map_or_else(|| state.default_sum(), full);
+    let object = SimState::made(sent.content.clone(), etag, sum, Layout::AtOnce, attributes);
     let mut reply = Reply::empty(StatusCode::OK).with_etag(&etag.text());
     set_checksum(&mut reply, told(&object)?);
-    world.counters.bytes_received += length;
-    world.store(ask.bucket(), ask.key(), object)?;
+    state.counters.bytes_received += length;
+    state.store(request.bucket(), request.key(), object)?;
     Ok(reply)
 }
 
-pub(super) fn delete(world: &mut World, ask: &Ask) -> Outcome {
-    if ask.query().get("versionId").is_some_and(|version| version != "null") {
-        return Err(super::super::world::no_version(ask.key(), ask.query().get("versionId").unwrap_or_default()));
+pub(super) fn delete(state: &mut SimState, request: &SimRequest) -> Outcome {
+    if request.query().get("versionId").is_some_and(|version| version != "null") {
+        return Err(super::super::state::no_version(
+            request.key(),
+            request.query().get("versionId").unwrap_or_default(),
+        ));
     }
-    if ask.header("if-match").is_some() {
-        return Err(Fail::unknown("conditions on deletes"));
+    if request.header("if-match").is_some() {
+        return Err(ErrorReply::unknown("conditions on deletes"));
     }
-    world.bucket(ask)?.delete(ask.key());
+    state.bucket(request)?.delete(request.key());
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-pub(super) fn delete_many(world: &mut World, ask: &Ask) -> Outcome {
-    let Received::Document(body) = &ask.received else { return Err(Fail::malformed_xml()) };
-    let text = std::str::from_utf8(body).map_err(|_| Fail::malformed_xml())?;
-    let objects = xml::items(text, "Object").map_err(|()| Fail::malformed_xml())?;
+pub(super) fn delete_many(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let ReceivedBody::Document(body) = &request.received else { return Err(ErrorReply::malformed_xml()) };
+    let text = std::str::from_utf8(body).map_err(|_| ErrorReply::malformed_xml())?;
+    let objects = xml::items(text, "Object").map_err(|()| ErrorReply::malformed_xml())?;
     if objects.is_empty() || objects.len() > 1_000 {
-        return Err(Fail::malformed_xml());
+        return Err(ErrorReply::malformed_xml());
     }
-    let quiet = xml::items(text, "Delete").map_err(|()| Fail::malformed_xml())?;
+    let quiet = xml::items(text, "Delete").map_err(|()| ErrorReply::malformed_xml())?;
     let quiet = quiet.iter().flatten().any(|(name, value)| name == "Quiet" && value == "true");
-    let bucket = world.bucket(ask)?;
+    let bucket = state.bucket(request)?;
     let mut xml = Xml::document("DeleteResult");
     for leaves in objects {
         let leaf = |wanted: &str| leaves.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-        let key = leaf("Key").ok_or_else(Fail::malformed_xml)?;
+        let key = leaf("Key").ok_or_else(ErrorReply::malformed_xml)?;
         if leaf("VersionId").is_some_and(|version| version != "null") {
             xml.open("Error").element("Key", key).element("Code", "NoSuchVersion");
             xml.element("Message", "s3sim keeps no versions.").close("Error");

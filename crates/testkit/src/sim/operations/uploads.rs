@@ -10,10 +10,10 @@ use hyper::StatusCode;
 use super::super::bucket::{Etag, FixedSum, Layout, Sum};
 use super::super::checksum::{Algorithm, Value};
 use super::super::content::Content;
-use super::super::intake::Received;
-use super::super::reply::{Fail, Outcome, Reply};
+use super::super::intake::ReceivedBody;
+use super::super::reply::{ErrorReply, Outcome, Reply};
 use super::super::scenario::{Capability, mixed};
-use super::super::world::{Ask, Part, Upload, World};
+use super::super::state::{Part, SimRequest, SimState, Upload};
 use super::super::xml::{self, Xml};
 use super::{attributes_of, check_target, encoded, full, told, unquoted};
 use crate::date::iso;
@@ -23,13 +23,13 @@ const MOST_PARTS: u32 = 10_000;
 const LONGEST_PAGE: usize = 1_000;
 
 /// `x-amz-checksum-algorithm`, or the name by which PUT calls it.
-pub(super) fn algorithm(ask: &Ask) -> Result<Option<Algorithm>, Fail> {
-    let name = ask.header("x-amz-checksum-algorithm").or_else(|| ask.header("x-amz-sdk-checksum-algorithm"));
+pub(super) fn algorithm(request: &SimRequest) -> Result<Option<Algorithm>, ErrorReply> {
+    let name = request.header("x-amz-checksum-algorithm").or_else(|| request.header("x-amz-sdk-checksum-algorithm"));
     match name {
         None => Ok(None),
         Some(name) => match Algorithm::parse(name) {
             Some(algorithm) => Ok(Some(algorithm)),
-            None => Err(Fail::unknown(format_args!("the checksum algorithm {name}"))),
+            None => Err(ErrorReply::unknown(format_args!("the checksum algorithm {name}"))),
         },
     }
 }
@@ -46,52 +46,52 @@ fn id_of(text: &str) -> Option<u64> {
 }
 
 /// The upload of a request.
-fn find(world: &World, ask: &Ask) -> Result<u64, Fail> {
-    let text = ask.call.upload_id.as_deref().unwrap_or_default();
-    let id = id_of(text).ok_or_else(|| Fail::no_upload(text))?;
-    match world.uploads.get(&id) {
-        Some(upload) if upload.bucket == ask.bucket() && upload.key == ask.key() => Ok(id),
-        _ => Err(Fail::no_upload(text)),
+fn find(state: &SimState, request: &SimRequest) -> Result<u64, ErrorReply> {
+    let text = request.call.upload_id.as_deref().unwrap_or_default();
+    let id = id_of(text).ok_or_else(|| ErrorReply::no_upload(text))?;
+    match state.uploads.get(&id) {
+        Some(upload) if upload.bucket == request.bucket() && upload.key == request.key() => Ok(id),
+        _ => Err(ErrorReply::no_upload(text)),
     }
 }
 
 /// The upload and part number of a request.
-pub(super) fn named(world: &World, ask: &Ask) -> Result<(u64, u32), Fail> {
-    let number = ask.call.part_number.filter(|number| (1..=MOST_PARTS).contains(number));
+pub(super) fn named(state: &SimState, request: &SimRequest) -> Result<(u64, u32), ErrorReply> {
+    let number = request.call.part_number.filter(|number| (1..=MOST_PARTS).contains(number));
     let number =
-        number.ok_or_else(|| Fail::invalid("Part number must be an integer between 1 and 10000, inclusive"))?;
-    Ok((find(world, ask)?, number))
+        number.ok_or_else(|| ErrorReply::invalid("Part number must be an integer between 1 and 10000, inclusive"))?;
+    Ok((find(state, request)?, number))
 }
 
-pub(super) fn check_part_size(length: u64) -> Result<(), Fail> {
+pub(super) fn check_part_size(length: u64) -> Result<(), ErrorReply> {
     if length <= LARGEST_PART {
         return Ok(());
     }
-    Err(Fail::new(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"))
+    Err(ErrorReply::new(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed size"))
 }
 
-pub(super) fn store_part(world: &mut World, id: u64, number: u32, part: Part) {
-    if let Some(upload) = world.uploads.get_mut(&id)
+pub(super) fn store_part(state: &mut SimState, id: u64, number: u32, part: Part) {
+    if let Some(upload) = state.uploads.get_mut(&id)
         && let Some(before) = upload.parts.insert(number, part)
     {
-        world.counters.wasted.parts_written_again += before.content.length();
+        state.counters.wasted.parts_written_again += before.content.length();
     }
 }
 
-pub(super) fn create(world: &mut World, ask: &Ask) -> Outcome {
-    world.bucket(ask)?;
-    let attributes = attributes_of(ask)?;
+pub(super) fn create(state: &mut SimState, request: &SimRequest) -> Outcome {
+    state.bucket(request)?;
+    let attributes = attributes_of(request)?;
     let mut checksum = None;
-    if !world.lacks(Capability::Checksums)
-        && let Some(algorithm) = algorithm(ask)?
+    if !state.lacks(Capability::Checksums)
+        && let Some(algorithm) = algorithm(request)?
     {
-        let composite = match (ask.header("x-amz-checksum-type"), algorithm) {
+        let composite = match (request.header("x-amz-checksum-type"), algorithm) {
             (Some("FULL_OBJECT"), Algorithm::Crc(_)) => false,
             (Some("COMPOSITE"), algorithm) if algorithm != Algorithm::ALL[0] => true,
             (None, algorithm) => algorithm != Algorithm::ALL[0],
             (Some(kind), algorithm) => {
                 let name = algorithm.name();
-                return Err(Fail::new(
+                return Err(ErrorReply::new(
                     400,
                     "InvalidRequest",
                     format!("The {kind} checksum type cannot be used with the {name} checksum algorithm."),
@@ -100,20 +100,20 @@ pub(super) fn create(world: &mut World, ask: &Ask) -> Outcome {
         };
         checksum = Some((algorithm, composite));
     }
-    let number = world.number();
-    let id = mixed(world.options.seed, number);
-    let attributes = world.share(attributes);
+    let number = state.number();
+    let id = mixed(state.options.seed, number);
+    let attributes = state.share(attributes);
     let upload = Upload {
-        bucket: ask.bucket().to_owned(),
-        key: ask.key().to_owned(),
+        bucket: request.bucket().to_owned(),
+        key: request.key().to_owned(),
         attributes,
         checksum,
         parts: BTreeMap::new(),
         started: SystemTime::now(),
     };
-    world.uploads.insert(id, upload);
+    state.uploads.insert(id, upload);
     let mut xml = Xml::document("InitiateMultipartUploadResult");
-    xml.element("Bucket", ask.bucket()).element("Key", ask.key()).element("UploadId", &id_text(id));
+    xml.element("Bucket", request.bucket()).element("Key", request.key()).element("UploadId", &id_text(id));
     let mut reply = Reply::xml(xml.end("InitiateMultipartUploadResult"));
     if let Some((algorithm, composite)) = checksum {
         reply.set("x-amz-checksum-algorithm", algorithm.name());
@@ -126,29 +126,29 @@ fn kind(composite: bool) -> &'static str {
     if composite { "COMPOSITE" } else { "FULL_OBJECT" }
 }
 
-pub(super) fn put_part(world: &mut World, ask: &Ask) -> Outcome {
-    let Received::Object(sent) = &ask.received else { return Err(Fail::malformed_xml()) };
-    let (id, number) = named(world, ask)?;
+pub(super) fn put_part(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let ReceivedBody::Object(sent) = &request.received else { return Err(ErrorReply::malformed_xml()) };
+    let (id, number) = named(state, request)?;
     let length = sent.content.length();
     check_part_size(length)?;
-    let Some(upload) = world.uploads.get(&id) else { return Err(Fail::no_upload("")) };
+    let Some(upload) = state.uploads.get(&id) else { return Err(ErrorReply::no_upload("")) };
     let (attributes, checksum) = (Arc::clone(&upload.attributes), upload.checksum);
     let value = match (checksum, sent.value) {
         (Some((algorithm, _)), Some(value)) if value.algorithm() != algorithm => {
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 400,
                 "InvalidRequest",
                 format!("Checksum Type mismatch occurred, expected checksum Type: {}", algorithm.name()),
             ));
         }
-        (Some((algorithm, _)), None) => Some(algorithm.of(&sent.content).map_err(|_| Fail::not_kept())?),
+        (Some((algorithm, _)), None) => Some(algorithm.of(&sent.content).map_err(|_| ErrorReply::not_kept())?),
         (_, value) => value,
     };
     let digest = sent.md5.unwrap_or_else(|| sent.content.opaque_digest());
-    let digest = world.veiled(digest, &attributes);
+    let digest = state.veiled(digest, &attributes);
     let part = Part { content: sent.content.clone(), digest, value, modified: SystemTime::now() };
-    world.counters.bytes_received += length;
-    store_part(world, id, number, part);
+    state.counters.bytes_received += length;
+    store_part(state, id, number, part);
     let mut reply = Reply::empty(StatusCode::OK).with_etag(&Etag { digest, parts: 0 }.text());
     if let Some(value) = value {
         reply.set(value.algorithm().header(), &value.base64());
@@ -156,17 +156,17 @@ pub(super) fn put_part(world: &mut World, ask: &Ask) -> Outcome {
     Ok(reply)
 }
 
-/// A part as the client lists it.
-struct Named {
+/// A part that the client names to complete an upload.
+struct NamedPart {
     number: u32,
     etag: String,
     values: Vec<(String, String)>,
 }
 
-fn parts_of(ask: &Ask) -> Result<Vec<Named>, Fail> {
-    let Received::Document(body) = &ask.received else { return Err(Fail::malformed_xml()) };
-    let text = std::str::from_utf8(body).map_err(|_| Fail::malformed_xml())?;
-    let items = xml::items(text, "Part").map_err(|()| Fail::malformed_xml())?;
+fn parts_of(request: &SimRequest) -> Result<Vec<NamedPart>, ErrorReply> {
+    let ReceivedBody::Document(body) = &request.received else { return Err(ErrorReply::malformed_xml()) };
+    let text = std::str::from_utf8(body).map_err(|_| ErrorReply::malformed_xml())?;
+    let items = xml::items(text, "Part").map_err(|()| ErrorReply::malformed_xml())?;
     let mut parts = Vec::with_capacity(items.len());
     for leaves in items {
         let (mut number, mut etag, mut values) = (None, None, Vec::new());
@@ -175,24 +175,24 @@ fn parts_of(ask: &Ask) -> Result<Vec<Named>, Fail> {
                 "PartNumber" => number = value.trim().parse().ok(),
                 "ETag" => etag = Some(unquoted(&value).to_owned()),
                 _ if name.starts_with("Checksum") => values.push((name, value)),
-                _ => return Err(Fail::malformed_xml()),
+                _ => return Err(ErrorReply::malformed_xml()),
             }
         }
-        let (Some(number), Some(etag)) = (number, etag) else { return Err(Fail::malformed_xml()) };
-        parts.push(Named { number, etag, values });
+        let (Some(number), Some(etag)) = (number, etag) else { return Err(ErrorReply::malformed_xml()) };
+        parts.push(NamedPart { number, etag, values });
     }
-    if parts.is_empty() { Err(Fail::malformed_xml()) } else { Ok(parts) }
+    if parts.is_empty() { Err(ErrorReply::malformed_xml()) } else { Ok(parts) }
 }
 
 /// The parts that were meant, each as it was named.
-fn chosen<'a>(upload: &'a Upload, named: &[Named], minimum: u64) -> Result<Vec<&'a Part>, Fail> {
+fn chosen<'a>(upload: &'a Upload, named: &[NamedPart], minimum: u64) -> Result<Vec<&'a Part>, ErrorReply> {
     if named.windows(2).any(|pair| pair[0].number >= pair[1].number) {
-        return Err(Fail::new(400, "InvalidPartOrder", "The list of parts was not in ascending order."));
+        return Err(ErrorReply::new(400, "InvalidPartOrder", "The list of parts was not in ascending order."));
     }
     if upload.checksum.is_some()
         && !named.iter().map(|part| part.number).eq(1..=u32::try_from(named.len()).unwrap_or(0))
     {
-        return Err(Fail::new(
+        return Err(ErrorReply::new(
             400,
             "InvalidPartOrder",
             "With checksums, part numbers must begin at 1 and have no gaps.",
@@ -201,9 +201,13 @@ fn chosen<'a>(upload: &'a Upload, named: &[Named], minimum: u64) -> Result<Vec<&
     let mut parts = Vec::with_capacity(named.len());
     for wanted in named {
         let invalid = || {
-            Fail::new(400, "InvalidPart", "One or more of the specified parts could not be found or was another one.")
-                .element("PartNumber", wanted.number.to_string())
-                .element("ETag", wanted.etag.clone())
+            ErrorReply::new(
+                400,
+                "InvalidPart",
+                "One or more of the specified parts could not be found or was another one.",
+            )
+            .element("PartNumber", wanted.number.to_string())
+            .element("ETag", wanted.etag.clone())
         };
         let part = upload.parts.get(&wanted.number).ok_or_else(invalid)?;
         if (Etag { digest: part.digest, parts: 0 }).text() != wanted.etag {
@@ -219,7 +223,7 @@ fn chosen<'a>(upload: &'a Upload, named: &[Named], minimum: u64) -> Result<Vec<&
             && wanted.values.is_empty()
         {
             let name = algorithm.name().to_ascii_lowercase();
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 400,
                 "InvalidRequest",
                 format!(
@@ -232,31 +236,39 @@ fn chosen<'a>(upload: &'a Upload, named: &[Named], minimum: u64) -> Result<Vec<&
     let short = parts.iter().rev().skip(1).position(|part| part.content.length() < minimum);
     if let Some(short) = short {
         let number = named[parts.len() - 2 - short].number;
-        return Err(Fail::new(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")
-            .element("PartNumber", number.to_string()));
+        return Err(ErrorReply::new(
+            400,
+            "EntityTooSmall",
+            "Your proposed upload is smaller than the minimum allowed size",
+        )
+        .element("PartNumber", number.to_string()));
     }
     Ok(parts)
 }
 
-pub(super) fn complete(world: &mut World, ask: &Ask) -> Outcome {
-    let named = parts_of(ask)?;
-    let id = find(world, ask)?;
-    check_target(world, ask)?;
-    let lacks_checksums = world.lacks(Capability::Checksums);
-    let Some(upload) = world.uploads.get(&id) else { return Err(Fail::no_upload("")) };
-    let parts = chosen(upload, &named, world.options.minimum_part.0)?;
+pub(super) fn complete(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let named = parts_of(request)?;
+    let id = find(state, request)?;
+    check_target(state, request)?;
+    let lacks_checksums = state.lacks(Capability::Checksums);
+    let Some(upload) = state.uploads.get(&id) else { return Err(ErrorReply::no_upload("")) };
+    let parts = chosen(upload, &named, state.options.minimum_part.0)?;
     let content = Content::concat(parts.iter().map(|part| &part.content));
-    let (size, limit) = (content.length(), world.options.maximum_object.0);
+    let (size, limit) = (content.length(), state.options.maximum_object.0);
     if size > limit {
-        return Err(Fail::new(400, "EntityTooLarge", "Your proposed upload exceeds the maximum allowed object size"));
+        return Err(ErrorReply::new(
+            400,
+            "EntityTooLarge",
+            "Your proposed upload exceeds the maximum allowed object size",
+        ));
     }
-    if let Some(expected) = ask.header("x-amz-mp-object-size")
+    if let Some(expected) = request.header("x-amz-mp-object-size")
         && expected.parse() != Ok(size)
     {
         let message = format!(
             "The provided 'x-amz-mp-object-size' header value {expected} does not match what was computed: {size}"
         );
-        return Err(Fail::new(400, "InvalidRequest", message));
+        return Err(ErrorReply::new(400, "InvalidRequest", message));
     }
     let sum = match upload.checksum {
         _ if lacks_checksums => Sum::None,
@@ -266,66 +278,66 @@ pub(super) fn complete(world: &mut World, ask: &Ask) -> Outcome {
             let value = algorithm.composite(values.iter().copied());
             Sum::Fixed(FixedSum { value, parts: values }.into())
         }
-        Some((algorithm, false)) => full(algorithm.of(&content).map_err(|_| Fail::not_kept())?),
+        Some((algorithm, false)) => full(algorithm.of(&content).map_err(|_| ErrorReply::not_kept())?),
     };
     let digests = Etag::composite(parts.iter().map(|part| part.digest));
     let sizes: Vec<u64> = parts.iter().map(|part| part.content.length()).collect();
     let all: u64 = upload.parts.values().map(|part| part.content.length()).sum();
     let attributes = Arc::clone(&upload.attributes);
-    let object = World::made(content, digests, sum, Layout::of(&sizes), attributes);
+    let object = SimState::made(content, digests, sum, Layout::of(&sizes), attributes);
     let sum = told(&object)?;
     for algorithm in Algorithm::ALL.into_iter().filter(|_| !lacks_checksums) {
-        let Some(expected) = ask.header(algorithm.header()) else { continue };
+        let Some(expected) = request.header(algorithm.header()) else { continue };
         let matches = sum.as_ref().is_some_and(|sum| {
             sum.header == algorithm.header() && (sum.value == expected || sum.value.split('-').next() == Some(expected))
         });
         if !matches {
             let name = algorithm.name();
-            return Err(Fail::new(
+            return Err(ErrorReply::new(
                 400,
                 "BadDigest",
                 format!("The {name} you specified did not match the calculated checksum."),
             ));
         }
     }
-    world.uploads.remove(&id);
-    world.counters.wasted.parts_thrown_away += all - size;
-    world.store(ask.bucket(), ask.key(), object)?;
+    state.uploads.remove(&id);
+    state.counters.wasted.parts_thrown_away += all - size;
+    state.store(request.bucket(), request.key(), object)?;
     let mut xml = Xml::document("CompleteMultipartUploadResult");
-    xml.element("Location", &format!("/{}/{}", ask.bucket(), encoded(ask.key())));
-    xml.element("Bucket", ask.bucket()).element("Key", ask.key()).etag(&digests.text());
+    xml.element("Location", &format!("/{}/{}", request.bucket(), encoded(request.key())));
+    xml.element("Bucket", request.bucket()).element("Key", request.key()).etag(&digests.text());
     if let Some(sum) = sum {
         xml.element(sum.element, &sum.value).element("ChecksumType", sum.kind);
     }
     Ok(Reply::xml(xml.end("CompleteMultipartUploadResult")))
 }
 
-pub(super) fn abort(world: &mut World, ask: &Ask) -> Outcome {
-    let id = find(world, ask)?;
-    if let Some(upload) = world.uploads.remove(&id) {
+pub(super) fn abort(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let id = find(state, request)?;
+    if let Some(upload) = state.uploads.remove(&id) {
         let bytes: u64 = upload.parts.values().map(|part| part.content.length()).sum();
-        world.counters.wasted.parts_thrown_away += bytes;
+        state.counters.wasted.parts_thrown_away += bytes;
     }
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-pub(super) fn list_parts(world: &mut World, ask: &Ask) -> Outcome {
-    let id = find(world, ask)?;
-    let Some(upload) = world.uploads.get(&id) else { return Err(Fail::no_upload("")) };
-    let query = ask.query();
+pub(super) fn list_parts(state: &mut SimState, request: &SimRequest) -> Outcome {
+    let id = find(state, request)?;
+    let Some(upload) = state.uploads.get(&id) else { return Err(ErrorReply::no_upload("")) };
+    let query = request.query();
     let number = |name: &str, default: u32| {
         query
             .get(name)
             .filter(|text| !text.is_empty())
             .map_or(Ok(default), str::parse)
-            .map_err(|_| Fail::invalid("Not a number"))
+            .map_err(|_| ErrorReply::invalid("Not a number"))
     };
     let (after, most) = (number("part-number-marker", 0)?, number("max-parts", 1_000)?);
     let most = usize::try_from(most).unwrap_or(LONGEST_PAGE).min(LONGEST_PAGE);
     let mut rest = upload.parts.range(after.saturating_add(1)..);
     let page: Vec<_> = rest.by_ref().take(most).collect();
     let mut xml = Xml::document("ListPartsResult");
-    xml.element("Bucket", ask.bucket()).element("Key", ask.key()).element("UploadId", &id_text(id));
+    xml.element("Bucket", request.bucket()).element("Key", request.key()).element("UploadId", &id_text(id));
     xml.number("PartNumberMarker", after).number("MaxParts", most).number("IsTruncated", rest.next().is_some());
     if let Some((last, _)) = page.last() {
         xml.number("NextPartNumberMarker", last);
@@ -345,11 +357,11 @@ pub(super) fn list_parts(world: &mut World, ask: &Ask) -> Outcome {
     Ok(Reply::xml(xml.end("ListPartsResult")))
 }
 
-pub(super) fn list(world: &mut World, ask: &Ask) -> Outcome {
-    world.bucket(ask)?;
-    let query = ask.query();
+pub(super) fn list(state: &mut SimState, request: &SimRequest) -> Outcome {
+    state.bucket(request)?;
+    let query = request.query();
     if query.get("delimiter").is_some_and(|delimiter| !delimiter.is_empty()) {
-        return Err(Fail::unknown("ListMultipartUploads with a delimiter"));
+        return Err(ErrorReply::unknown("ListMultipartUploads with a delimiter"));
     }
     let (prefix, url) = (query.get("prefix").unwrap_or_default(), query.get("encoding-type") == Some("url"));
     let name = |text: &str| if url { encoded(text) } else { text.to_owned() };
@@ -357,12 +369,12 @@ pub(super) fn list(world: &mut World, ask: &Ask) -> Outcome {
         (query.get("key-marker").unwrap_or_default(), query.get("upload-id-marker").unwrap_or_default());
     let most: usize = match query.get("max-uploads") {
         None | Some("") => LONGEST_PAGE,
-        Some(text) => text.parse().map_err(|_| Fail::invalid("Not a number"))?,
+        Some(text) => text.parse().map_err(|_| ErrorReply::invalid("Not a number"))?,
     };
-    let mut all: Vec<(&u64, &Upload)> = world
+    let mut all: Vec<(&u64, &Upload)> = state
         .uploads
         .iter()
-        .filter(|(_, upload)| upload.bucket == ask.bucket() && upload.key.starts_with(prefix))
+        .filter(|(_, upload)| upload.bucket == request.bucket() && upload.key.starts_with(prefix))
         .collect();
     all.sort_by_key(|(id, upload)| (upload.key.as_str(), upload.started, **id));
     // Markers name the last upload of the page before, or the last key whose uploads are all done with.
@@ -374,7 +386,9 @@ pub(super) fn list(world: &mut World, ask: &Ask) -> Outcome {
     };
     let end = all.len().min(begin.saturating_add(most.min(LONGEST_PAGE)));
     let mut xml = Xml::document("ListMultipartUploadsResult");
-    xml.element("Bucket", ask.bucket()).element("KeyMarker", &name(key_marker)).element("UploadIdMarker", id_marker);
+    xml.element("Bucket", request.bucket())
+        .element("KeyMarker", &name(key_marker))
+        .element("UploadIdMarker", id_marker);
     xml.element("Prefix", &name(prefix))
         .number("MaxUploads", most.min(LONGEST_PAGE))
         .number("IsTruncated", end < all.len());

@@ -1,22 +1,22 @@
 //! A digest over all bytes, in order, of parts that are read side by side.
 //!
 //! MD5 and SHA digests of parts cannot be put together to one over the whole object, or over other stretches than the parts.
-//! So each part waits here for its turn, while it is being sent. A part that waits holds its memory; the one whose turn it is
-//! never waits for any, since memory is given to parts in their order.
+//! So each part waits here for its turn, while it is being sent. A part that waits holds its memory. The part at its
+//! turn never waits for memory, since parts get memory in their order.
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::verification::{ExpectedDigest, SegmentedDigest};
 
-/// See the module.
-pub(super) struct InOrder {
-    /// The part whose turn it is.
+/// Order in which parts feed one digest over the whole object.
+pub(super) struct PartOrder {
+    /// Number of the part at its turn.
     turn: watch::Sender<u32>,
     stretches: std::sync::Mutex<Option<SegmentedDigest>>,
 }
 
-impl InOrder {
+impl PartOrder {
     /// Before part 1.
     pub(super) fn new(reference: &ExpectedDigest) -> Self {
         Self { turn: watch::Sender::new(1), stretches: std::sync::Mutex::new(Some(SegmentedDigest::new(reference))) }

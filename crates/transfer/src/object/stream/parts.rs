@@ -13,18 +13,18 @@ use seqferry_store::budget::MemoryPermit;
 use seqferry_store::{ChecksumAlgorithm, ChecksumKind, DigestAlgorithm, ErrorClass, ObjectMeta, Range};
 use tracing::{Instrument as _, debug_span};
 
-use super::super::upload::Opened;
-use super::super::{CopyResult, Journal, Object, Trouble};
-use super::order::InOrder;
-use super::sent::{Sending, Sent, found, whole_etag, whole_sum};
-use super::{Streamed, verification};
+use super::super::upload::OpenedUpload;
+use super::super::{AttemptError, CopyResult, Journal, Object};
+use super::order::PartOrder;
+use super::sent::{StreamSettings, StreamedPart, found, whole_etag, whole_sum};
+use super::{StreamResult, verification};
 use crate::outcome::{FailureClass, Method, ObjectFailure};
 use crate::verification::{StreamRoute, Verdict};
 
 /// Memory for a part that is written while it is read: what the way from the service holds, and what is on its way to the disk.
 const WINDOW: u64 = 2 << 20;
 impl<J: Journal> Object<'_, J> {
-    pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<CopyResult, Trouble> {
+    pub(in crate::object) async fn stream_in_parts(&mut self, source: &ObjectMeta) -> Result<CopyResult, AttemptError> {
         let mut route = self.stream_route(source).await?;
         let memory = self.source.budget().memory_limit();
         if self.holds(&route) && self.upload.open().is_some_and(|upload| upload.part_size > memory) {
@@ -32,15 +32,15 @@ impl<J: Journal> Object<'_, J> {
             self.upload.abort(false).await;
         }
         let done = match self.open_upload(&mut route.parts, source).await? {
-            Opened::Upload(done) => done,
-            Opened::Completed(written) => {
+            OpenedUpload::Upload(done) => done,
+            OpenedUpload::Completed(written) => {
                 let same_boundaries = route.parts.same_boundaries;
                 return self.verify(Method::Stream, written, Some(source.clone()), same_boundaries).await;
             }
         };
         let sum = route.parts.checksum.map(|(algorithm, _)| algorithm);
         let mut sending =
-            Sending { route: &route, algorithms: sum.into_iter().map(DigestAlgorithm::Checksum).collect(), sum };
+            StreamSettings { route: &route, algorithms: sum.into_iter().map(DigestAlgorithm::Checksum).collect(), sum };
         let md5 = (self.target.capabilities().digests && (sum.is_none() || self.target.quirks().silent_sums()))
             .then_some(DigestAlgorithm::Md5);
         for wanted in [sending.route.by_parts().map(|reference| reference.algorithm), md5].into_iter().flatten() {
@@ -48,13 +48,13 @@ impl<J: Journal> Object<'_, J> {
                 sending.algorithms.push(wanted);
             }
         }
-        let mut sent: BTreeMap<u32, Sent> =
+        let mut sent: BTreeMap<u32, StreamedPart> =
             done.into_iter().map(|(number, part)| (number, found(part, &sending))).collect();
         let there: u64 = sent.keys().filter_map(|n| route.parts.plan.range(*n)).map(|range| range.len()).sum();
         self.active.add(there);
 
         // What was sent in an earlier run cannot be read in order with the rest.
-        let order = sending.route.in_order().filter(|_| sent.is_empty()).map(InOrder::new);
+        let order = sending.route.in_order().filter(|_| sent.is_empty()).map(PartOrder::new);
         let order = if self.source.quirks().ignores_ranges() && route.parts.plan.count() > 1 {
             self.stream_whole(&sending, &mut sent).await?
         } else {
@@ -79,10 +79,10 @@ impl<J: Journal> Object<'_, J> {
         let completed = sent.into_iter().map(|(number, sent)| (number, sent.part)).collect();
         let written = self.complete(&parts, source, completed).await?;
         let same_boundaries = parts.same_boundaries;
-        self.settle(Streamed { read, sum: whole, etag, doubt }, written, source, same_boundaries).await
+        self.settle(StreamResult { read, sum: whole, etag, doubt }, written, source, same_boundaries).await
     }
 
-    async fn stream_route(&self, source: &ObjectMeta) -> Result<StreamRoute, Trouble> {
+    async fn stream_route(&self, source: &ObjectMeta) -> Result<StreamRoute, AttemptError> {
         let reference = self.reference(source).await?;
         let memory = self.source.budget().memory_limit();
         let (part_options, limits) = (self.policy.part_options, &self.policy.limits);
@@ -98,7 +98,7 @@ impl<J: Journal> Object<'_, J> {
                 source.size,
                 if part_options.part_size.is_some() { " or a smaller --part-size" } else { "" }
             );
-            return Err(Trouble::Failed(ObjectFailure::new(
+            return Err(AttemptError::Failed(ObjectFailure::new(
                 FailureClass::Store(ErrorClass::Object),
                 "PartTooLarge",
                 "UploadPart",
@@ -126,10 +126,10 @@ impl<J: Journal> Object<'_, J> {
     /// Send every part that is not there, each from a read of its own.
     async fn stream_ranges(
         &self,
-        sending: &Sending<'_>,
-        order: Option<&InOrder>,
-        sent: &mut BTreeMap<u32, Sent>,
-    ) -> Result<(), Trouble> {
+        sending: &StreamSettings<'_>,
+        order: Option<&PartOrder>,
+        sent: &mut BTreeMap<u32, StreamedPart>,
+    ) -> Result<(), AttemptError> {
         let plan = sending.plan();
         let missing: Vec<u32> = (1..=plan.count()).filter(|number| !sent.contains_key(number)).collect();
         let mut missing = missing.into_iter().filter_map(|number| Some((number, plan.range(number)?))).peekable();
@@ -141,7 +141,7 @@ impl<J: Journal> Object<'_, J> {
             let source = self.source;
             let trial = tokio::select! {
                 biased;
-                () = source.cancel().cancelled() => return Err(Trouble::Cancelled),
+                () = source.cancel().cancelled() => return Err(AttemptError::Cancelled),
                 trial = source.quirks().try_ranges() => trial,
             };
             if let Some(trial) = trial {
@@ -152,7 +152,7 @@ impl<J: Journal> Object<'_, J> {
                 sent.insert(number, part);
             } else if self.source.quirks().ignores_ranges() {
                 // Found out by another object while this one waited.
-                return Err(Trouble::RangesIgnored);
+                return Err(AttemptError::RangesIgnored);
             }
         }
         let mut turn = Some(self.slots.multipart().await?);
@@ -161,9 +161,11 @@ impl<J: Journal> Object<'_, J> {
         loop {
             if next.is_empty() {
                 match missing.next() {
-                    // One at a time, and in order: whose turn it is has its memory before those that wait for it.
+                    // One at a time, and in order: each part has its memory before the parts that wait for it.
                     Some((number, range)) => {
-                        next.push(async move { Ok::<_, Trouble>((number, range, self.reserve(range, order).await?)) });
+                        next.push(
+                            async move { Ok::<_, AttemptError>((number, range, self.reserve(range, order).await?)) },
+                        );
                     }
                     // The last parts are under way: another object's may follow them.
                     None => drop(turn.take()),
@@ -174,7 +176,7 @@ impl<J: Journal> Object<'_, J> {
                     let (number, range, memory) = reserved?;
                     parts.push(async move {
                         let part = self.stream_part(sending, order, number, range, memory).await?;
-                        Ok::<_, Trouble>((number, part))
+                        Ok::<_, AttemptError>((number, part))
                     });
                 }
                 Some(part) = parts.next() => {
@@ -193,26 +195,26 @@ impl<J: Journal> Object<'_, J> {
     }
 
     /// Wait until a part may be read.
-    async fn reserve(&self, range: Range, order: Option<&InOrder>) -> Result<Option<MemoryPermit>, Trouble> {
+    async fn reserve(&self, range: Range, order: Option<&PartOrder>) -> Result<Option<MemoryPermit>, AttemptError> {
         let held = if self.writes_as_it_reads(order) { range.len().min(WINDOW) } else { range.len() };
         Ok(self.source.reserve_passing(held, range.len()).await?)
     }
 
     /// True when parts are written while they are read: a disk takes bytes in any number. A part that waits for its
     /// turn in a digest over all of them is held in memory instead.
-    fn writes_as_it_reads(&self, order: Option<&InOrder>) -> bool {
+    fn writes_as_it_reads(&self, order: Option<&PartOrder>) -> bool {
         self.target.capabilities().streamed_parts && order.is_none()
     }
 
     /// Read a part, and send it.
     async fn stream_part(
         &self,
-        sending: &Sending<'_>,
-        order: Option<&InOrder>,
+        sending: &StreamSettings<'_>,
+        order: Option<&PartOrder>,
         number: u32,
         range: Range,
         memory: Option<MemoryPermit>,
-    ) -> Result<Sent, Trouble> {
+    ) -> Result<StreamedPart, AttemptError> {
         let span = debug_span!("part", part = number, size = range.len());
         let sent = async {
             if self.writes_as_it_reads(order) {

@@ -7,17 +7,21 @@ use seqferry_client::{RequestError, RequestSpec};
 use seqferry_store::budget::MemoryPermit;
 use seqferry_store::checksum::{base64, hex, unbase64};
 use seqferry_store::error::classify::code;
-use seqferry_store::{ChecksumAlgorithm, CompletedPart, Copied, DigestAlgorithm, Digests, Range, StoreError};
+use seqferry_store::{ChecksumAlgorithm, CompletedPart, DigestAlgorithm, Digests, Range, StoreError, WrittenPart};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::super::{Journal, Object, Trouble};
-use super::order::InOrder;
-use super::sent::{Sending, Sent};
+use super::super::{AttemptError, Journal, Object};
+use super::order::PartOrder;
+use super::sent::{StreamSettings, StreamedPart};
 use crate::outcome::{FailureClass, ObjectFailure};
 use crate::verification::is_digest;
 
 impl<J: Journal> Object<'_, J> {
-    pub(super) async fn read_range(&self, sending: &Sending<'_>, range: Range) -> Result<DigestedBytes, Trouble> {
+    pub(super) async fn read_range(
+        &self,
+        sending: &StreamSettings<'_>,
+        range: Range,
+    ) -> Result<DigestedBytes, AttemptError> {
         let pinned = self.pinned();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         // Reading and computing is work: on any thread, and none of it after a stop.
@@ -36,12 +40,17 @@ impl<J: Journal> Object<'_, J> {
         match read {
             Ok(piece) => Ok(piece),
             Err(RequestError::Failed(error)) => Err(self.unread(error)),
-            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
 
-    /// Write a part as it is read. Trouble with the reading is tried again from its first byte, and so is trouble with the writing.
-    pub(super) async fn write_range(&self, sending: &Sending<'_>, number: u32, range: Range) -> Result<Sent, Trouble> {
+    /// Write a part as it is read. A failed read or write is retried from the first byte of the part.
+    pub(super) async fn write_range(
+        &self,
+        sending: &StreamSettings<'_>,
+        number: u32,
+        range: Range,
+    ) -> Result<StreamedPart, AttemptError> {
         let pinned = self.pinned();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(range.len()).once();
         let of_target = sending.sum.map(DigestAlgorithm::Checksum);
@@ -74,23 +83,23 @@ impl<J: Journal> Object<'_, J> {
                 Err(self.unwritten(error, sending.sum))
             }
             Err(RequestError::Failed(error)) => Err(self.unread(error)),
-            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
 
     /// Returns the failure of a range that could not be read, and notes a service that ignores ranges.
-    fn unread(&self, error: StoreError) -> Trouble {
+    fn unread(&self, error: StoreError) -> AttemptError {
         if error.code == code::RANGE_IGNORED {
             self.source.note_ignored_ranges(&error);
-            return Trouble::RangesIgnored;
+            return AttemptError::RangesIgnored;
         }
         self.copy_trouble(error)
     }
 
     /// Returns the failure of a part that could not be written: its upload is gone, or the write was refused.
-    fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> Trouble {
+    fn unwritten(&self, error: StoreError, sum: Option<ChecksumAlgorithm>) -> AttemptError {
         if error.code == "NoSuchUpload" {
-            Trouble::Again(self.upload_lost(&error))
+            AttemptError::Again(self.upload_lost(&error))
         } else {
             self.refused_write(error, sum)
         }
@@ -99,12 +108,12 @@ impl<J: Journal> Object<'_, J> {
     /// Send a part that was read. Its memory is given back when nothing holds its bytes any more.
     pub(super) async fn send(
         &self,
-        sending: &Sending<'_>,
-        order: Option<&InOrder>,
+        sending: &StreamSettings<'_>,
+        order: Option<&PartOrder>,
         number: u32,
         piece: DigestedBytes,
         memory: Option<MemoryPermit>,
-    ) -> Result<Sent, Trouble> {
+    ) -> Result<StreamedPart, AttemptError> {
         let in_order = async {
             if let Some(order) = order {
                 order.feed(number, piece.bytes.clone()).await;
@@ -117,11 +126,11 @@ impl<J: Journal> Object<'_, J> {
 
     async fn send_piece(
         &self,
-        sending: &Sending<'_>,
+        sending: &StreamSettings<'_>,
         number: u32,
         piece: &DigestedBytes,
         memory: Option<MemoryPermit>,
-    ) -> Result<Sent, Trouble> {
+    ) -> Result<StreamedPart, AttemptError> {
         let sum = sending.sum.map(|algorithm| (algorithm, base64(&piece.digest(DigestAlgorithm::Checksum(algorithm)))));
         let keeps_digests = self.target.capabilities().digests;
         let md5 = keeps_digests && (sum.is_none() || self.target.quirks().silent_sums());
@@ -133,19 +142,19 @@ impl<J: Journal> Object<'_, J> {
         match copied {
             Ok(copied) => self.sent(sending, number, len, copied, |algorithm| Some(piece.digest(algorithm))),
             Err(RequestError::Failed(error)) => Err(self.unwritten(error, sending.sum)),
-            Err(RequestError::Cancelled) => Err(Trouble::Cancelled),
+            Err(RequestError::Cancelled) => Err(AttemptError::Cancelled),
         }
     }
 
     /// A part that is at the target, as the target tells it.
     fn sent(
         &self,
-        sending: &Sending<'_>,
+        sending: &StreamSettings<'_>,
         number: u32,
         len: u64,
-        copied: Copied,
+        copied: WrittenPart,
         digest: impl Fn(DigestAlgorithm) -> Option<Vec<u8>>,
-    ) -> Result<Sent, Trouble> {
+    ) -> Result<StreamedPart, AttemptError> {
         let keeps_digests = self.target.capabilities().digests;
         let sum = sending.sum.and_then(|algorithm| digest(DigestAlgorithm::Checksum(algorithm))).as_deref().map(base64);
         if let (Some(ours), Some(theirs)) = (&sum, &copied.checksum)
@@ -155,7 +164,7 @@ impl<J: Journal> Object<'_, J> {
                 "UploadPart {}: part {number} was sent with checksum {ours}, and the service holds {theirs}. Run the same command again; if it happens again, report it to the storage's operator.",
                 self.target_address()
             );
-            return Err(Trouble::Again(ObjectFailure::new(
+            return Err(AttemptError::Again(ObjectFailure::new(
                 FailureClass::Mismatch,
                 "ContentMismatch",
                 "UploadPart",
@@ -172,7 +181,7 @@ impl<J: Journal> Object<'_, J> {
         let stretch = sending.route.by_parts().filter(|reference| {
             reference.cut.is_some() || Some(reference.algorithm) != sending.sum.map(DigestAlgorithm::Checksum)
         });
-        Ok(Sent {
+        Ok(StreamedPart {
             // Some services want part checksums that they do not tell.
             part: CompletedPart { number, etag: copied.etag, checksum: copied.checksum.or_else(|| sum.clone()) },
             stretch: stretch.and_then(|reference| digest(reference.algorithm)),

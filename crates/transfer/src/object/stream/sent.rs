@@ -7,13 +7,13 @@ use seqferry_store::checksum::unbase64;
 use seqferry_store::{Checksum, ChecksumAlgorithm, ChecksumKind, CompletedPart, DigestAlgorithm};
 
 use super::super::{Journal, Object};
-use crate::outcome::Verified;
+use crate::outcome::VerificationLevel;
 use crate::plan::PartPlan;
 use crate::verification::{ExpectedDigest, StreamRoute, Verdict, assembled, is_digest, shown};
 
 /// A part that is at the target.
 #[derive(Debug, Clone)]
-pub(super) struct Sent {
+pub(super) struct StreamedPart {
     pub(super) part: CompletedPart,
     /// The upload's checksum of it, Base64; unknown for parts of an earlier run where the service does not list it.
     pub(super) sum: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Sent {
 }
 
 /// Settings shared by all parts of one object.
-pub(super) struct Sending<'a> {
+pub(super) struct StreamSettings<'a> {
     pub(super) route: &'a StreamRoute,
     /// To be computed while a part is read.
     pub(super) algorithms: Vec<DigestAlgorithm>,
@@ -32,7 +32,7 @@ pub(super) struct Sending<'a> {
     pub(super) sum: Option<ChecksumAlgorithm>,
 }
 
-impl Sending<'_> {
+impl StreamSettings<'_> {
     pub(super) fn plan(&self) -> PartPlan {
         self.route.parts.plan
     }
@@ -43,12 +43,12 @@ impl<J: Journal> Object<'_, J> {
     /// proven.
     pub(super) fn what_was_read(
         &self,
-        sending: &Sending<'_>,
-        sent: &BTreeMap<u32, Sent>,
+        sending: &StreamSettings<'_>,
+        sent: &BTreeMap<u32, StreamedPart>,
         in_order: Option<String>,
     ) -> Verdict {
         if !self.source.capabilities().digests {
-            return Verdict::Proven(Verified::Checksum);
+            return Verdict::Proven(VerificationLevel::Checksum);
         }
         let Some(reference) = &sending.route.reference else { return Verdict::Unknown };
         let computed = match (sending.route.by_parts(), reference.algorithm) {
@@ -82,13 +82,13 @@ impl<J: Journal> Object<'_, J> {
 }
 
 /// A part of an earlier run, as the target lists it.
-pub(super) fn found(part: CompletedPart, sending: &Sending<'_>) -> Sent {
+pub(super) fn found(part: CompletedPart, sending: &StreamSettings<'_>) -> StreamedPart {
     let stretch = sending.route.by_parts().and_then(|reference| match reference.algorithm {
         DigestAlgorithm::Md5 => unhexed(&part.etag),
         DigestAlgorithm::Checksum(algorithm) if Some(algorithm) == sending.sum => unbase64(part.checksum.as_deref()?),
         DigestAlgorithm::Checksum(_) => None,
     });
-    Sent { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), stretch, plain: None, part }
+    StreamedPart { sum: part.checksum.clone().filter(|_| sending.sum.is_some()), stretch, plain: None, part }
 }
 
 fn unhexed(etag: &str) -> Option<Vec<u8>> {
@@ -98,14 +98,18 @@ fn unhexed(etag: &str) -> Option<Vec<u8>> {
     (0..etag.len()).step_by(2).map(|at| u8::from_str_radix(etag.get(at..at + 2)?, 16).ok()).collect()
 }
 
-fn joined(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>, algorithm: ChecksumAlgorithm) -> Option<String> {
+fn joined(
+    sending: &StreamSettings<'_>,
+    sent: &BTreeMap<u32, StreamedPart>,
+    algorithm: ChecksumAlgorithm,
+) -> Option<String> {
     let values: Option<Vec<(&str, u64)>> =
         sent.iter().map(|(number, sent)| Some((sent.sum.as_deref()?, sending.plan().range(*number)?.len()))).collect();
     algorithm.joined(values?)
 }
 
 /// Compute the checksum that the target must have. None where its upload has none, or that of a part is unknown.
-pub(super) fn whole_sum(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>) -> Option<Checksum> {
+pub(super) fn whole_sum(sending: &StreamSettings<'_>, sent: &BTreeMap<u32, StreamedPart>) -> Option<Checksum> {
     let (algorithm, kind) = sending.route.parts.checksum?;
     let value = match kind {
         ChecksumKind::FullObject => joined(sending, sent, algorithm),
@@ -118,7 +122,7 @@ pub(super) fn whole_sum(sending: &Sending<'_>, sent: &BTreeMap<u32, Sent>) -> Op
 }
 
 /// Compute the `ETag` that the target must have. None unless those of all parts were seen to be digests.
-pub(super) fn whole_etag(sent: &BTreeMap<u32, Sent>) -> Option<String> {
+pub(super) fn whole_etag(sent: &BTreeMap<u32, StreamedPart>) -> Option<String> {
     if !sent.values().all(|sent| sent.plain == Some(true)) {
         return None;
     }

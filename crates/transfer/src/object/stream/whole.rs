@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use seqferry_client::reading::{PinnedReader, check_pin};
 use seqferry_client::{RequestError, RequestSpec};
-use seqferry_store::{ErrorClass, Fetched, StoreError};
+use seqferry_store::{ErrorClass, FetchedObject, StoreError};
 
-use super::super::{Journal, Object, Trouble};
-use super::order::InOrder;
-use super::sent::{Sending, Sent};
+use super::super::{AttemptError, Journal, Object};
+use super::order::PartOrder;
+use super::sent::{StreamSettings, StreamedPart};
 
 /// Most attempts at one read of the whole object.
 const WHOLE_READS: u32 = 4;
@@ -19,12 +19,12 @@ impl<J: Journal> Object<'_, J> {
     /// to be computed in order.
     pub(super) async fn stream_whole(
         &self,
-        sending: &Sending<'_>,
-        sent: &mut BTreeMap<u32, Sent>,
-    ) -> Result<Option<String>, Trouble> {
+        sending: &StreamSettings<'_>,
+        sent: &mut BTreeMap<u32, StreamedPart>,
+    ) -> Result<Option<String>, AttemptError> {
         let mut reads = 1;
         loop {
-            let order = sending.route.in_order().map(InOrder::new);
+            let order = sending.route.in_order().map(PartOrder::new);
             match self.feed(sending, order.as_ref(), sent).await {
                 Ok(()) => return Ok(order.and_then(|order| order.finish())),
                 Err(Interrupt::Broken(error)) if reads < WHOLE_READS && error.class == ErrorClass::Retry => {
@@ -40,17 +40,17 @@ impl<J: Journal> Object<'_, J> {
     /// One read of the whole object.
     async fn feed(
         &self,
-        sending: &Sending<'_>,
-        order: Option<&InOrder>,
-        sent: &mut BTreeMap<u32, Sent>,
+        sending: &StreamSettings<'_>,
+        order: Option<&PartOrder>,
+        sent: &mut BTreeMap<u32, StreamedPart>,
     ) -> Result<(), Interrupt> {
         let pinned = self.pinned();
         let call = RequestSpec::read("GetObject", &pinned.bucket).bytes(self.item.size).once();
         let fetched = self.source.call(call, &self.tries, async |store| store.fetch(&pinned, None).await).await;
-        let Fetched { meta, body } = match fetched {
+        let FetchedObject { meta, body } = match fetched {
             Ok(fetched) => fetched,
             Err(RequestError::Failed(error)) => return Err(Interrupt::Other(self.copy_trouble(error))),
-            Err(RequestError::Cancelled) => return Err(Interrupt::Other(Trouble::Cancelled)),
+            Err(RequestError::Cancelled) => return Err(Interrupt::Other(AttemptError::Cancelled)),
         };
         check_pin(&pinned, &meta).map_err(Interrupt::Broken)?;
         let mut reader = PinnedReader::new(body, &pinned);
@@ -68,9 +68,9 @@ impl<J: Journal> Object<'_, J> {
             let read = loop {
                 tokio::select! {
                     biased;
-                    () = self.source.cancel().cancelled() => return Err(Interrupt::Other(Trouble::Cancelled)),
+                    () = self.source.cancel().cancelled() => return Err(Interrupt::Other(AttemptError::Cancelled)),
                     Some(part) = parts.next() => {
-                        let part: Result<(u32, Sent), Trouble> = part;
+                        let part: Result<(u32, StreamedPart), AttemptError> = part;
                         let (number, part) = part.map_err(Interrupt::Other)?;
                         sent.insert(number, part);
                     }
@@ -82,7 +82,7 @@ impl<J: Journal> Object<'_, J> {
                 Err(why) => {
                     // What was read whole is sent all the same: it need not be read again.
                     while let Some(part) = parts.next().await {
-                        let (number, part): (u32, Sent) = part.map_err(Interrupt::Other)?;
+                        let (number, part): (u32, StreamedPart) = part.map_err(Interrupt::Other)?;
                         sent.insert(number, part);
                     }
                     return Err(why);
@@ -94,12 +94,12 @@ impl<J: Journal> Object<'_, J> {
                 }
                 continue;
             }
-            parts.push(
-                async move { Ok::<_, Trouble>((number, self.send(sending, order, number, piece, memory).await?)) },
-            );
+            parts.push(async move {
+                Ok::<_, AttemptError>((number, self.send(sending, order, number, piece, memory).await?))
+            });
         }
         while let Some(part) = parts.next().await {
-            let part: Result<(u32, Sent), Trouble> = part;
+            let part: Result<(u32, StreamedPart), AttemptError> = part;
             let (number, part) = part.map_err(Interrupt::Other)?;
             sent.insert(number, part);
         }
@@ -112,5 +112,5 @@ enum Interrupt {
     /// The read broke.
     Broken(StoreError),
     /// Anything else.
-    Other(Trouble),
+    Other(AttemptError),
 }

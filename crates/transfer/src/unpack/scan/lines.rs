@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use seqferry_archive::index::{
-    Head, Index, IndexBuilder, IndexLimits, IndexMember, IndexReader, Match, SUFFIX, TarIdentity, verify_member,
+    Head, Index, IndexBuilder, IndexLimits, IndexMatch, IndexMember, IndexReader, SUFFIX, TarIdentity, verify_member,
 };
 use seqferry_archive::{Event, MemberKind, Scanner, Step, StreamReader};
 use seqferry_client::forward::{ForwardReader, ForwardSizes, RangeSource};
@@ -13,10 +13,10 @@ use seqferry_client::{RequestError, RetryingClient};
 use seqferry_store::{ErrorClass, ObjectRef, PinnedObject, Range, StoreError};
 
 use super::admission::Admission;
-use super::{FOREIGN, Scan, ScanOptions, Stopped};
+use super::{FOREIGN, Scan, ScanError, ScanOptions};
 use crate::unpack::place::Format;
 use crate::unpack::plain::PlainStream;
-use crate::unpack::retained::Retained;
+use crate::unpack::retained::RetainedBytes;
 
 /// Bytes of an index that are read at a time.
 const CHUNK: u64 = 4 << 20;
@@ -35,7 +35,7 @@ pub(in crate::unpack) enum Lines {
 
 impl Lines {
     /// The index beside the archive.
-    pub(in crate::unpack) async fn beside(scan: &Scan, archive: &PinnedObject) -> Result<Option<Self>, Stopped> {
+    pub(in crate::unpack) async fn beside(scan: &Scan, archive: &PinnedObject) -> Result<Option<Self>, ScanError> {
         let key = format!("{}{SUFFIX}", archive.key);
         match scan.client.head(ObjectRef::new(&archive.bucket, &key)).await {
             Ok(meta) => Ok(Some(Self::Beside(PinnedObject::of(&archive.bucket, &key, &meta)))),
@@ -52,7 +52,7 @@ impl Lines {
         scan: &Scan,
         archive: &PinnedObject,
         admission: &mut Admission,
-    ) -> Result<Self, Stopped> {
+    ) -> Result<Self, ScanError> {
         let retained = scan.retained(archive, Format::Plain);
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
@@ -71,7 +71,7 @@ impl Lines {
                         scanner.supply(offset, &bytes);
                     }
                     if scan.pages.is_closed() {
-                        return Err(Stopped::Closed);
+                        return Err(ScanError::Closed);
                     }
                 }
                 Step::Member(member) => {
@@ -94,7 +94,7 @@ impl Lines {
         archive: &PinnedObject,
         format: Format,
         admission: &mut Admission,
-    ) -> Result<Self, Stopped> {
+    ) -> Result<Self, ScanError> {
         let mut options = scan.options.read.clone();
         options.limits.members = scan.options.members;
         let store = Arc::clone(&scan.client.connection().store);
@@ -127,7 +127,7 @@ impl Lines {
                 return Ok(Self::Made(builder.finish().into()));
             }
             if scan.pages.is_closed() {
-                return Err(Stopped::Closed);
+                return Err(ScanError::Closed);
             }
         }
     }
@@ -180,12 +180,12 @@ pub(super) fn identity(archive: &PinnedObject) -> TarIdentity {
 }
 
 /// Compare the archive that an index names with the live one.
-pub(super) fn belongs(head: &Head, live: &TarIdentity) -> Match {
+pub(super) fn belongs(head: &Head, live: &TarIdentity) -> IndexMatch {
     Index { head: head.clone(), members: Vec::new() }.matches(live)
 }
 
 /// Compare a line with the headers at its place.
-pub(super) async fn check(scan: &Scan, archive: &PinnedObject, entry: &IndexMember) -> Result<(), Stopped> {
+pub(super) async fn check(scan: &Scan, archive: &PinnedObject, entry: &IndexMember) -> Result<(), ScanError> {
     let member = &entry.member;
     let range = Range { first: member.header_offset, last: member.data_offset.saturating_sub(1) };
     if range.last < range.first || range.last >= archive.size {
@@ -193,7 +193,7 @@ pub(super) async fn check(scan: &Scan, archive: &PinnedObject, entry: &IndexMemb
     }
     let read = scan.client.read_range(archive, range).await?;
     verify_member(entry, &read.bytes, &scan.options.read)
-        .map_err(|error| Stopped::from(scan.error(FOREIGN, error.to_string())))
+        .map_err(|error| ScanError::from(scan.error(FOREIGN, error.to_string())))
 }
 
 /// The first and the last member, and some between them.
@@ -245,7 +245,7 @@ pub(in crate::unpack) struct Ranges {
     pub(in crate::unpack) client: RetryingClient,
     pub(in crate::unpack) object: PinnedObject,
     /// Takes in what is read.
-    pub(in crate::unpack) retained: Option<Arc<Retained>>,
+    pub(in crate::unpack) retained: Option<Arc<RetainedBytes>>,
 }
 
 impl RangeSource for Ranges {

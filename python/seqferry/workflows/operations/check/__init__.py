@@ -12,7 +12,7 @@ from typing import Final
 from seqferry import checking, listing, names, preflight, stored_spec
 from seqferry.checking import MISSING_AT_SOURCE, ONE_WAY
 from seqferry.db import objects, transfers
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.errors import StorageError
 from seqferry.listing import KnownObjects
 from seqferry.models import ENDED_TRANSFER_STATES, TransferSpec
@@ -77,10 +77,10 @@ class Check(Transfer):
 OPERATION: Final[Operation] = Check()
 
 
-def _extra(spec: TransferSpec, key: str, etag: str) -> Planned:
+def _extra(spec: TransferSpec, key: str, etag: str) -> PlannedObject:
     wanted = source_key(spec, key)
     why = f"{spec.source.at(wanted)} is not there, and {spec.target.at(key)} is."
-    return Planned(
+    return PlannedObject(
         source_key=wanted,
         target_key=key,
         size=0,

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from seqferry import buckets, cleanup, preflight
-from seqferry.cleanup import Stale
+from seqferry.cleanup import StaleUpload
 from seqferry.db import objects
-from seqferry.db.objects import OpenObject, Planned
+from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
 from seqferry.workflows.chunks import ChunkJob, End
 from seqferry.workflows.jobs import Job
-from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.operations import BatchWork, Operation
 from seqferry.workflows.runtime import Runtime
 
 METHOD: Final = "abort"
@@ -40,7 +40,7 @@ class Cleanup:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
 
         def in_use(ids: Sequence[str]) -> set[str]:
@@ -50,7 +50,7 @@ class Cleanup:
         for page in cleanup.stale(runtime.engine, spec, in_use):
             yield [_planned(one) for one in page]
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
             uploads = [(one.source_key, one.version_id or "") for one in items]
             ended = buckets.abort(runtime.engine, spec.source, uploads, epoch=epoch)
@@ -73,8 +73,8 @@ class Cleanup:
 OPERATION: Final[Operation] = Cleanup()
 
 
-def _planned(one: Stale) -> Planned:
-    return Planned(
+def _planned(one: StaleUpload) -> PlannedObject:
+    return PlannedObject(
         source_key=one.key,
         target_key=one.key,
         size=one.bytes,

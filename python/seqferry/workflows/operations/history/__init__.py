@@ -13,14 +13,14 @@ from typing import Final
 
 from seqferry import histories
 from seqferry.db import objects
-from seqferry.db.objects import OpenObject, Planned
+from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.engine import Job
 from seqferry.histories import Fate
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
 from seqferry.workflows import jobs
 from seqferry.workflows.chunks import End
-from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.history.waves import Waves
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
@@ -46,9 +46,9 @@ class History:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
-        batch: list[Planned] = []
+        batch: list[PlannedObject] = []
         for page in histories.fates(runtime.engine, spec, str(runtime.state_dir)):
             for versions in page:
                 if batch and len(batch) + len(versions) > _BATCH:
@@ -59,7 +59,7 @@ class History:
         if batch:
             yield batch
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> jobs.Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> jobs.Job:
         # Whether a version is there already is decided by the history as a whole.
         spec = replace(spec, if_exists="overwrite")
 
@@ -87,23 +87,23 @@ class History:
 OPERATION: Final[Operation] = History()
 
 
-def _planned(fate: Fate) -> Planned:
-    version = fate.version
-    return Planned(
+def _planned(fate: Fate) -> PlannedObject:
+    version, decision = fate.version, fate.decision
+    return PlannedObject(
         source_key=version.key,
-        target_key=fate.target_key,
+        target_key=decision.target_key,
         size=version.size,
         etag=version.etag,
         last_modified=version.last_modified,
         version_id=version.version_id,
         storage_class=version.storage_class,
-        refusal=fate.refusal,
-        left_out=fate.left_out,
-        verified="etag" if fate.there and fate.refusal is None else None,
+        refusal=decision.refusal,
+        left_out=decision.is_left_out,
+        verified="etag" if fate.there and decision.refusal is None else None,
     )
 
 
-def _written(runtime: Runtime, spec: TransferSpec, work: Work) -> list[End]:
+def _written(runtime: Runtime, spec: TransferSpec, work: BatchWork) -> list[End]:
     """The versions that an earlier run has written without a record of it: of each object at most the next one."""
     if not work.items:
         return []

@@ -13,9 +13,9 @@ from seqferry.db.objects import OpenObject
 from seqferry.errors import StorageError
 from seqferry.workflows import jobs
 from seqferry.workflows.chunks import End, Ends
-from seqferry.workflows.jobs import Active, Events
+from seqferry.workflows.jobs import Events, ObjectProgress
 
-Start = Callable[[Sequence[OpenObject], int | None], jobs.Job]
+WaveStarter = Callable[[Sequence[OpenObject], int | None], jobs.Job]
 
 _COUNTS = (
     "bytes_done", "objects_done", "objects_failed", "objects_skipped", "requests", "retries", "throttled",
@@ -36,7 +36,7 @@ class _Sum:
     throttled: int
     bytes_in_progress: int = 0
     in_flight: int = 0
-    slowest: Sequence[Active] = ()
+    slowest: Sequence[ObjectProgress] = ()
 
 
 def _sum(sums: Sequence[int]) -> _Sum:
@@ -48,7 +48,7 @@ class Waves:
     """See ``workflows.jobs.Job``. ``written`` are the ends of versions that an earlier run has written."""
 
     def __init__(
-        self, items: Sequence[OpenObject], start: Start, *, epoch: int | None, written: Sequence[End] = ()
+        self, items: Sequence[OpenObject], start: WaveStarter, *, epoch: int | None, written: Sequence[End] = ()
     ) -> None:
         self._start = start
         self._epoch = epoch

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from seqferry import buckets, names, stored_spec
 from seqferry.buckets import AT_ONCE, Removal
 from seqferry.db import events, objects, transfers
-from seqferry.db.objects import Arrived
+from seqferry.db.objects import ArrivedObject
 from seqferry.engine import LEASE_LAPSED
 from seqferry.errors import ConfigError, StorageError
 from seqferry.models import ENDED_TRANSFER_STATES, LocalFolder, TransferSpec
@@ -31,19 +31,19 @@ _ATTEMPTS: Final = 4
 _NAMED_AT_MOST: Final = 3
 
 
-Resolve = Callable[[TransferSpec, Arrived], tuple[TransferSpec, Arrived] | None]
+SourceResolver = Callable[[TransferSpec, ArrivedObject], tuple[TransferSpec, ArrivedObject] | None]
 """The spec and the keys of an object, where the transfer is made of several; None for one that is not moved."""
 
 
-def _plainly(spec: TransferSpec, one: Arrived) -> tuple[TransferSpec, Arrived]:
+def _plainly(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject]:
     return spec, one
 
 
-def remove(runtime: Runtime, transfer_id: str, *, claimed: bool, resolve: Resolve = _plainly) -> None:
+def remove(runtime: Runtime, transfer_id: str, *, claimed: bool, resolve: SourceResolver = _plainly) -> None:
     """Remove what has arrived, and record what could not be.
 
     Raises:
-        Suspended: another worker has the transfer by now (not asked unless ``claimed``).
+        StepSuspension: another worker has the transfer by now (not asked unless ``claimed``).
         ConfigError: this worker was cut off from the database and may not write.
     """
     with runtime.database.read() as connection:
@@ -79,16 +79,16 @@ def remove(runtime: Runtime, transfer_id: str, *, claimed: bool, resolve: Resolv
 
 
 def _by_part(
-    moved: Sequence[tuple[Arrived, tuple[TransferSpec, Arrived]]],
-) -> list[tuple[TransferSpec, list[tuple[Arrived, Arrived]]]]:
+    moved: Sequence[tuple[ArrivedObject, tuple[TransferSpec, ArrivedObject]]],
+) -> list[tuple[TransferSpec, list[tuple[ArrivedObject, ArrivedObject]]]]:
     """Objects as their rows name them and as they are, by the spec that moved them."""
-    found: dict[int, tuple[TransferSpec, list[tuple[Arrived, Arrived]]]] = {}
+    found: dict[int, tuple[TransferSpec, list[tuple[ArrivedObject, ArrivedObject]]]] = {}
     for one, (part, real) in moved:
         found.setdefault(id(part), (part, []))[1].append((one, real))
     return list(found.values())
 
 
-def _begin(runtime: Runtime, transfer_id: str, page: Sequence[Arrived], after: int, *, claimed: bool) -> bool:
+def _begin(runtime: Runtime, transfer_id: str, page: Sequence[ArrivedObject], after: int, *, claimed: bool) -> bool:
     """Put on record that a page is removed; False when the transfer is not wanted any more."""
     with runtime.database.write() as connection:
         if claimed:
@@ -103,7 +103,7 @@ def _begin(runtime: Runtime, transfer_id: str, page: Sequence[Arrived], after: i
     return True
 
 
-def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) -> dict[int, str]:
+def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject]) -> dict[int, str]:
     """Remove a page; the rows of those that were left, and why."""
     kept: dict[int, str] = {}
     there = _still_there(runtime, spec, page, kept)
@@ -111,7 +111,7 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) 
         wanted = [Removal(one.source_key, None, one.etag or None) for one in there]
         epoch = runtime.epoch
         ended = buckets.remove(runtime.engine, spec.source, wanted, careful=True, epoch=epoch)
-        again: list[Arrived] = []
+        again: list[ArrivedObject] = []
         for one, removed in zip(there, ended, strict=True):
             if removed.state == "left":
                 kept[one.id] = "it was written to after it was copied"
@@ -130,7 +130,9 @@ def _remove_page(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived]) 
     return kept
 
 
-def _still_there(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived], kept: dict[int, str]) -> list[Arrived]:
+def _still_there(
+    runtime: Runtime, spec: TransferSpec, page: Sequence[ArrivedObject], kept: dict[int, str]
+) -> list[ArrivedObject]:
     """Those whose copies are there as they were recorded, and are not the sources themselves."""
     try:
         targets = runtime.engine.head(spec.target, [one.target_key for one in page])
@@ -139,7 +141,7 @@ def _still_there(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived], 
     except StorageError as why:
         kept |= {one.id: why.message.rstrip(".") for one in page}
         return []
-    found: list[Arrived] = []
+    found: list[ArrivedObject] = []
     for number, (one, target) in enumerate(zip(page, targets, strict=True)):
         compares = one.target_etag is not None and not isinstance(spec.target, LocalFolder)
         source = sources[number] if same else None
@@ -152,7 +154,7 @@ def _still_there(runtime: Runtime, spec: TransferSpec, page: Sequence[Arrived], 
     return found
 
 
-def _same_names(spec: TransferSpec, page: Sequence[Arrived]) -> bool:
+def _same_names(spec: TransferSpec, page: Sequence[ArrivedObject]) -> bool:
     """True when source and target could be one object, reached by two addresses of the same storage."""
     return spec.source.container == spec.target.container and page[0].source_key == page[0].target_key
 

@@ -13,12 +13,12 @@ from typing import Final
 
 from seqferry import members, packing
 from seqferry.db import objects
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.engine import Job, pack_shards
 from seqferry.errors import StorageError
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
-from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
@@ -39,13 +39,13 @@ class Pack:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
-        found: list[Planned] = []
-        left_out: list[Planned] = []
+        found: list[PlannedObject] = []
+        left_out: list[PlannedObject] = []
         for page in members.members(runtime.engine, spec, str(runtime.state_dir)):
             for info, why in page:
-                planned = Planned(
+                planned = PlannedObject(
                     source_key=info.key,
                     target_key=spec.target.key,
                     size=info.size,
@@ -61,7 +61,7 @@ class Pack:
         found.sort(key=lambda one: one.source_key.encode("utf-8", "surrogateescape"))
         yield from _archives(spec, found, left_out)
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         items = work.items
         if not work.only_clean and items:
             with runtime.database.read() as connection:
@@ -88,7 +88,9 @@ class Pack:
 OPERATION: Final[Operation] = Pack()
 
 
-def _archives(spec: TransferSpec, found: list[Planned], left_out: list[Planned]) -> Iterator[list[Planned]]:
+def _archives(
+    spec: TransferSpec, found: list[PlannedObject], left_out: list[PlannedObject]
+) -> Iterator[list[PlannedObject]]:
     """The members of each archive."""
     split = spec.options.get(packing.SPLIT)
     if split is None:

@@ -11,14 +11,14 @@ from typing import Final
 
 from seqferry import buckets, preflight, removals
 from seqferry.buckets import AT_ONCE, Removal
-from seqferry.db.objects import OpenObject, Planned
+from seqferry.db.objects import OpenObject, PlannedObject
 from seqferry.errors import StorageError
 from seqferry.listing import KnownObjects
 from seqferry.models import TransferSpec
-from seqferry.removals import Doomed
+from seqferry.removals import RemovalCandidate
 from seqferry.workflows.chunks import ChunkJob, End
 from seqferry.workflows.jobs import Job
-from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.operations import BatchWork, Operation
 from seqferry.workflows.runtime import Runtime
 
 METHOD: Final = "remove"
@@ -40,16 +40,16 @@ class Remove:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         del known, transfer_id, target_absent
         removals.check_most(runtime.engine, spec)
         missing: list[str] = []
         for page in removals.doomed(runtime.engine, spec, missing):
             yield [_planned(one) for one in page]
         # As S3 has it: what is not there counts as removed.
-        yield [_planned(Doomed(key, 0, "", 0.0, None, None)) for key in missing]
+        yield [_planned(RemovalCandidate(key, 0, "", 0.0, None, None)) for key in missing]
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         def act(items: Sequence[OpenObject], epoch: int | None) -> list[End]:
             wanted = [Removal(one.source_key, one.version_id, one.etag or None) for one in items]
             ended = buckets.remove(runtime.engine, spec.source, wanted, careful=work.resumed, epoch=epoch)
@@ -67,8 +67,8 @@ class Remove:
 OPERATION: Final[Operation] = Remove()
 
 
-def _planned(one: Doomed) -> Planned:
-    return Planned(
+def _planned(one: RemovalCandidate) -> PlannedObject:
+    return PlannedObject(
         source_key=one.key,
         target_key=one.key,
         size=one.size,
@@ -79,7 +79,7 @@ def _planned(one: Doomed) -> Planned:
     )
 
 
-def _end(spec: TransferSpec, one: OpenObject, removed: buckets.Removed) -> End:
+def _end(spec: TransferSpec, one: OpenObject, removed: buckets.RemovalOutcome) -> End:
     if removed.state == "removed":
         return End(one.id, "done", one.size, one.etag, METHOD, target_version_id=removed.marker)
     failure = removed.failure

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from seqferry import paths, runs
-from seqferry.db.objects import Arrived, OpenObject, Planned
+from seqferry.db.objects import ArrivedObject, OpenObject, PlannedObject
 from seqferry.errors import SeqferryError, StorageError
 from seqferry.listing import KnownObjects
 from seqferry.models import OPERATION_MOVE, LocalFolder, TransferSpec
@@ -19,7 +19,7 @@ from seqferry.runs import Lines, Part
 from seqferry.workflows import operations
 from seqferry.workflows.jobs import Job
 from seqferry.workflows.joined import JoinedJob
-from seqferry.workflows.operations import Operation, Work
+from seqferry.workflows.operations import BatchWork, Operation
 from seqferry.workflows.operations.move import sources
 from seqferry.workflows.runtime import Runtime
 
@@ -39,7 +39,7 @@ class Run:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         del known, target_absent
         for part in runs.parts_of(spec):
             try:
@@ -52,7 +52,7 @@ class Run:
                     raise
                 yield [_failed(part, line, why) for line in part.lines]
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         lines = Lines(spec)
         items: dict[int, list[OpenObject]] = {}
         for one in work.items:
@@ -77,7 +77,7 @@ class Run:
 OPERATION: Final[Operation] = Run()
 
 
-def _of_line(part: Part, planned: Planned) -> Planned:
+def _of_line(part: Part, planned: PlannedObject) -> PlannedObject:
     """An object of a part as a row of the run."""
     line = part.line_of(planned.source_key)
     return replace(
@@ -94,13 +94,13 @@ def _of_part(part: Part, one: OpenObject) -> OpenObject:
     )
 
 
-def _failed(part: Part, line: int, why: SeqferryError) -> Planned:
+def _failed(part: Part, line: int, why: SeqferryError) -> PlannedObject:
     code = why.error_code if isinstance(why, StorageError) and why.error_code else why.code
     keys = part.spec.keys or ()
     number = part.lines.index(line)
     key = keys[number] if len(keys) == len(part.lines) else part.spec.source.key
     shown = runs.shown(line, part.spec.source, key)
-    return Planned(
+    return PlannedObject(
         source_key=shown,
         target_key=shown,
         size=0,
@@ -112,7 +112,7 @@ def _failed(part: Part, line: int, why: SeqferryError) -> Planned:
     )
 
 
-def _moved(spec: TransferSpec, one: Arrived) -> tuple[TransferSpec, Arrived] | None:
+def _moved(spec: TransferSpec, one: ArrivedObject) -> tuple[TransferSpec, ArrivedObject] | None:
     """The part and the keys of an object, if its line is a move."""
     lines = _lines(spec)
     part = lines.parts[lines.number_of(one.source_key)].spec

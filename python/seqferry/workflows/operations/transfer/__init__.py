@@ -11,14 +11,14 @@ from dataclasses import astuple
 from typing import Any, Final
 
 from seqferry import collisions, listing, paths
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.engine import Job, ObjectInfo
 from seqferry.errors import StorageError, UsageError
 from seqferry.listing import KnownObjects
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.naming import target_key
 from seqferry.planning import Decision
-from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.operations.transfer import removal
 from seqferry.workflows.runtime import Runtime
@@ -41,14 +41,14 @@ class Transfer:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         del transfer_id
         pages = _found(runtime, spec, known, compare=not target_absent)
         if not collisions.are_possible(spec):
             return pages
         return _unique(spec, pages)
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         return runtime.engine.start(
             spec,
             [copy_item(one, target_absent=work.target_absent) for one in work.items],
@@ -72,7 +72,7 @@ OPERATION: Final[Operation] = Transfer()
 
 def _found(
     runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, compare: bool
-) -> Iterator[list[Planned]]:
+) -> Iterator[list[PlannedObject]]:
     missing: list[str] = []
     own = str(runtime.state_dir)
     absent = dict.fromkeys(listing.named_versions(spec)) if spec.versions else {}
@@ -88,28 +88,27 @@ def _found(
     )
 
 
-def _unique(spec: TransferSpec, pages: Iterator[list[Planned]]) -> Iterator[list[Planned]]:
+def _unique(spec: TransferSpec, pages: Iterator[list[PlannedObject]]) -> Iterator[list[PlannedObject]]:
     try:
         yield from collisions.Spool(spec, _names, astuple, _again).unique(pages)
     except UsageError as why:
         raise StorageError(why.message, "person", "TargetCollision", "plan", True) from None
 
 
-def _names(planned: Planned) -> tuple[str, str, str | None]:
+def _names(planned: PlannedObject) -> tuple[str, str, str | None]:
     return planned.source_key, planned.version_id or "", None if planned.refusal else planned.target_key
 
 
-def _again(values: Sequence[Any]) -> Planned:
-    found = Planned(*values)
+def _again(values: Sequence[Any]) -> PlannedObject:
+    found = PlannedObject(*values)
     if found.refusal is not None:
         code, message = found.refusal
         found.refusal = code, message
     return found
 
 
-def planned(info: ObjectInfo, decision: Decision) -> Planned:
-    refused = None if decision.code is None else (decision.code, decision.reason or "")
-    return Planned(
+def planned(info: ObjectInfo, decision: Decision) -> PlannedObject:
+    return PlannedObject(
         source_key=info.key,
         target_key=decision.target_key,
         size=info.size,
@@ -117,15 +116,15 @@ def planned(info: ObjectInfo, decision: Decision) -> Planned:
         last_modified=info.last_modified,
         version_id=info.version_id,
         storage_class=info.storage_class,
-        refusal=refused,
-        left_out=decision.action == "leave_out",
+        refusal=decision.refusal,
+        left_out=decision.is_left_out,
         verified=decision.verified,
     )
 
 
-def _missing(spec: TransferSpec, key: str, version_id: str = "") -> Planned:
+def _missing(spec: TransferSpec, key: str, version_id: str = "") -> PlannedObject:
     version = f" (version {version_id})" if version_id else ""
-    return Planned(
+    return PlannedObject(
         source_key=key,
         target_key=target_key(spec, key, version_id),
         size=0,

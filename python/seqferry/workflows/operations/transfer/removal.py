@@ -28,7 +28,7 @@ def remove_extras(runtime: Runtime, transfer_id: str, *, claimed: bool = True) -
     """Remove what the transfer's spec wants removed, or record why that was not done.
 
     Raises:
-        Suspended: another worker has the transfer by now (not asked unless ``claimed``).
+        StepSuspension: another worker has the transfer by now (not asked unless ``claimed``).
         ConfigError: this worker was cut off from the database and may not write.
     """
     spec = _wanted(runtime, transfer_id)

@@ -16,12 +16,12 @@ from typing import Final
 from seqferry import paths, stored_spec, unpacking
 from seqferry.batching import Limit
 from seqferry.db import events, transfers
-from seqferry.db.objects import Planned
+from seqferry.db.objects import PlannedObject
 from seqferry.engine import FoundMember, Job
 from seqferry.listing import KnownObjects
 from seqferry.models import LocalFolder, TransferSpec
 from seqferry.unpacking import FolderMember, MemberDecision
-from seqferry.workflows.operations import Operation, Work, places
+from seqferry.workflows.operations import BatchWork, Operation, places
 from seqferry.workflows.operations.places import copy_item
 from seqferry.workflows.runtime import Runtime
 
@@ -54,7 +54,7 @@ class Unpack:
 
     def find(
         self, runtime: Runtime, spec: TransferSpec, known: KnownObjects | None, *, transfer_id: str, target_absent: bool
-    ) -> Iterator[list[Planned]]:
+    ) -> Iterator[list[PlannedObject]]:
         del known, target_absent  # what is at the target is looked at member by member
         folders: list[FolderMember] = []
         pages = unpacking.decided(runtime.engine, spec, str(runtime.state_dir), retain=True, folders=folders)
@@ -64,7 +64,7 @@ class Unpack:
             yield [_planned(member, decision) for member, decision in page]
         _record_folders(runtime, transfer_id, folders)
 
-    def start(self, runtime: Runtime, spec: TransferSpec, work: Work) -> Job:
+    def start(self, runtime: Runtime, spec: TransferSpec, work: BatchWork) -> Job:
         return runtime.engine.start_members(
             spec,
             [copy_item(one, target_absent=work.target_absent) for one in work.items],
@@ -107,16 +107,16 @@ def _record_folders(runtime: Runtime, transfer_id: str, folders: list[FolderMemb
         events.append(connection, transfer_id, time.time(), _FOLDERS, runtime.actor, data)
 
 
-def _planned(member: FoundMember | None, decision: MemberDecision) -> Planned:
-    refused = None if decision.code is None else (decision.code, decision.reason or "")
-    return Planned(
-        source_key=decision.source_key,
+def _planned(member: FoundMember | None, member_decision: MemberDecision) -> PlannedObject:
+    source_key, decision = member_decision
+    return PlannedObject(
+        source_key=source_key,
         target_key=decision.target_key,
         size=0 if member is None else member.size,
         etag="" if member is None else member.etag,
         last_modified=0.0 if member is None else member.modified,
         version_id=None if member is None else member.place,
         storage_class=None,
-        refusal=refused,
-        left_out=decision.left_out,
+        refusal=decision.refusal,
+        left_out=decision.is_left_out,
     )

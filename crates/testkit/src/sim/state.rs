@@ -15,21 +15,21 @@ use super::checksum::{Algorithm, Value};
 use super::content::Content;
 use super::counters::Counters;
 use super::faults::{Fault, Faults};
-use super::intake::Received;
+use super::intake::ReceivedBody;
 use super::model::Model;
-use super::reply::Fail;
+use super::reply::ErrorReply;
 use super::scenario::{BucketSpec, Capability, Scenario, mixed};
 use crate::classify::{Query, RequestInfo};
 
 /// A request with its body read.
-pub(super) struct Ask {
+pub(super) struct SimRequest {
     pub(super) call: RequestInfo,
     pub(super) query: Option<String>,
     pub(super) headers: HeaderMap,
-    pub(super) received: Received,
+    pub(super) received: ReceivedBody,
 }
 
-impl Ask {
+impl SimRequest {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -68,8 +68,8 @@ pub(super) struct Upload {
     pub(super) started: SystemTime,
 }
 
-/// See the module.
-pub(super) struct World {
+/// State of a simulation: buckets, open uploads, counters and the model.
+pub(super) struct SimState {
     pub(super) options: Scenario,
     pub(super) model: Model,
     pub(super) faults: Faults,
@@ -83,13 +83,13 @@ pub(super) struct World {
     attributes: Arc<Attributes>,
 }
 
-impl World {
+impl SimState {
     pub(super) fn new(mut options: Scenario) -> Result<Self, String> {
         options.check()?;
         let model = Model::new(options.model.clone(), options.seed);
         let faults = Faults::new(std::mem::take(&mut options.faults), mixed(options.seed, 1));
         let specs = std::mem::take(&mut options.buckets);
-        let mut world = Self {
+        let mut state = Self {
             options,
             model,
             faults,
@@ -102,9 +102,9 @@ impl World {
             attributes: Arc::default(),
         };
         for spec in &specs {
-            world.add_bucket(spec)?;
+            state.add_bucket(spec)?;
         }
-        Ok(world)
+        Ok(state)
     }
 
     pub(super) fn add_bucket(&mut self, spec: &BucketSpec) -> Result<(), String> {
@@ -151,24 +151,25 @@ impl World {
     }
 
     /// The bucket of a request.
-    pub(super) fn bucket(&mut self, ask: &Ask) -> Result<&mut Bucket, Fail> {
-        let name = ask.bucket();
-        self.buckets.get_mut(name).ok_or_else(|| Fail::no_bucket(name))
+    pub(super) fn bucket(&mut self, request: &SimRequest) -> Result<&mut Bucket, ErrorReply> {
+        let name = request.bucket();
+        self.buckets.get_mut(name).ok_or_else(|| ErrorReply::no_bucket(name))
     }
 
     /// The object of a request.
-    pub(super) fn object(&mut self, ask: &Ask) -> Result<Object, Fail> {
-        if let Some(query) = &ask.query
+    pub(super) fn object(&mut self, request: &SimRequest) -> Result<Object, ErrorReply> {
+        if let Some(query) = &request.query
             && query.contains("versionId")
-            && let Some(version) = ask.query().get("versionId")
+            && let Some(version) = request.query().get("versionId")
             && version != "null"
         {
-            return Err(no_version(ask.key(), version));
+            return Err(no_version(request.key(), version));
         }
-        self.bucket(ask)?.get(ask.key()).ok_or_else(|| Fail::no_key(ask.key()))
+        self.bucket(request)?.get(request.key()).ok_or_else(|| ErrorReply::no_key(request.key()))
     }
 
-    /// Shared where it is the same as the one before, as it is when one program writes many objects.
+    /// Shares the attributes with the object written before, if they are equal. One program often writes many objects
+    /// with equal attributes.
     pub(super) fn share(&mut self, attributes: Attributes) -> Arc<Attributes> {
         if *self.attributes != attributes {
             self.attributes = Arc::new(attributes);
@@ -193,9 +194,9 @@ impl World {
     }
 
     /// Writes an object and counts what that threw away.
-    pub(super) fn store(&mut self, bucket: &str, key: &str, object: Object) -> Result<(), Fail> {
+    pub(super) fn store(&mut self, bucket: &str, key: &str, object: Object) -> Result<(), ErrorReply> {
         let content = object.content.clone();
-        let target = self.buckets.get_mut(bucket).ok_or_else(|| Fail::no_bucket(bucket))?;
+        let target = self.buckets.get_mut(bucket).ok_or_else(|| ErrorReply::no_bucket(bucket))?;
         if let Some(before) = target.put(key, object)
             && before.content.is(&content)
         {
@@ -217,8 +218,8 @@ impl World {
     }
 
     /// Checks that a request may be carried out: the expiry of its credentials, its clock, and its bucket's region.
-    pub(super) fn admit(&self, ask: &Ask) -> Result<(), Fail> {
-        if let Some(access_key) = &ask.call.access_key {
+    pub(super) fn admit(&self, request: &SimRequest) -> Result<(), ErrorReply> {
+        if let Some(access_key) = &request.call.access_key {
             let now = self.now().as_secs_f64();
             let known = self.options.credentials.iter().find(|known| known.access_key == *access_key);
             if known.is_some_and(|known| now >= known.expires_after_seconds) {
@@ -226,7 +227,7 @@ impl World {
             }
         }
         if self.options.clock_offset_seconds != 0
-            && let Some(sent) = ask.header("x-amz-date").and_then(crate::date::from_compact)
+            && let Some(sent) = request.header("x-amz-date").and_then(crate::date::from_compact)
         {
             let date = self.date();
             let apart = date.duration_since(sent).or_else(|_| sent.duration_since(date)).unwrap_or_default();
@@ -234,9 +235,9 @@ impl World {
                 return Err(fault(&Fault::RequestTimeTooSkewed, date));
             }
         }
-        if let Some(bucket) = ask.call.bucket.as_deref().and_then(|name| self.buckets.get(name))
-            && ask.call.operation != "GetBucketLocation"
-            && let Some(signed) = signed_region(ask)
+        if let Some(bucket) = request.call.bucket.as_deref().and_then(|name| self.buckets.get(name))
+            && request.call.operation != "GetBucketLocation"
+            && let Some(signed) = signed_region(request)
             && signed != bucket.region
         {
             return Err(elsewhere(bucket, signed));
@@ -245,30 +246,30 @@ impl World {
     }
 }
 
-pub(super) fn no_version(key: &str, version: &str) -> Fail {
-    Fail::new(404, "NoSuchVersion", "The specified version does not exist. s3sim keeps no versions.")
+pub(super) fn no_version(key: &str, version: &str) -> ErrorReply {
+    ErrorReply::new(404, "NoSuchVersion", "The specified version does not exist. s3sim keeps no versions.")
         .element("Key", key)
         .element("VersionId", version)
 }
 
 /// The region in the scope of the signature.
-fn signed_region(ask: &Ask) -> Option<&str> {
-    let credential = ask.header("authorization")?.split_once("Credential=")?.1;
+fn signed_region(request: &SimRequest) -> Option<&str> {
+    let credential = request.header("authorization")?.split_once("Credential=")?.1;
     let region = credential.split('/').nth(2)?;
     // Set by clients that leave the choice to the service.
     (region != "*").then_some(region)
 }
 
-fn elsewhere(bucket: &Bucket, signed: &str) -> Fail {
-    use super::scenario::Elsewhere;
+fn elsewhere(bucket: &Bucket, signed: &str) -> ErrorReply {
+    use super::scenario::RegionRefusal;
     let region = bucket.region.clone();
     let fail = match bucket.elsewhere {
-        Elsewhere::Redirect => Fail::new(
+        RegionRefusal::Redirect => ErrorReply::new(
             301,
             "PermanentRedirect",
             "The bucket you are attempting to access must be addressed using the specified endpoint.",
         ),
-        Elsewhere::Malformed => Fail::new(
+        RegionRefusal::Malformed => ErrorReply::new(
             400,
             "AuthorizationHeaderMalformed",
             format!("The authorization header is malformed; the region '{signed}' is wrong; expecting '{region}'"),
@@ -278,36 +279,36 @@ fn elsewhere(bucket: &Bucket, signed: &str) -> Fail {
 }
 
 /// The error that a fault stands for; others are 500.
-pub(super) fn fault(fault: &Fault, date: SystemTime) -> Fail {
+pub(super) fn fault(fault: &Fault, date: SystemTime) -> ErrorReply {
     match fault {
         Fault::SlowDown => slow_down(),
-        Fault::AccessDenied => Fail::new(403, "AccessDenied", "Access Denied"),
-        Fault::KmsDenied => Fail::new(
+        Fault::AccessDenied => ErrorReply::new(403, "AccessDenied", "Access Denied"),
+        Fault::KmsDenied => ErrorReply::new(
             403,
             "AccessDenied",
             "User is not authorized to perform: kms:Decrypt on the resource associated with this ciphertext",
         ),
-        Fault::KmsDisabled => Fail::new(400, "KMS.DisabledException", "The KMS key is disabled."),
+        Fault::KmsDisabled => ErrorReply::new(400, "KMS.DisabledException", "The KMS key is disabled."),
         Fault::Archived => archived(None),
-        Fault::ExpiredToken => Fail::new(400, "ExpiredToken", "The provided token has expired."),
-        Fault::RequestTimeTooSkewed => Fail::new(
+        Fault::ExpiredToken => ErrorReply::new(400, "ExpiredToken", "The provided token has expired."),
+        Fault::RequestTimeTooSkewed => ErrorReply::new(
             403,
             "RequestTimeTooSkewed",
             "The difference between the request time and the current time is too large.",
         )
         .element("ServerTime", crate::date::iso(date))
         .header("date", crate::date::http(date)),
-        Fault::Error(status, code) => Fail::new(*status, code.clone(), "By order of the simulation."),
-        _ => Fail::new(500, "InternalError", "We encountered an internal error. Please try again."),
+        Fault::Error(status, code) => ErrorReply::new(*status, code.clone(), "By order of the simulation."),
+        _ => ErrorReply::new(500, "InternalError", "We encountered an internal error. Please try again."),
     }
 }
 
-pub(super) fn slow_down() -> Fail {
-    Fail::new(503, "SlowDown", "Please reduce your request rate.")
+pub(super) fn slow_down() -> ErrorReply {
+    ErrorReply::new(503, "SlowDown", "Please reduce your request rate.")
 }
 
-pub(super) fn archived(attributes: Option<&Attributes>) -> Fail {
+pub(super) fn archived(attributes: Option<&Attributes>) -> ErrorReply {
     let class = attributes.and_then(|attributes| attributes.storage_class.as_deref()).unwrap_or("GLACIER");
-    Fail::new(403, "InvalidObjectState", "The operation is not valid for the object's storage class")
+    ErrorReply::new(403, "InvalidObjectState", "The operation is not valid for the object's storage class")
         .element("StorageClass", class)
 }

@@ -16,7 +16,7 @@ _INSTANCE_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingEntries:
     """Entries of the ledger that no anchor covers yet."""
 
     entries: int
@@ -49,7 +49,7 @@ def add(connection: sa.Connection, place: str, head: Head, at: float, locked_unt
     )
 
 
-def pending(connection: sa.Connection, place: str) -> Pending | None:
+def pending(connection: sa.Connection, place: str) -> PendingEntries | None:
     """Entries that the last anchor at a place does not cover; None when it covers all."""
     row = last(connection, place)
     head = ledger.head(connection)
@@ -59,7 +59,7 @@ def pending(connection: sa.Connection, place: str) -> Pending | None:
     if head.count <= covered:
         return None
     since = connection.execute(sa.select(ledger_table.c.at).where(ledger_table.c.number == covered + 1)).scalar()
-    return Pending(head.count - covered, since or 0.0)
+    return PendingEntries(head.count - covered, since or 0.0)
 
 
 def written(connection: sa.Connection, place: str) -> list[sa.Row[Any]]:

@@ -1,0 +1,65 @@
+"""Fields of request bodies that are options: made of the groups that the command line has as well."""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+
+from seqferry.option_fields import Http, Option, option_fields
+
+
+def _is_number(value: object) -> object:
+    if isinstance(value, bool | str):
+        raise ValueError("Input should be a valid integer")  # noqa: TRY004 - what pydantic reports
+    return value
+
+
+WHOLE: Final = BeforeValidator(_is_number)
+"""Integers as JSON Schema has them: also 9.0, but no boolean and no text.
+
+Stands after the bounds of a field: before them it would keep them out of the schema.
+"""
+
+WholeNumber = Annotated[int, WHOLE]
+
+
+def body_of(*groups: type[Any]) -> type[BaseModel]:
+    """The base of a body with the options of these groups that HTTP has; it takes no other fields."""
+    found: dict[str, Any] = {}
+    for group in groups:
+        for one in option_fields(group):
+            if (http := one.option.http) is not None:
+                found[one.name] = (_type_of(one.type, one.option, http), _field_of(one.default, one.option, http))
+    return create_model("Options", __config__=ConfigDict(extra="forbid", use_attribute_docstrings=True), **found)
+
+
+def _field_of(default: object, option: Option, http: Http) -> Any:
+    return Field(
+        default=default,
+        description=http.text or option.help,
+        max_length=http.items,
+        examples=None if http.example is None else [http.example],
+    )
+
+
+def _type_of(declared: Any, option: Option, http: Http) -> Any:
+    """The type of a field with the bounds of its numbers and texts."""
+    if get_origin(declared) in (Union, UnionType):
+        return Union[tuple(_type_of(one, option, http) for one in get_args(declared))]  # noqa: UP007 - any number
+    if declared is int:
+        return _number(option.least, option.most if http.most is None else http.most)
+    if declared is str:
+        return _text(http.characters)
+    if declared == list[str]:
+        return dict[str, str] if option.notation == "pairs" else list[_text(http.characters)]
+    return declared
+
+
+def _number(least: int | None, most: int | None) -> Any:
+    return WholeNumber if least is None and most is None else Annotated[int, Field(ge=least, le=most), WHOLE]
+
+
+def _text(characters: int | None) -> Any:
+    return str if characters is None else Annotated[str, Field(min_length=1, max_length=characters)]
